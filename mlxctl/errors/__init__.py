@@ -1,0 +1,159 @@
+"""The exception tree of the house.
+
+MlxctlError
+├── SettingsError                what a person configured cannot be honoured
+├── ModelError                   a model on disk cannot be used
+│   ├── ModelNotFoundOnDisk
+│   ├── BrokenModel
+│   └── NotEnoughMemory
+├── RequestError                 the caller has to change the request
+│   ├── InvalidRequest
+│   ├── ContextTooLong
+│   ├── UnknownModel
+│   ├── UnknownResource          a route or an object that does not exist
+│   ├── MethodNotAllowed
+│   ├── BodyTooLarge
+│   └── AuthenticationFailed
+├── CapacityError                the same request works later
+│   ├── QueueFull
+│   ├── EngineRecovering
+│   └── ShuttingDown
+└── EngineError                  a request was accepted and could not be finished
+    ├── EngineDied
+    ├── SequenceFailed
+    └── DeadlineExceeded
+
+Errors carry facts as attributes; the protocols render them. Asserts are for our own invariants, these are for the world outside.
+"""
+
+from pathlib import Path
+
+
+class MlxctlError(Exception):
+    """Base of everything that mlxctl raises on purpose; `str(error)` is one line fit for a person."""
+
+
+class SettingsError(MlxctlError):
+    """A flag, environment variable or settings file holds something that cannot be honoured."""
+
+
+class ModelError(MlxctlError):
+    """A model on disk cannot be used; `path` says which."""
+
+    def __init__(self, path: Path | str, message: str) -> None:
+        super().__init__(message)
+        self.path = str(path)
+
+
+class ModelNotFoundOnDisk(ModelError):
+    """There is no model directory where one was named."""
+
+
+class BrokenModel(ModelError):
+    """The directory is there, but its files are missing, malformed, of an unknown kind, or not to be trusted."""
+
+
+class NotEnoughMemory(ModelError):
+    """The weights do not fit into the memory limit."""
+
+    def __init__(self, path: Path | str, *, needed_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            path,
+            f"model {str(path)!r} needs {needed_bytes / 1e9:.2f} GB for its weights alone, "
+            f"but the memory limit is {limit_bytes / 1e9:.2f} GB",
+        )
+        self.needed_bytes = needed_bytes
+        self.limit_bytes = limit_bytes
+
+
+class RequestError(MlxctlError):
+    """The caller sent something that can never work as it is."""
+
+
+class InvalidRequest(RequestError):
+    """A field is missing, of the wrong type or out of range; `param` is its path in the caller's own words."""
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+
+
+class ContextTooLong(RequestError):
+    """The prompt alone fills the model's context window: too long, never to be confused with busy."""
+
+    def __init__(self, *, num_prompt_tokens: int, context_length: int) -> None:
+        super().__init__(f"prompt is too long: {num_prompt_tokens} tokens > {context_length} maximum")
+        self.num_prompt_tokens = num_prompt_tokens
+        self.context_length = context_length
+
+
+class UnknownModel(RequestError):
+    """The request names a model that this server does not offer."""
+
+    def __init__(self, model: str, available: tuple[str, ...] = ()) -> None:
+        offer = f"; available: {', '.join(available)}" if available else ""
+        super().__init__(f"model {model!r} is not served here{offer}")
+        self.model = model
+        self.available = available
+
+
+class UnknownResource(RequestError):
+    """No such route, or no such object behind it."""
+
+
+class MethodNotAllowed(RequestError):
+    """The route exists, but not for this HTTP method."""
+
+    def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"method {method} is not allowed here; allowed: {', '.join(allowed)}")
+        self.method = method
+        self.allowed = allowed
+
+
+class BodyTooLarge(RequestError):
+    """The request body is larger than the server accepts."""
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"request body is larger than the limit of {limit_bytes} bytes")
+        self.limit_bytes = limit_bytes
+
+
+class AuthenticationFailed(RequestError):
+    """The API key is missing or wrong."""
+
+
+class CapacityError(MlxctlError):
+    """The server cannot take the request now; the same request works after `retry_after_seconds`."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class QueueFull(CapacityError):
+    """Too many requests wait already."""
+
+
+class EngineRecovering(CapacityError):
+    """The engine is starting, or starting again after it died."""
+
+
+class ShuttingDown(CapacityError):
+    """The server drains and takes nothing new."""
+
+
+class EngineError(MlxctlError):
+    """An accepted request could not be finished, through no fault of the caller."""
+
+
+class EngineDied(EngineError):
+    """The engine process ended while the request was open."""
+
+
+class SequenceFailed(EngineError):
+    """The engine gave this request up and goes on with the others."""
+
+
+class DeadlineExceeded(EngineError):
+    """The request took longer than the server's time limit."""

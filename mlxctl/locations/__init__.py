@@ -1,0 +1,32 @@
+"""Where things lie on this machine. Knows paths only; creates a directory when asked for one, owner-only."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+
+def runtime_directory() -> Path:
+    """Return a directory for sockets that end with the process (mode 0700), made on demand."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    root = Path(base) if base and Path(base).is_dir() else Path(tempfile.gettempdir())
+    directory = root / f"mlxctl-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    status = directory.lstat()
+    # SEC: in a shared temp directory someone else may have made the name first.
+    if status.st_uid != os.getuid() or not directory.is_dir() or directory.is_symlink():
+        raise PermissionError(f"runtime directory {str(directory)!r} belongs to somebody else")
+    directory.chmod(0o700)
+    return directory
+
+
+def config_file() -> Path:
+    """Return the path of the settings file that a person edits (`mlxctl.toml`); it need not exist."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    root = Path(base) if base else Path.home() / ".config"
+    return root / "mlxctl" / "mlxctl.toml"
+
+
+def is_apple_silicon() -> bool:
+    """Return whether Metal can be expected here."""
+    return sys.platform == "darwin" and os.uname().machine == "arm64"
