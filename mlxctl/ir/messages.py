@@ -1,0 +1,97 @@
+"""What is said: messages and their parts. Pure values: equal content means equal. Knows no wire names and no storage ids."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPart:
+    """Plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePart:
+    """An image as encoded bytes (PNG, JPEG, …), never a path or an address."""
+
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioPart:
+    """A sound as encoded bytes (WAV, MP3, …), never a path or an address."""
+
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingPart:
+    """What the model thought before it answered; `signature` is opaque and only round-trips."""
+
+    text: str
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallPart:
+    """A call that the model asked for. `arguments` is JSON text, exactly as generated or as the client sent it back."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResultPart:
+    """What a tool gave back for the call `call_id`."""
+
+    call_id: str
+    content: "tuple[TextPart | ImagePart, ...]"
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of the result; images left out."""
+        return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
+
+
+Part = TextPart | ImagePart | AudioPart | ThinkingPart | ToolCallPart | ToolResultPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn, or a part of one: who says what, in order. A `tool` message holds only ToolResultParts."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The plain text of the message, parts joined without a separator; thinking, tools and media left out."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def thinking(self) -> str:
+        """The thinking of the message, parts joined without a separator."""
+        return "".join(part.text for part in self.parts if isinstance(part, ThinkingPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """The calls of an assistant message, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultPart, ...]:
+        """The results that the message carries, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResultPart))
+
+
+def text_message(role: Role, text: str) -> Message:
+    """Return a message of plain text."""
+    return Message(role=role, parts=(TextPart(text=text),))

@@ -1,0 +1,24 @@
+"""What a model directory says about itself, read once without loading weights. Pure values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """The files of a model as parsed JSON and text, checked for shape and trust, and what follows from them.
+
+    `context_length` is the most tokens that prompt and answer may have together. `weights_bytes` is the size of the weight
+    files on disk. `chat_template` is None for a model that has none.
+    """
+
+    path: Path
+    model_type: str
+    config: Mapping[str, Any]
+    generation_config: Mapping[str, Any]
+    tokenizer_config: Mapping[str, Any]
+    chat_template: str | None
+    context_length: int
+    weights_bytes: int

@@ -1,0 +1,97 @@
+"""What is asked: a generation request, the same for every protocol. Pure values; knows no wire names and no tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mlxctl.ir.messages import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool on offer. `parameters` is the JSON schema of its arguments object."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    """Whether the model may, must not, or must call: `named` forces the tool `name`."""
+
+    mode: Literal["auto", "none", "required", "named"] = "auto"
+    name: str | None = None
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether the answer has to be a tool call."""
+        return self.mode in ("required", "named")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingOptions:
+    """What the caller said about thinking; `None` leaves it to the model's default."""
+
+    enabled: bool | None = None
+    effort: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions:
+    """What the caller said about sampling; `None` means unsaid, so that the model's own default holds."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: Mapping[int, float] | None = None
+    seed: int | None = None
+    num_top_logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """Sampling as it will happen: every value final.
+
+    Order of application: penalties (over generated tokens only), logit_bias, temperature, top_k, top_p, min_p, draw.
+    `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 are off; penalties are off at 1 (repetition) and 0.
+    `num_top_logprobs` None asks for no log-probabilities, 0 for the chosen token's, n for the n most likely besides.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int = 0
+    num_top_logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """Everything that one generation needs to know, in no protocol's words.
+
+    `max_tokens` None means as many as the context window holds. `template_kwargs` go to the chat template as they are.
+    `fairness_key` groups requests that share a place in the queue (an API key, a session); higher `priority` goes first.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_tool_calls: bool = True
+    sampling: SamplingOptions = SamplingOptions()
+    thinking: ThinkingOptions = ThinkingOptions()
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = False
+    priority: int = 0
+    fairness_key: str = ""
