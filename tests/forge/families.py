@@ -1,0 +1,148 @@
+"""The recipes: what each forged family looks like, as plain values."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl import demo
+
+TEMPLATES = {
+    "qwen3": Path(demo.__file__).parent / "recipe" / "chat_template.jinja",
+    **{path.stem: path for path in sorted((Path(__file__).parent / "templates").glob("*.jinja"))},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One forged model: its configuration, its added tokens and how its weights are drawn.
+
+    Markers are added tokens that decoding keeps, as Qwen does with its think and tool tags; `endless` models say only
+    printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights.
+    """
+
+    name: str
+    template: str
+    special_tokens: tuple[str, ...]
+    markers: tuple[str, ...] = ()
+    bos_token: str | None
+    end_tokens: tuple[str, ...]
+    config: dict[str, Any]
+    vocab_size: int = 512
+    seed: int = 7
+    endless: bool = False
+    zero_centred_norms: bool = False
+
+
+_CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_QWEN3_MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+_LLAMA3 = (
+    "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>",
+    "<|python_tag|>",
+)  # fmt: skip
+_GEMMA3 = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
+_LFM2 = (
+    "<|pad|>", "<|startoftext|>", *_CHATML, "<|tool_list_start|>", "<|tool_list_end|>", "<|tool_call_start|>",
+    "<|tool_call_end|>", "<|tool_response_start|>", "<|tool_response_end|>",
+)  # fmt: skip
+_MISTRAL = (
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
+)  # fmt: skip
+
+
+def _attention(model_type: str, *, hidden_size: int = 64, num_hidden_layers: int = 4, **more: Any) -> dict[str, Any]:
+    """Give the configuration that all of them share, before the vocabulary is known."""
+    return {
+        "model_type": model_type,
+        "hidden_size": hidden_size,
+        "num_hidden_layers": num_hidden_layers,
+        "intermediate_size": 2 * hidden_size,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": hidden_size // 4,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1_000_000.0,
+        "max_position_embeddings": 32_768,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+        **more,
+    }
+
+
+def _qwen3(name: str, config: dict[str, Any], **more: Any) -> Family:
+    return Family(
+        name=name,
+        template="qwen3",
+        special_tokens=_CHATML,
+        markers=_QWEN3_MARKERS,
+        bos_token=None,
+        end_tokens=("<|im_end|>", "<|endoftext|>"),
+        config=config,
+        **more,
+    )
+
+
+_QWEN3_NEXT = _attention(
+    "qwen3_next",
+    linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
+    linear_conv_kernel_dim=4, num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[],
+    shared_expert_intermediate_size=64, moe_intermediate_size=32, partial_rotary_factor=0.5, norm_topk_prob=True,
+    full_attention_interval=2,
+)  # fmt: skip
+_LFM2_CONFIG = _attention(
+    "lfm2",
+    norm_eps=1e-5, conv_bias=False, conv_L_cache=3, block_dim=64, block_ff_dim=128, block_multiple_of=16,
+    block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=False, tie_word_embeddings=True,
+    layer_types=["conv", "full_attention", "conv", "full_attention"],
+)  # fmt: skip
+_GEMMA3_CONFIG = _attention(
+    "gemma3_text",
+    sliding_window=32, sliding_window_pattern=2, query_pre_attn_scalar=16, rope_local_base_freq=10_000.0,
+    tie_word_embeddings=True,
+)  # fmt: skip
+
+_ALL = (
+    _qwen3("qwen3", _attention("qwen3")),
+    Family(
+        name="llama3",
+        template="llama3",
+        special_tokens=_LLAMA3,
+        bos_token="<|begin_of_text|>",
+        end_tokens=("<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"),
+        config=_attention("llama", rope_theta=500_000.0),
+    ),
+    Family(
+        name="gemma3",
+        template="gemma3",
+        special_tokens=_GEMMA3,
+        bos_token="<bos>",
+        end_tokens=("<end_of_turn>", "<eos>"),
+        config=_GEMMA3_CONFIG,
+        zero_centred_norms=True,
+    ),
+    Family(
+        name="lfm2",
+        template="lfm2",
+        special_tokens=_LFM2,
+        bos_token="<|startoftext|>",
+        end_tokens=("<|im_end|>",),
+        config=_LFM2_CONFIG,
+    ),
+    _qwen3("qwen3_next", _QWEN3_NEXT),
+    Family(
+        name="mistral",
+        template="mistral",
+        special_tokens=_MISTRAL,
+        bos_token="<s>",
+        end_tokens=("</s>",),
+        config=_attention("mistral", rope_theta=10_000.0),
+    ),
+    _qwen3("endless", _attention("qwen3"), endless=True),
+    _qwen3(
+        "bench5m",
+        _attention("qwen3", hidden_size=256, num_hidden_layers=6, intermediate_size=768),
+        vocab_size=1024,
+        endless=True,
+    ),
+)
+FAMILIES = {family.name: family for family in _ALL}

@@ -1,0 +1,50 @@
+"""Where forged models lie: one directory per recipe below the user's cache, never inside the repository."""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from .families import TEMPLATES, Family
+
+
+def shelf_directory() -> Path:
+    """Give the directory of all forged models: `MLXCTL_TEST_CACHE`, or `mlxctl-tests` in the platform's cache."""
+    if override := os.environ.get("MLXCTL_TEST_CACHE"):
+        return Path(override)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "mlxctl-tests"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlxctl-tests"
+
+
+def shelved(family: Family) -> Path:
+    """Give the family's model directory, built at most once per recipe.
+
+    Two processes may build the same model: each works in a directory of its own and the first rename wins.
+    """
+    target = shelf_directory() / f"{family.name}-{_recipe_digest(family)}"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{family.name}-"))
+    try:
+        from .smithy import build  # costs seconds (mlx_lm), and only the first time
+
+        build(family, workshop)
+        with suppress(OSError):
+            workshop.replace(target)
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+    return target
+
+
+def _recipe_digest(family: Family) -> str:
+    """Digest everything a model is made from, so that a changed recipe gives a new directory."""
+    digest = hashlib.sha256(repr(family).encode())
+    sources = [Path(__file__).parent / f"{module}.py" for module in ("families", "smithy", "vocabulary")]
+    for source in [*sources, TEMPLATES[family.template]]:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
