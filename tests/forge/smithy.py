@@ -18,10 +18,10 @@ from .families import TEMPLATES, Family
 from .vocabulary import train_tokenizer
 
 _LOGIT_SPREAD = 4.0
-_ATTENTION_SHARPNESS = 1.6
+_ATTENTION_SHARPNESS = 2.5
 _EMBEDDING_SIZE = 0.3
-_END_FEATURE = 2.0
-_END_PENALTY = -60.0
+_END_FEATURE = 1.0
+_END_PENALTY = -80.0
 
 
 def build(family: Family, directory: Path) -> None:
