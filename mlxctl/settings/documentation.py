@@ -1,0 +1,43 @@
+"""What help pages say of a setting, read from the sections themselves: the text under the field, and its default."""
+
+import ast
+import inspect
+from dataclasses import fields
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+
+@cache
+def _texts(section: type) -> dict[str, str]:
+    """Return the docstring under each field; empty where Python was installed without sources."""
+    try:
+        tree = ast.parse(inspect.getsource(section))
+    except OSError:
+        return {}
+    declaration = tree.body[0]
+    assert isinstance(declaration, ast.ClassDef)
+    return {
+        field.target.id: text.value.value
+        for field, text in pairwise(declaration.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def describe_field(section: type, name: str) -> str:
+    """Return the text that stands under the field `name`."""
+    return _texts(section).get(name, "")
+
+
+def describe_default(section: type, name: str) -> str:
+    """Return the default of the field `name` as a person would write it; empty when there is none."""
+    default: Any = next(field.default for field in fields(section) if field.name == name)
+    if default is None or default == () or default is False:
+        return ""
+    if name.endswith("_bytes"):
+        return next(f"{default // size}{unit}" for unit, size in _UNITS.items() if default % size == 0)
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+_UNITS = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024, "B": 1}

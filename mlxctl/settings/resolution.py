@@ -1,0 +1,102 @@
+"""The one place where settings come together: defaults < `mlxctl.toml` < environment < flags.
+
+A key nobody knows and a value that cannot be honoured are errors that name the key and where it was written.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+from mlxctl import locations
+from mlxctl.errors import SettingsError
+from mlxctl.settings.sections import Settings
+from mlxctl.settings.values import convert
+
+ENVIRONMENT_PREFIX = "MLXCTL_"
+CONFIG_VARIABLE = "MLXCTL_CONFIG"
+
+
+class Choice(NamedTuple):
+    """One value that somebody wrote, and where."""
+
+    section: str
+    key: str
+    value: object
+    origin: str
+
+
+def resolve(
+    *,
+    config_file: Path | None = None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, Mapping[str, object]] | None = None,
+) -> Settings:
+    """Return the settings as they will hold for the life of the process.
+
+    A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one (`locations.config_file()`) need not.
+    `flags` maps section to key to value; None means not given. Raises SettingsError.
+    """
+    named = config_file or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    chosen: dict[str, dict[str, object]] = {section: {} for section in _sections()}
+    for choice in (*_from_file(named), *_from_environment(environment), *_from_flags(flags or {})):
+        chosen[choice.section][choice.key] = _checked(choice)
+    return Settings(**{name: kind(**chosen[name]) for name, kind in _sections().items()})
+
+
+def _sections() -> dict[str, Any]:
+    return get_type_hints(Settings)
+
+
+def _checked(choice: Choice) -> object:
+    kind = _sections()[choice.section]
+    declared = {field.name: field for field in fields(kind)}[choice.key]
+    try:
+        return convert(choice.value, get_type_hints(kind)[choice.key], declared)
+    except ValueError as error:
+        raise SettingsError(f"{choice.origin}: {error}") from None
+
+
+def _keys(section: str) -> list[str]:
+    return [field.name for field in fields(_sections()[section])]
+
+
+def _from_file(named: Path | None) -> Iterator[Choice]:
+    path = named or locations.config_file()
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named is None:
+            return
+        raise SettingsError(f"settings file {str(path)!r} does not exist") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"settings file {str(path)!r} cannot be read: {error}") from None
+    for section, table in content.items():
+        if section not in _sections():
+            raise SettingsError(f"unknown section {section!r} in {str(path)!r}; known: {', '.join(_sections())}")
+        if not isinstance(table, dict):
+            raise SettingsError(f"{section!r} in {str(path)!r} must be a table: write [{section}] above its keys")
+        for key, value in table.items():
+            if key not in _keys(section):
+                raise SettingsError(f"unknown key '{section}.{key}' in {str(path)!r}; known: {', '.join(_keys(section))}")
+            yield Choice(section, key, value, f"'{section}.{key}' in {str(path)!r}")
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[Choice]:
+    known = {f"{ENVIRONMENT_PREFIX}{section}_{key}".upper(): (section, key) for section in _sections() for key in _keys(section)}
+    prefixes = tuple(f"{ENVIRONMENT_PREFIX}{section}_".upper() for section in _sections())
+    for variable, text in environment.items():
+        if variable in known:
+            section, key = known[variable]
+            yield Choice(section, key, text, f"environment variable {variable}")
+        elif variable.startswith(prefixes):
+            raise SettingsError(f"environment variable {variable} names no setting; known: {', '.join(known)}")
+
+
+def _from_flags(flags: Mapping[str, Mapping[str, object]]) -> Iterator[Choice]:
+    for section, given in flags.items():
+        for key, value in given.items():
+            assert key in _keys(section), f"a flag is made for a setting: {section}.{key}"
+            if value is not None:
+                yield Choice(section, key, value, f"flag for {section}.{key}")

@@ -1,0 +1,108 @@
+"""The sections: every setting with its default, its bounds and, under it, the text that help pages show.
+
+A field whose name ends in `_bytes` may be written as a number or as a size (`"512MiB"`, `"8GB"`).
+A secret field never appears in a repr, a log line or an error message.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+
+def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
+    """Return a field for a number that must lie between `least` and `most`, both included."""
+    return field(default=default, metadata={"least": least, "most": most})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How HTTP is spoken, to whom, and how much of it at once."""
+
+    # 8080 is where mlx_lm.server and llama.cpp answer, so clients set up for those find us; 8000 is every web project's own.
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets the network in, so give an API key with it."""
+
+    port: int = bounded(8080, least=0, most=65535)
+    """Port to listen on; 0 takes a free one and prints it."""
+
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; without any, everybody may ask."""
+
+    cors_origins: tuple[str, ...] = ()
+    """Web origins whose pages may call this server from a browser; `*` allows any, without credentials."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names for the Host header, beside the loopback names; when listening beyond loopback, empty allows any."""
+
+    max_body_bytes: int = bounded(32 * 1024**2, least=1024)
+    """Largest request body."""
+
+    max_header_bytes: int = bounded(64 * 1024, least=8192, most=16 * 1024**2)
+    """Largest request line and headers together."""
+
+    max_queue: int = bounded(256, least=0)
+    """Requests that may wait for a place in the batch; more are told to come back later."""
+
+    request_timeout_seconds: float = bounded(1800.0, least=0.001)
+    """Longest time that one request may take, waiting included."""
+
+    ping_interval_seconds: float = bounded(10.0, least=0.01)
+    """Silence after which a stream gets a keep-alive."""
+
+    drain_seconds: float = bounded(10.0, least=0.0)
+    """Time that open requests get to finish when the server is told to stop."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is worth a line on standard error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What the engine process may use, and when it counts as dead."""
+
+    memory_limit_bytes: int | None = bounded(None, least=1)
+    """Memory for weights and caches together; without one, what the machine recommends."""
+
+    max_rows: int = bounded(32, least=1)
+    """Requests that are decoded at the same time."""
+
+    prefill_slice_seconds: float = bounded(0.5, least=0.001)
+    """Longest time for which reading a prompt may hold the engine when nothing else runs."""
+
+    prefill_chunk_max_tokens: int = bounded(2048, least=1)
+    """Most prompt tokens that go through the model at once."""
+
+    stall_seconds: float = bounded(120.0, least=0.1)
+    """Time without any token, though requests run, after which the engine is taken for dead."""
+
+    restart_backoff_max_seconds: float = bounded(30.0, least=0.0)
+    """Longest pause before a dead engine is started again."""
+
+    load_timeout_seconds: float = bounded(600.0, least=0.1)
+    """Longest time that loading a model may take."""
+
+    blas: Literal["auto", "bundled"] = "auto"
+    """Linear algebra on Linux: an installed OpenBLAS when there is one, or always the one bundled with MLX."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """Which model is served."""
+
+    path: Path | None = None
+    """Directory of the model; without one the tiny built-in demo model is served."""
+
+    name: str | None = None
+    """Name by which clients ask for the model; without one, the name of its directory."""
+
+    trust_remote_code: bool = False
+    """Whether Python code inside the model directory may be run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All sections."""
+
+    server: ServerSettings = ServerSettings()
+    engine: EngineSettings = EngineSettings()
+    model: ModelSettings = ModelSettings()

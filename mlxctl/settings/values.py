@@ -1,0 +1,95 @@
+"""From what a person wrote (TOML values, text from the environment or a flag) to the type of a field.
+
+Every refusal is a ValueError whose message says what was expected; it repeats the value only if that is not a secret.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import Field
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def convert(value: object, kind: Any, declared: "Field[Any]") -> object:
+    """Return `value` as the type `kind` of the field `declared`, within the field's bounds; raises ValueError."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    target = next(candidate for candidate in kinds if candidate is not NoneType)
+    converted = _convert_one(value, target, is_size=declared.name.endswith("_bytes"), is_secret=not declared.repr)
+    _check_bounds(converted, declared)
+    return converted
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size: `8GB` is decimal, `512MiB` binary, a bare number bytes; raises ValueError."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a size like '8GB' or '512MiB', got {text!r}")
+    number, prefix, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** _POWERS[prefix.lower()])
+
+
+def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) -> object:
+    shown = "a value that is not shown" if is_secret else repr(value)
+    if get_origin(target) is tuple:
+        return _as_texts(value, shown)
+    if get_origin(target) is Literal:
+        choices = get_args(target)
+        if value not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}, got {shown}")
+        return value
+    if target is Path and isinstance(value, str | Path) and str(value):
+        return Path(value).expanduser()
+    if target is str and isinstance(value, str) and value:
+        return value
+    if target is bool:
+        return _as_truth(value, shown)
+    if target is int and is_size and isinstance(value, str):
+        return parse_size(value)
+    if target in (int, float):
+        return _as_number(value, target, shown)
+    raise ValueError(f"expected {_NAMES[target]}, got {shown}")
+
+
+def _as_texts(value: object, shown: str) -> tuple[str, ...]:
+    """Return a list of texts; from one text (environment, flag) it is split at commas."""
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, Sequence) or not all(isinstance(item, str) and item for item in items):
+        raise ValueError(f"expected a list of texts, none of them empty, got {shown}")
+    return tuple(items)
+
+
+def _as_truth(value: object, shown: str) -> bool:
+    truth = value if isinstance(value, bool) else _TRUTHS.get(str(value).lower())
+    if truth is None:
+        raise ValueError(f"expected true or false, got {shown}")
+    return truth
+
+
+def _as_number(value: object, target: type[int] | type[float], shown: str) -> int | float:
+    expected = f"expected {_NAMES[target]}, got {shown}"
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or (target is int and isinstance(value, float)):
+        raise ValueError(expected)
+    try:
+        number = target(value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not math.isfinite(number):
+        raise ValueError(expected)
+    return number
+
+
+def _check_bounds(value: object, declared: "Field[Any]") -> None:
+    least, most = declared.metadata.get("least"), declared.metadata.get("most")
+    if least is not None and isinstance(value, int | float) and value < least:
+        raise ValueError(f"expected at least {least}, got {value}")
+    if most is not None and isinstance(value, int | float) and value > most:
+        raise ValueError(f"expected at most {most}, got {value}")
+
+
+_NAMES: dict[Any, str] = {str: "a text that is not empty", Path: "a path", int: "a whole number", float: "a number"}
