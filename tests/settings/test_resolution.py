@@ -1,0 +1,104 @@
+"""How settings come together, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import SettingsError
+from mlxctl.settings import Settings, resolve
+
+
+@pytest.fixture(autouse=True)
+def _empty_config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mlxctl.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    assert resolve(environment={}) == Settings()
+
+
+def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
+    path = written(tmp_path, '[server]\nhost = "a"\nport = 1\nmax_queue = 1\n')
+    environment = {"MLXCTL_SERVER_PORT": "2", "MLXCTL_SERVER_MAX_QUEUE": "2"}
+    server = resolve(config_file=path, environment=environment, flags={"server": {"max_queue": 3}}).server
+    assert (server.host, server.port, server.max_queue) == ("a", 2, 3)
+
+
+def test_the_usual_file_is_read_when_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "config" / "mlxctl").mkdir(parents=True)
+    written(tmp_path / "config" / "mlxctl", "[engine]\nmax_rows = 4\n")
+    assert resolve(environment={}).engine.max_rows == 4
+
+
+def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, '[model]\nname = "house"\n')
+    assert resolve(environment={"MLXCTL_CONFIG": str(path)}).model.name == "house"
+
+
+def test_a_flag_that_was_not_given_changes_nothing() -> None:
+    assert resolve(environment={"MLXCTL_SERVER_PORT": "9"}, flags={"server": {"port": None}}).server.port == 9
+
+
+@pytest.mark.parametrize(
+    ("written_size", "num_bytes"),
+    [(4096, 4096), ('"8GB"', 8 * 10**9), ('"512MiB"', 512 * 2**20), ('"1.5 gib"', 3 * 2**29), ('"2048"', 2048)],
+)
+def test_sizes_may_carry_a_unit(tmp_path: Path, written_size: object, num_bytes: int) -> None:
+    path = written(tmp_path, f"[engine]\nmemory_limit_bytes = {written_size}\n")
+    assert resolve(config_file=path, environment={}).engine.memory_limit_bytes == num_bytes
+
+
+def test_lists_are_split_at_commas_outside_the_file() -> None:
+    server = resolve(environment={"MLXCTL_SERVER_CORS_ORIGINS": "http://a, http://b"}).server
+    assert server.cors_origins == ("http://a", "http://b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[server]\nprot = 1\n", "unknown key 'server.prot'"),
+        ("[sever]\nport = 1\n", "unknown section 'sever'"),
+        ("port = 1\n", "unknown section 'port'"),
+        ("server = 1\n", "'server' in .* must be a table"),
+        ('[server]\nport = "eighty"\n', "'server.port' in .*expected a whole number, got 'eighty'"),
+        ("[server]\nport = 70000\n", "'server.port' in .*expected at most 65535"),
+        ("[server]\nport = 80.5\n", "'server.port' in .*expected a whole number"),
+        ("[server]\nport = true\n", "'server.port' in .*expected a whole number"),
+        ('[server]\nlog_level = "loud"\n', "'server.log_level' in .*expected one of debug, info"),
+        ("[server]\nping_interval_seconds = nan\n", "'server.ping_interval_seconds' in .*expected a number"),
+        ("[server]\ncors_origins = [1]\n", "'server.cors_origins' in .*expected a list of texts"),
+        ('[engine]\nmemory_limit_bytes = "8 apples"\n', "'engine.memory_limit_bytes' in .*expected a size"),
+        ("[model]\ntrust_remote_code = 3\n", "'model.trust_remote_code' in .*expected true or false"),
+        ("[server\n", "cannot be read"),
+    ],
+)
+def test_a_refusal_names_the_key_and_the_file(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(SettingsError, match=message) as caught:
+        resolve(config_file=path, environment={})
+    assert str(path) in str(caught.value)
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.toml' does not exist"):
+        resolve(config_file=tmp_path / "nowhere.toml", environment={})
+
+
+def test_a_misspelt_variable_is_refused() -> None:
+    with pytest.raises(SettingsError, match="MLXCTL_SERVER_PROT names no setting"):
+        resolve(environment={"MLXCTL_SERVER_PROT": "1"})
+
+
+def test_keys_are_never_shown(tmp_path: Path) -> None:
+    settings = resolve(environment={"MLXCTL_SERVER_API_KEYS": "hush-hush"})
+    path = written(tmp_path, '[server]\napi_keys = ["hush-hush", 3]\n')
+    with pytest.raises(SettingsError) as caught:
+        resolve(config_file=path, environment={})
+    assert settings.server.api_keys == ("hush-hush",)
+    assert "hush" not in repr(settings) + str(caught.value)
