@@ -1,0 +1,21 @@
+"""Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes. Knows no HTTP and no model."""
+
+from mlxctl.protocols.anthropic.errors import anthropic_error
+from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
+from mlxctl.protocols.error_body import ErrorBody
+from mlxctl.protocols.formatter import Formatter
+from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
+from mlxctl.protocols.openai.chat import OpenAIChatFormatter
+from mlxctl.protocols.openai.errors import openai_error
+
+__all__ = [
+    "AnthropicMessagesFormatter",
+    "ErrorBody",
+    "Formatter",
+    "ModelCard",
+    "OpenAIChatFormatter",
+    "anthropic_error",
+    "encode_model",
+    "encode_model_list",
+    "openai_error",
+]

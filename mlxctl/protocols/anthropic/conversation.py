@@ -1,0 +1,133 @@
+"""From Anthropic's messages to the house's: one user turn with tool results becomes tool messages and user messages, in order."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, assert_never
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.protocols.anthropic import messages_schema as schema
+from mlxctl.protocols.anthropic.thinking_signature import carried_thinking
+from mlxctl.protocols.decoding import refuse_deep_nesting
+from mlxctl.protocols.media import image_from_base64
+from mlxctl.protocols.tool_offer import refuse_orphan_result
+
+BlockType = TypeVar("BlockType")
+UserBlock = schema.Text | schema.Image | schema.ToolResult
+
+
+@dataclass(slots=True, kw_only=True)
+class Conversation:
+    """The reader of one conversation; remembers which calls were made, so that each result finds its own.
+
+    `deferred_tools` are not offered at the front of the prompt: the definition of each stands where a tool_reference names it, so
+    that a tool which is found later leaves everything before it as it was.
+    """
+
+    deferred_tools: Mapping[str, ToolSpec]
+    _call_ids: set[str] = field(default_factory=set)
+
+    def read(self, request: schema.MessagesRequest) -> tuple[Message, ...]:
+        """Return all messages, the system prompt first. Raises InvalidRequest."""
+        messages = []
+        if request.system:
+            messages.append(Message(role="system", parts=tuple(_texts(request.system))))
+        for index, message in enumerate(request.messages):
+            messages.extend(self._message(message, f"messages[{index}].content"))
+        return tuple(messages)
+
+    def _message(self, message: schema.ConversationMessage, path: str) -> Iterable[Message]:
+        match message:
+            case schema.SystemMessage():
+                yield Message(role="system", parts=tuple(_texts(message.content)))
+            case schema.AssistantMessage():
+                yield Message(role="assistant", parts=tuple(self._answer(message, path)))
+            case schema.UserMessage():
+                yield from self._question(message, path)
+            case _:
+                assert_never(message)
+
+    def _answer(self, message: schema.AssistantMessage, path: str) -> Iterable[Part]:
+        if isinstance(message.content, str):
+            yield from _texts(message.content)
+            return
+        for index, block in enumerate(message.content):
+            match block:
+                case schema.Text():
+                    yield from _texts([block])
+                case schema.Thinking():
+                    thought = block.thinking or carried_thinking(block.signature)
+                    if thought:
+                        yield ThinkingPart(text=thought, signature=block.signature)
+                case schema.RedactedThinking():
+                    pass
+                case schema.ToolUse():
+                    self._call_ids.add(block.id)
+                    arguments = _object_text(block.input, f"{path}[{index}].input")
+                    yield ToolCallPart(id=block.id, name=block.name, arguments=arguments)
+                case _:
+                    assert_never(block)
+
+    def _question(self, message: schema.UserMessage, path: str) -> Iterable[Message]:
+        blocks: Iterable[UserBlock] = _blocks(message.content)
+        said: list[Part] = []
+        num_results = 0
+        for index, block in enumerate(blocks):
+            if not isinstance(block, schema.ToolResult):
+                said.extend(_text_or_image(block, f"{path}[{index}]"))
+                continue
+            if said:
+                yield Message(role="user", parts=tuple(said))
+                said = []
+            num_results += 1
+            yield Message(role="tool", parts=(self._result(block, f"{path}[{index}]"),))
+        if said or not num_results:
+            yield Message(role="user", parts=tuple(said))
+
+    def _result(self, block: schema.ToolResult, path: str) -> ToolResultPart:
+        refuse_orphan_result(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
+        parts: list[TextPart | ImagePart] = []
+        for index, inner in enumerate(_blocks(block.content or "")):
+            if isinstance(inner, schema.ToolReference):
+                parts.append(TextPart(text=self._definition(inner.tool_name)))
+            else:
+                parts.extend(_text_or_image(inner, f"{path}.content[{index}]"))
+        return ToolResultPart(call_id=block.tool_use_id, content=tuple(parts), is_error=bool(block.is_error))
+
+    def _definition(self, name: str) -> str:
+        spec = self.deferred_tools.get(name)
+        if spec is None:
+            return name
+        function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        return msgspec.json.encode({"type": "function", "function": function}).decode()
+
+
+def _blocks(content: str | list[BlockType]) -> Iterable[schema.Text | BlockType]:
+    return (schema.Text(text=content),) if isinstance(content, str) else content
+
+
+def _texts(content: str | list[schema.Text]) -> Iterable[TextPart]:
+    """Yield the texts; empty ones are nothing, so that a string and a list of one block are equal."""
+    return (TextPart(text=block.text) for block in _blocks(content) if block.text)
+
+
+def _text_or_image(block: schema.Text | schema.Image, path: str) -> Iterable[TextPart | ImagePart]:
+    if isinstance(block, schema.Text):
+        return _texts([block])
+    source = block.source
+    if isinstance(source, schema.Base64Source):
+        return (image_from_base64(source.data, source.media_type, f"{path}.source"),)
+    raise InvalidRequest(
+        f"{path}.source.type must be 'base64'; remote images and files are not fetched, so send the bytes",
+        param=f"{path}.source.type",
+    )
+
+
+def _object_text(raw: msgspec.Raw, path: str) -> str:
+    value = msgspec.json.decode(raw)
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"{path} must be an object", param=path)
+    refuse_deep_nesting(value, path)
+    return bytes(raw).decode()

@@ -1,0 +1,40 @@
+"""Errors in Anthropic's words: `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
+
+import msgspec
+
+from mlxctl import errors
+from mlxctl.errors import MlxctlError
+from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
+
+# The nearest ancestor in this table decides: (HTTP status, type). 529 is this protocol's own number for overload.
+_ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
+    errors.RequestError: (400, "invalid_request_error"),
+    errors.UnknownModel: (404, "not_found_error"),
+    errors.UnknownResource: (404, "not_found_error"),
+    errors.MethodNotAllowed: (405, "invalid_request_error"),
+    errors.BodyTooLarge: (413, "request_too_large"),
+    errors.AuthenticationFailed: (401, "authentication_error"),
+    errors.CapacityError: (529, "overloaded_error"),
+    errors.EngineRecovering: (503, "overloaded_error"),
+    errors.ShuttingDown: (503, "overloaded_error"),
+    errors.DeadlineExceeded: (504, "timeout_error"),
+    errors.MlxctlError: (500, "api_error"),
+}
+
+
+def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
+    """Return what to answer instead of a result."""
+    status, _ = _answer(error)
+    return ErrorBody(status=status, body=error_json(error, request_id=request_id), headers=error_headers(error))
+
+
+def error_json(error: MlxctlError, *, request_id: str | None = None) -> bytes:
+    """Return the error object as JSON, the same in a body and in a stream."""
+    _, kind = _answer(error)
+    return msgspec.json.encode(
+        {"type": "error", "error": {"type": kind, "message": error_message(error)}, "request_id": request_id}
+    )
+
+
+def _answer(error: MlxctlError) -> tuple[int, str]:
+    return next(_ANSWERS[ancestor] for ancestor in type(error).__mro__ if ancestor in _ANSWERS)

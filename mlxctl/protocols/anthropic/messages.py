@@ -1,0 +1,126 @@
+"""Anthropic messages: the formatter. Knows no HTTP and no model.
+
+The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`, then `message_delta`
+with the stop reason and the final counts, then `message_stop`. Blocks have one index each and never overlap. Clients lose the
+text of a block that has no stop, so an error first closes the open block; then `event: error` is the last thing said, as the real
+API does it: agents ask again after it, while a `message_stop` would let them take the partial answer for the whole.
+"""
+
+import secrets
+from typing import assert_never
+
+import msgspec
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import (
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    PromptProgress,
+    StreamEvent,
+    TextDelta,
+    TextResult,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    Usage,
+)
+from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, named_event
+from mlxctl.protocols.anthropic.errors import error_json
+from mlxctl.protocols.anthropic.messages_parsing import decode_messages, dropped_tool_types, to_generation_request
+from mlxctl.protocols.anthropic.usage import usage_object
+
+_STOP_REASONS: dict[FinishReason, str] = {
+    "stop": "end_turn",
+    "stop_sequence": "stop_sequence",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+}
+_PING = named_event("ping", {})
+
+
+class AnthropicMessagesFormatter:
+    """One message. `response_id` is made up when not given."""
+
+    def __init__(self, *, response_id: str | None = None) -> None:
+        self.dropped_tools: tuple[str, ...] = ()
+        self._id = response_id or f"msg_{secrets.token_hex(12)}"
+        self._has_begun = False
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Read a request body. Raises InvalidRequest."""
+        messages = decode_messages(body)
+        request = to_generation_request(messages)
+        self.dropped_tools = dropped_tool_types(messages)
+        self._model = messages.model
+        self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
+        self._blocks = BlockWriter(omit_thinking=self._omit_thinking)
+        return request
+
+    def begin(self, num_prompt_tokens: int) -> bytes:
+        """Return message_start, which counts the whole prompt as input; what the cache had is known, and said, at the end."""
+        self._has_begun = True
+        usage = Usage(num_prompt_tokens=num_prompt_tokens)
+        message = self._message(content=[], stop_reason=None, stop_sequence=None, usage=usage)
+        return named_event("message_start", {"message": message}) + _PING
+
+    def on_event(self, event: StreamEvent) -> bytes:
+        """Return the events for `event`; progress is a comment."""
+        match event:
+            case TextDelta():
+                return self._blocks.text(event.text)
+            case ThinkingDelta():
+                return self._blocks.thinking(event.text)
+            case ToolArgumentsDelta():
+                return self._blocks.arguments(event.json)
+            case ToolCallStarted():
+                return self._blocks.start_call(event.id, event.name)
+            case ToolCallEnded():
+                return self._blocks.close()
+            case PromptProgress():
+                return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
+            case Finished():
+                delta = {"stop_reason": _STOP_REASONS[event.reason], "stop_sequence": event.stop_sequence}
+                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage)})
+                return self._blocks.close() + end
+            case _:
+                assert_never(event)
+
+    def finish(self) -> bytes:
+        """Return message_stop."""
+        return named_event("message_stop", {})
+
+    def on_error(self, error: MlxctlError) -> bytes:
+        """Return the stop of the open block and the error."""
+        closed = self._blocks.close() if self._has_begun else b""
+        return closed + b"event: error\ndata: " + error_json(error) + b"\n\n"
+
+    def ping(self) -> bytes:
+        """Return a ping; before the message has begun, where some clients know no event but message_start, a comment."""
+        return _PING if self._has_begun else b": ping\n\n"
+
+    def whole(self, result: TextResult) -> bytes:
+        """Return the message object."""
+        return msgspec.json.encode(
+            self._message(
+                content=content_blocks(result, omit_thinking=self._omit_thinking),
+                stop_reason=_STOP_REASONS[result.reason],
+                stop_sequence=result.stop_sequence,
+                usage=result.usage,
+            )
+        )
+
+    def _message(
+        self, *, content: list[dict[str, object]], stop_reason: str | None, stop_sequence: str | None, usage: Usage
+    ) -> dict[str, object]:
+        return {
+            "id": self._id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": content,
+            "stop_reason": stop_reason,
+            "stop_sequence": stop_sequence,
+            "usage": usage_object(usage),
+        }

@@ -1,0 +1,102 @@
+"""From a messages body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
+from mlxctl.protocols.anthropic import messages_schema as schema
+from mlxctl.protocols.anthropic.conversation import Conversation
+from mlxctl.protocols.decoding import decode_body, missing, refuse_deep_nesting
+from mlxctl.protocols.ranges import top_k_option
+from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
+
+_DECODER = msgspec.json.Decoder(schema.MessagesRequest)
+
+
+def decode_messages(body: bytes) -> schema.MessagesRequest:
+    """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
+    request = decode_body(body, _DECODER)
+    if request.max_tokens < 1:
+        raise InvalidRequest(
+            f"max_tokens is {request.max_tokens}; it must be at least 1 (prewarming with 0 is not supported)", param="max_tokens"
+        )
+    if not request.messages:
+        raise InvalidRequest("messages is empty; send at least one message", param="messages")
+    for path, wish in (
+        ("output_config.format", request.output_config and request.output_config.format),
+        ("output_format", request.output_format),
+    ):
+        if wish is not None:
+            raise InvalidRequest(f"{path} is not supported yet; leave it out and ask for the format in words", param=path)
+    return request
+
+
+def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
+    """Return the types of the offered tools that only the protocol's maker can run."""
+    return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "custom"))
+
+
+def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
+    """Translate a decoded body. Raises InvalidRequest."""
+    specs = _tool_specs(request.tools or [])
+    deferred = {tool.name for tool in request.tools or () if tool.defer_loading}
+    choice = _choice(request, specs)
+    return GenerationRequest(
+        model=request.model,
+        messages=Conversation(deferred_tools={name: spec for name, spec in specs.items() if name in deferred}).read(request),
+        tools=tuple(spec for name, spec in specs.items() if name not in deferred),
+        tool_choice=choice,
+        parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
+        sampling=SamplingOptions(temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)),
+        thinking=_thinking(request, choice),
+        max_tokens=request.max_tokens,
+        stop=tuple(request.stop_sequences or ()),
+        stream=bool(request.stream),
+    )
+
+
+def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
+    """Return the tools that the model can be offered, by name, in order."""
+    names: list[tuple[str, str]] = []
+    specs: dict[str, ToolSpec] = {}
+    for index, tool in enumerate(tools):
+        if tool.type not in (None, "custom"):
+            continue
+        path = f"tools[{index}]"
+        if tool.name is None:
+            raise missing(f"{path}.name")
+        refuse_deep_nesting(tool.input_schema, f"{path}.input_schema")
+        names.append((tool.name, f"{path}.name"))
+        specs[tool.name] = ToolSpec(name=tool.name, description=tool.description or "", parameters=tool.input_schema or {})
+    refuse_duplicate_names(names)
+    return specs
+
+
+def _choice(request: schema.MessagesRequest, specs: Iterable[str]) -> ToolChoice:
+    match request.tool_choice:
+        case schema.AnyChoice():
+            choice = ToolChoice(mode="required")
+        case schema.ToolNameChoice(name=name):
+            choice = ToolChoice(mode="named", name=name)
+        case schema.NoneChoice():
+            choice = ToolChoice(mode="none")
+        case schema.AutoChoice() | None:
+            choice = ToolChoice()
+        case _:
+            assert_never(request.tool_choice)
+    refuse_impossible_choice(choice, set(specs), param="tool_choice", name_param="tool_choice.name")
+    return choice
+
+
+def _thinking(request: schema.MessagesRequest, choice: ToolChoice) -> ThinkingOptions:
+    effort = request.output_config.effort if request.output_config else None
+    mode = request.thinking.type if request.thinking else "adaptive"
+    if mode == "enabled" and choice.is_forced:
+        raise InvalidRequest(
+            "thinking cannot be enabled while tool_choice forces a tool call; disable one of them", param="thinking.type"
+        )
+    enabled = {"enabled": True, "disabled": False, "between_tools": False, "adaptive": None}[mode]
+    return ThinkingOptions(enabled=enabled, effort=effort)

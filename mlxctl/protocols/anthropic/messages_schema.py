@@ -1,0 +1,162 @@
+"""The body of `POST /v1/messages` as Anthropic documents it. One type per concept; null means unsaid everywhere.
+
+Fields that are not here are ignored, as the protocol's clients expect (cache_control anywhere, metadata, service_tier,
+context_management, betas, container, …).
+"""
+
+from typing import Any, Literal
+
+from msgspec import Raw, Struct
+
+from mlxctl.protocols.ranges import MaxTokens, Name, StopStrings, Temperature, TopK, TopP
+
+
+class Text(Struct, tag_field="type", tag="text"):
+    """A piece of text."""
+
+    text: str
+
+
+class Base64Source(Struct, tag_field="type", tag="base64"):
+    """An image in the request itself."""
+
+    data: str
+    media_type: str
+
+
+class UrlSource(Struct, tag_field="type", tag="url"):
+    """An image elsewhere; refused by name."""
+
+    url: str
+
+
+class FileSource(Struct, tag_field="type", tag="file"):
+    """An image in another server's store; refused by name."""
+
+    file_id: str
+
+
+class Image(Struct, tag_field="type", tag="image"):
+    """An image."""
+
+    source: Base64Source | UrlSource | FileSource
+
+
+class Thinking(Struct, tag_field="type", tag="thinking"):
+    """Replayed thinking."""
+
+    thinking: str
+    signature: str | None = None
+
+
+class RedactedThinking(Struct, tag_field="type", tag="redacted_thinking"):
+    """Replayed thinking of another server's model that only its maker can read; it says nothing to ours."""
+
+    data: str | None = None
+
+
+class ToolUse(Struct, tag_field="type", tag="tool_use"):
+    """A replayed call; `input` stays the JSON text that the client sent."""
+
+    id: str
+    name: str
+    input: Raw
+
+
+class ToolReference(Struct, tag_field="type", tag="tool_reference"):
+    """What a tool search found: the name of a deferred tool, whose definition is due here."""
+
+    tool_name: str
+
+
+class ToolResult(Struct, tag_field="type", tag="tool_result"):
+    """What a tool gave back."""
+
+    tool_use_id: str
+    content: str | list[Text | Image | ToolReference] | None = None
+    is_error: bool | None = None
+
+
+class SystemMessage(Struct, tag_field="role", tag="system"):
+    """Instructions in mid-conversation."""
+
+    content: str | list[Text]
+
+
+class UserMessage(Struct, tag_field="role", tag="user"):
+    """A question, results of tools, or both."""
+
+    content: str | list[Text | Image | ToolResult]
+
+
+class AssistantMessage(Struct, tag_field="role", tag="assistant"):
+    """An answer that is replayed."""
+
+    content: str | list[Text | Thinking | RedactedThinking | ToolUse]
+
+
+ConversationMessage = SystemMessage | UserMessage | AssistantMessage
+
+
+class Tool(Struct):
+    """A tool on offer. A `type` other than custom names a tool that the protocol's maker runs; those are dropped."""
+
+    name: Name | None = None
+    type: str | None = None
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    defer_loading: bool | None = None
+
+
+class AutoChoice(Struct, tag_field="type", tag="auto"):
+    """The model decides."""
+
+    disable_parallel_tool_use: bool | None = None
+
+
+class AnyChoice(AutoChoice, tag_field="type", tag="any"):
+    """Some tool must be called."""
+
+
+class ToolNameChoice(AutoChoice, tag_field="type", tag="tool", kw_only=True):
+    """This tool must be called."""
+
+    name: str
+
+
+class NoneChoice(Struct, tag_field="type", tag="none"):
+    """No tool may be called."""
+
+
+class ThinkingConfig(Struct):
+    """Whether to think. `adaptive` leaves it to the model, `between_tools` means off."""
+
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    budget_tokens: MaxTokens | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class OutputConfig(Struct):
+    """How to answer."""
+
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: Any = None
+
+
+class MessagesRequest(Struct):
+    """The whole body."""
+
+    model: Name
+    max_tokens: int
+    messages: list[ConversationMessage]
+    system: str | list[Text] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
+    stop_sequences: StopStrings | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    thinking: ThinkingConfig | None = None
+    output_config: OutputConfig | None = None
+    output_format: Any = None
+    stream: bool | None = None

@@ -1,0 +1,40 @@
+"""What every wire format can do: read a request, write an answer, whole or in pieces. Knows no HTTP framework and no model."""
+
+from typing import Protocol
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import GenerationRequest, StreamEvent, TextResult
+
+
+class Formatter(Protocol):
+    """The words of one protocol for one request: make one object per request, `parse` once, then either `whole` or the stream.
+
+    A stream is `begin`, `on_event` for each event up to and including Finished, `finish`; or `on_error` instead of what is left.
+    `ping` fits anywhere. All bytes are complete server-sent events (UTF-8), b"" where the protocol has nothing to say.
+    Not thread-safe; owned by whoever answers the request.
+    """
+
+    @property
+    def dropped_tools(self) -> tuple[str, ...]:
+        """Types of offered tools that only the protocol's own maker can run; left out of the request, worth a line in the log."""
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Read a request body. Raises InvalidRequest, whose message and `param` name the field as the caller wrote it."""
+
+    def begin(self, num_prompt_tokens: int) -> bytes:
+        """Open the stream."""
+
+    def on_event(self, event: StreamEvent) -> bytes:
+        """Say what just happened."""
+
+    def finish(self) -> bytes:
+        """Close the stream after Finished."""
+
+    def on_error(self, error: MlxctlError) -> bytes:
+        """Close what is open, say what went wrong, and end the stream; valid at any moment, also before `begin`."""
+
+    def ping(self) -> bytes:
+        """Keep the connection alive; valid at any moment, also before `begin`."""
+
+    def whole(self, result: TextResult) -> bytes:
+        """Write the answer as one JSON body."""

@@ -1,0 +1,168 @@
+"""OpenAI chat completions: the formatter. Knows no HTTP and no model.
+
+How a stream ends when generation fails was decided by what real clients do with each ending:
+a missing end without an error makes one agent repeat its request twelve times a second; a finish_reason of "stop" would let
+every client take the partial answer for the whole; an error object makes the SDKs raise and agents stop or retry with back-off.
+So a failed stream says the error object, then `[DONE]`, and never a finish_reason that is not true.
+"""
+
+import secrets
+import time
+from typing import assert_never
+
+import msgspec
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import (
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    PromptProgress,
+    StreamEvent,
+    TextDelta,
+    TextResult,
+    ThinkingDelta,
+    TokenLogprob,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    Usage,
+)
+from mlxctl.protocols.openai.chat_parsing import decode_chat, dropped_tool_types, to_generation_request
+from mlxctl.protocols.openai.errors import error_json
+from mlxctl.protocols.openai.logprobs import logprobs_object
+from mlxctl.protocols.openai.usage import usage_object
+
+_FINISH_REASONS: dict[FinishReason, str] = {
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+}
+_DONE = b"data: [DONE]\n\n"
+_NULL = b"null"
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAIChatFormatter:
+    """One chat completion. `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds)
+    are made up when not given.
+
+    PERF: everything of a chunk but the delta is encoded once, in `parse`; a text delta costs one JSON string and one join.
+    """
+
+    def __init__(
+        self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
+    ) -> None:
+        self.dropped_tools: tuple[str, ...] = ()
+        self._system_fingerprint = system_fingerprint
+        self._id = response_id or f"chatcmpl-{secrets.token_hex(16)}"
+        self._created = int(time.time()) if created is None else created
+        self._usage: Usage | None = None
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Read a request body. Raises InvalidRequest."""
+        chat = decode_chat(body)
+        request = to_generation_request(chat)
+        self.dropped_tools = dropped_tool_types(chat)
+        self._model = chat.model
+        self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
+        self._freeze_chunk()
+        return request
+
+    def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
+        """Return the chunk that says who speaks."""
+        return self._chunk(b'{"role":"assistant","content":""}')
+
+    def on_event(self, event: StreamEvent) -> bytes:
+        """Return the chunk for `event`; progress is a comment, and the end of a call is not said."""
+        match event:
+            case TextDelta():
+                return self._text(event)
+            case ThinkingDelta():
+                return self._chunk(b'{"reasoning_content":' + _encode(event.text) + b"}") if event.text else b""
+            case ToolArgumentsDelta():
+                call = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % event.index
+                return self._chunk(call + _encode(event.json) + b"}}]}")
+            case ToolCallStarted():
+                function = {"name": event.name, "arguments": ""}
+                call_object = {"index": event.index, "id": event.id, "type": "function", "function": function}
+                return self._chunk(_encode({"tool_calls": [call_object]}))
+            case ToolCallEnded():
+                return b""
+            case PromptProgress():
+                return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
+            case Finished():
+                self._usage = event.usage
+                return self._chunk(b"{}", finish_reason=_encode(_FINISH_REASONS[event.reason]))
+            case _:
+                assert_never(event)
+
+    def finish(self) -> bytes:
+        """Return the usage, when it was asked for, and the end mark."""
+        if not self._include_usage:
+            return _DONE
+        assert self._usage is not None, "a stream ends with Finished"
+        usage = self._envelope("chat.completion.chunk") | {"choices": [], "usage": usage_object(self._usage)}
+        return b"data: " + _encode(usage) + b"\n\n" + _DONE
+
+    def on_error(self, error: MlxctlError) -> bytes:
+        """Return the error object and the end mark, without a finish_reason."""
+        return b"data: " + error_json(error) + b"\n\n" + _DONE
+
+    def ping(self) -> bytes:
+        """Return a comment."""
+        return b": ping\n\n"
+
+    def whole(self, result: TextResult) -> bytes:
+        """Return the chat.completion object."""
+        choice = {
+            "index": 0,
+            "message": _message_object(result),
+            "logprobs": logprobs_object(result.logprobs) if result.logprobs else None,
+            "finish_reason": _FINISH_REASONS[result.reason],
+        }
+        return _encode(self._envelope("chat.completion") | {"choices": [choice], "usage": usage_object(result.usage)})
+
+    def _envelope(self, kind: str) -> dict[str, object]:
+        return {
+            "id": self._id,
+            "object": kind,
+            "created": self._created,
+            "model": self._model,
+            "system_fingerprint": self._system_fingerprint,
+        }
+
+    def _freeze_chunk(self) -> None:
+        envelope = _encode(self._envelope("chat.completion.chunk"))
+        self._head = b"data: " + envelope[:-1] + b',"choices":[{"index":0,"delta":'
+        # Whoever asks for usage finds the key in every chunk, null until the last.
+        self._tail = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
+        self._text_head = self._head + b'{"content":'
+        self._text_tail = b'},"logprobs":null,"finish_reason":null}]' + self._tail
+
+    def _text(self, event: TextDelta) -> bytes:
+        if event.logprobs:
+            return self._chunk(b'{"content":' + _encode(event.text) + b"}", logprobs=event.logprobs)
+        return self._text_head + _encode(event.text) + self._text_tail if event.text else b""
+
+    def _chunk(self, delta: bytes, *, logprobs: tuple[TokenLogprob, ...] = (), finish_reason: bytes = _NULL) -> bytes:
+        scores = _encode(logprobs_object(logprobs)) if logprobs else _NULL
+        return self._head + delta + b',"logprobs":' + scores + b',"finish_reason":' + finish_reason + b"}]" + self._tail
+
+
+def _message_object(result: TextResult) -> dict[str, object]:
+    calls = result.tool_calls
+    message: dict[str, object] = {
+        "role": "assistant",
+        "content": result.text or (None if calls else ""),
+        "refusal": None,
+        "annotations": [],
+    }
+    if result.thinking:
+        message["reasoning_content"] = result.thinking
+    if calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls
+        ]
+    return message

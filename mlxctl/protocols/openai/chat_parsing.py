@@ -1,0 +1,222 @@
+"""From a chat completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    AudioPart,
+    GenerationRequest,
+    ImagePart,
+    Message,
+    Part,
+    SamplingOptions,
+    TextPart,
+    ThinkingOptions,
+    ThinkingPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    ToolSpec,
+)
+from mlxctl.protocols.decoding import decode_body, missing, refuse_deep_nesting
+from mlxctl.protocols.media import audio_from_base64, image_from_data_url
+from mlxctl.protocols.openai import chat_schema as schema
+from mlxctl.protocols.ranges import seed_option, top_k_option
+from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice, refuse_orphan_result
+
+_DECODER = msgspec.json.Decoder(schema.ChatRequest)
+
+
+def decode_chat(body: bytes) -> schema.ChatRequest:
+    """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
+    request = decode_body(body, _DECODER)
+    _refuse_unsupported(request)
+    return request
+
+
+def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
+    """Return the types of the offered tools that are not functions."""
+    return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "function"))
+
+
+def to_generation_request(request: schema.ChatRequest) -> GenerationRequest:
+    """Translate a decoded body. Raises InvalidRequest."""
+    tools, choice = _tools_and_choice(request)
+    thinking, template_kwargs = _thinking(request)
+    return GenerationRequest(
+        model=request.model,
+        messages=_messages(request.messages),
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        sampling=_sampling(request),
+        thinking=thinking,
+        max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
+        stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
+        template_kwargs=template_kwargs,
+        stream=bool(request.stream),
+    )
+
+
+def _refuse_unsupported(request: schema.ChatRequest) -> None:
+    if request.n not in (None, 1):
+        _refuse("n", f"n is {request.n}, but this server gives one choice per request; send 1 or leave it out")
+    if request.response_format is not None and request.response_format.type != "text":
+        wanted = request.response_format.type
+        _refuse("response_format.type", f"response_format.type {wanted!r} is not supported yet; use 'text' or leave it out")
+    if "audio" in (request.modalities or ()):
+        _refuse("modalities", "modalities asks for 'audio', but this endpoint answers in text only")
+    if request.functions:
+        _refuse("functions", "functions is the retired form of tools; send tools")
+    if request.function_call is not None:
+        _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
+    if request.web_search_options is not None:
+        _refuse("web_search_options", "web_search_options is not supported: this server searches no web; leave it out")
+
+
+def _refuse(param: str, message: str) -> None:
+    raise InvalidRequest(message, param=param, code="unsupported_parameter")
+
+
+def _sampling(request: schema.ChatRequest) -> SamplingOptions:
+    if request.top_logprobs and not request.logprobs:
+        raise InvalidRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
+    return SamplingOptions(
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=top_k_option(request.top_k),
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        logit_bias=request.logit_bias,
+        seed=seed_option(request.seed),
+        num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+    )
+
+
+def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
+    """Return what was said about thinking, and the template's arguments without it: one wish, one way on.
+
+    The most explicit word wins: enable_thinking, then the one in chat_template_kwargs, then a reasoning_effort of none.
+    """
+    kwargs = dict(request.chat_template_kwargs or {})
+    refuse_deep_nesting(kwargs, "chat_template_kwargs")
+    in_kwargs = kwargs.pop("enable_thinking", None)
+    if not isinstance(in_kwargs, bool | None):
+        path = "chat_template_kwargs.enable_thinking"
+        raise InvalidRequest(f"{path} must be a boolean", param=path)
+    enabled = in_kwargs if request.enable_thinking is None else request.enable_thinking
+    if request.reasoning_effort == "none":
+        return ThinkingOptions(enabled=bool(enabled)), kwargs
+    return ThinkingOptions(enabled=enabled, effort=request.reasoning_effort), kwargs
+
+
+def _tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    tools = tuple(_tools(request.tools or ()))
+    match request.tool_choice:
+        case None:
+            choice = ToolChoice()
+        case schema.NamedTool() as named:
+            choice = ToolChoice(mode="named", name=named.function.name)
+        case schema.AllowedToolsChoice(allowed_tools=allowed):
+            tools = _allowed(tools, allowed)
+            choice = ToolChoice(mode=allowed.mode)
+        case mode:
+            choice = ToolChoice(mode=mode)
+    offered = [tool.name for tool in tools]
+    refuse_impossible_choice(choice, offered, param="tool_choice", name_param="tool_choice.function.name")
+    return tools, choice
+
+
+def _tools(tools: Iterable[schema.Tool]) -> Iterable[ToolSpec]:
+    names: list[tuple[str, str]] = []
+    for index, tool in enumerate(tools):
+        if tool.type not in (None, "function"):
+            continue
+        path = f"tools[{index}].function"
+        if tool.function is None:
+            raise missing(path)
+        refuse_deep_nesting(tool.function.parameters, f"{path}.parameters")
+        names.append((tool.function.name, f"{path}.name"))
+        yield ToolSpec(
+            name=tool.function.name, description=tool.function.description or "", parameters=tool.function.parameters or {}
+        )
+    refuse_duplicate_names(names)
+
+
+def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple[ToolSpec, ...]:
+    offered = {tool.name for tool in tools}
+    for index, reference in enumerate(allowed.tools):
+        if reference.function.name not in offered:
+            path = f"tool_choice.allowed_tools.tools[{index}].function.name"
+            raise InvalidRequest(f"{path} is {reference.function.name!r}, which is not the name of an offered tool", param=path)
+    names = {reference.function.name for reference in allowed.tools}
+    return tuple(tool for tool in tools if tool.name in names)
+
+
+def _messages(messages: list[schema.ChatMessage]) -> tuple[Message, ...]:
+    if not messages:
+        raise InvalidRequest("messages is empty; send at least one message", param="messages")
+    call_ids: set[str] = set()
+    translated = []
+    for index, message in enumerate(messages):
+        path = f"messages[{index}]"
+        if isinstance(message, schema.ToolMessage):
+            refuse_orphan_result(message.tool_call_id, call_ids, path=f"{path}.tool_call_id")
+        if isinstance(message, schema.AssistantMessage):
+            call_ids.update(call.id for call in message.tool_calls or ())
+        translated.append(_message(message, path))
+    return tuple(translated)
+
+
+def _message(message: schema.ChatMessage, path: str) -> Message:
+    match message:
+        case schema.SystemMessage():
+            return Message(role="system", parts=tuple(_content(message.content, path)), name=message.name)
+        case schema.UserMessage():
+            return Message(role="user", parts=tuple(_content(message.content, path)), name=message.name)
+        case schema.AssistantMessage():
+            return Message(role="assistant", parts=tuple(_answer(message, path)), name=message.name)
+        case schema.ToolMessage():
+            content = tuple(part for part in _content(message.content, path) if not isinstance(part, AudioPart))
+            return Message(role="tool", parts=(ToolResultPart(call_id=message.tool_call_id, content=content),), name=message.name)
+        case _:
+            assert_never(message)
+
+
+def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
+    if message.function_call is not None:
+        _refuse(f"{path}.function_call", f"{path}.function_call is the retired form of tool_calls; send tool_calls")
+    thinking = message.reasoning_content or message.reasoning
+    if thinking:
+        yield ThinkingPart(text=thinking)
+    if message.content is not None:
+        yield from _content(message.content, path)
+    for call in message.tool_calls or ():
+        yield ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
+
+
+ContentPart = schema.Text | schema.Refusal | schema.Image | schema.Audio
+
+
+def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
+    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content is equal."""
+    parts = (schema.Text(text=content),) if isinstance(content, str) else content
+    for index, part in enumerate(parts):
+        match part:
+            case schema.Text():
+                if part.text:
+                    yield TextPart(text=part.text)
+            case schema.Image():
+                yield image_from_data_url(part.image_url.url, f"{path}.content[{index}].image_url.url")
+            case schema.Audio():
+                sound = part.input_audio
+                yield audio_from_base64(sound.data, sound.format, f"{path}.content[{index}].input_audio")
+            case schema.Refusal():
+                pass
+            case _:
+                assert_never(part)

@@ -1,0 +1,207 @@
+"""The body of `POST /v1/chat/completions` as OpenAI documents it, plus what its other servers' users send (top_k, min_p,
+repetition_penalty, chat_template_kwargs, enable_thinking, reasoning_content). One type per concept; null means unsaid everywhere.
+
+Fields that are not here are ignored, as the protocol's clients expect (metadata, store, user, service_tier, prediction, …).
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from mlxctl.protocols.ranges import (
+    AdditivePenalty,
+    LogitBias,
+    MaxTokens,
+    MinP,
+    Name,
+    NumTopLogprobs,
+    RepetitionPenalty,
+    Seed,
+    StopString,
+    StopStrings,
+    Temperature,
+    TopK,
+    TopP,
+)
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class Text(Struct, tag_field="type", tag="text"):
+    """A piece of text."""
+
+    text: str
+
+
+class Refusal(Struct, tag_field="type", tag="refusal"):
+    """A replayed refusal of another server's model; it says nothing to ours."""
+
+    refusal: str | None = None
+
+
+class ImageUrl(Struct):
+    """Where the image is; `detail` is ignored."""
+
+    url: str
+
+
+class Image(Struct, tag_field="type", tag="image_url"):
+    """An image."""
+
+    image_url: ImageUrl
+
+
+class AudioData(Struct):
+    """A sound as base64."""
+
+    data: str
+    format: Literal["wav", "mp3", "flac", "ogg"]
+
+
+class Audio(Struct, tag_field="type", tag="input_audio"):
+    """A sound."""
+
+    input_audio: AudioData
+
+
+class FunctionCall(Struct):
+    """What is called; `arguments` is JSON text."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(Struct):
+    """A replayed call."""
+
+    id: str
+    function: FunctionCall
+    type: Literal["function"] | None = None
+
+
+class SystemMessage(Struct, tag_field="role", tag="system"):
+    """Instructions."""
+
+    content: str | list[Text]
+    name: str | None = None
+
+
+class DeveloperMessage(SystemMessage, tag_field="role", tag="developer"):
+    """Instructions, by their newer name."""
+
+
+class UserMessage(Struct, tag_field="role", tag="user"):
+    """A question."""
+
+    content: str | list[Text | Image | Audio]
+    name: str | None = None
+
+
+class AssistantMessage(Struct, tag_field="role", tag="assistant"):
+    """An answer that is replayed; `reasoning` is the newer name of `reasoning_content` on some servers."""
+
+    content: str | list[Text | Refusal] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Any = None
+    name: str | None = None
+
+
+class ToolMessage(Struct, tag_field="role", tag="tool"):
+    """What a tool gave back."""
+
+    tool_call_id: str
+    content: str | list[Text | Image]
+    name: str | None = None
+
+
+ChatMessage = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+class Function(Struct):
+    """A tool's definition; `strict` is accepted and not yet enforced."""
+
+    name: Name
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(Struct):
+    """A tool on offer; types other than function belong to another server and are dropped."""
+
+    type: str | None = None
+    function: Function | None = None
+
+
+class NamedFunction(Struct):
+    """The name of a tool."""
+
+    name: str
+
+
+class NamedTool(Struct, tag_field="type", tag="function"):
+    """A reference to a tool by name."""
+
+    function: NamedFunction
+
+
+class AllowedTools(Struct):
+    """A part of the tools, and whether one must be called."""
+
+    tools: list[NamedTool]
+    mode: Literal["auto", "required"] = "auto"
+
+
+class AllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools"):
+    """Only these tools may be called."""
+
+    allowed_tools: AllowedTools
+
+
+class StreamOptions(Struct):
+    """How to stream."""
+
+    include_usage: bool | None = None
+
+
+class ResponseFormat(Struct):
+    """The shape of the answer."""
+
+    type: str
+
+
+class ChatRequest(Struct):
+    """The whole body."""
+
+    model: Name
+    messages: list[ChatMessage]
+    tools: list[Tool] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | AllowedToolsChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_completion_tokens: MaxTokens | None = None
+    max_tokens: MaxTokens | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    presence_penalty: AdditivePenalty | None = None
+    frequency_penalty: AdditivePenalty | None = None
+    logit_bias: LogitBias | None = None
+    seed: Seed | None = None
+    stop: StopString | StopStrings | None = None
+    logprobs: bool | None = None
+    top_logprobs: NumTopLogprobs | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    reasoning_effort: Effort | None = None
+    enable_thinking: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    n: int | None = None
+    response_format: ResponseFormat | None = None
+    modalities: list[str] | None = None
+    functions: list[Any] | None = None
+    function_call: Any = None
+    web_search_options: Any = None

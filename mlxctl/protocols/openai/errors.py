@@ -1,0 +1,54 @@
+"""Errors in OpenAI's words: `{"error": {"message", "type", "param", "code"}}`. All four keys are always there."""
+
+import msgspec
+
+from mlxctl import errors
+from mlxctl.errors import ContextTooLong, InvalidRequest, MlxctlError, UnknownModel
+from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
+
+# The nearest ancestor in this table decides: (HTTP status, type, code).
+_ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
+    errors.RequestError: (400, "invalid_request_error", None),
+    errors.ContextTooLong: (400, "invalid_request_error", "context_length_exceeded"),
+    errors.UnknownModel: (404, "invalid_request_error", "model_not_found"),
+    errors.UnknownResource: (404, "invalid_request_error", "not_found"),
+    errors.MethodNotAllowed: (405, "invalid_request_error", "method_not_allowed"),
+    errors.BodyTooLarge: (413, "invalid_request_error", "request_too_large"),
+    errors.AuthenticationFailed: (401, "authentication_error", "invalid_api_key"),
+    errors.CapacityError: (503, "server_error", "server_overloaded"),
+    errors.EngineRecovering: (503, "server_error", "engine_recovering"),
+    errors.ShuttingDown: (503, "server_error", "shutting_down"),
+    errors.DeadlineExceeded: (504, "timeout_error", "deadline_exceeded"),
+    errors.MlxctlError: (500, "server_error", "internal_error"),
+}
+
+
+def openai_error(error: MlxctlError) -> ErrorBody:
+    """Return what to answer instead of a result."""
+    status, _, _ = _answer(error)
+    return ErrorBody(status=status, body=error_json(error), headers=error_headers(error))
+
+
+def error_json(error: MlxctlError) -> bytes:
+    """Return the error object as JSON, the same in a body and in a stream."""
+    _, kind, code = _answer(error)
+    return msgspec.json.encode({"error": {"message": error_message(error), "type": kind, "param": _param(error), "code": code}})
+
+
+def _answer(error: MlxctlError) -> tuple[int, str, str | None]:
+    status, kind, code = next(_ANSWERS[ancestor] for ancestor in type(error).__mro__ if ancestor in _ANSWERS)
+    if isinstance(error, InvalidRequest):
+        code = error.code
+    return status, kind, code
+
+
+def _param(error: MlxctlError) -> str | None:
+    match error:
+        case InvalidRequest():
+            return error.param
+        case ContextTooLong():
+            return "messages"
+        case UnknownModel():
+            return "model"
+        case _:
+            return None

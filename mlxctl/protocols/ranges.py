@@ -1,0 +1,32 @@
+"""The ranges of the numbers and lists that all protocols share, as types for their schemas.
+
+As wide as sampling makes sense, not as narrow as one vendor's documentation: what a caller of any server sends works here.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+Temperature = Annotated[float, Meta(ge=0, le=100)]
+TopP = Annotated[float, Meta(gt=0, le=1)]
+TopK = Annotated[int, Meta(ge=-1)]
+MinP = Annotated[float, Meta(ge=0, le=1)]
+RepetitionPenalty = Annotated[float, Meta(gt=0, le=10)]
+AdditivePenalty = Annotated[float, Meta(ge=-2, le=2)]
+LogitBias = Annotated[dict[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)]
+Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+NumTopLogprobs = Annotated[int, Meta(ge=0, le=20)]
+MaxTokens = Annotated[int, Meta(ge=1)]
+StopString = Annotated[str, Meta(min_length=1)]
+StopStrings = Annotated[list[StopString], Meta(max_length=16)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+def top_k_option(top_k: int | None) -> int | None:
+    """Return `top_k` with both ways to say off, -1 and 0, as 0."""
+    return None if top_k is None else max(top_k, 0)
+
+
+def seed_option(seed: int | None) -> int | None:
+    """Return `seed` as 63 bits; a negative one loses its sign bit, so that each caller's seed stays one fixed seed."""
+    return None if seed is None else seed & (2**63 - 1)

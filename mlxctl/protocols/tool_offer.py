@@ -1,0 +1,32 @@
+"""The checks that every protocol needs on tools: unique names, choices that name an offered tool, results that answer a call."""
+
+from collections.abc import Collection, Sequence
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ToolChoice
+
+
+def refuse_duplicate_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
+    """Raise InvalidRequest when two of the (name, path) pairs have the same name; the later path is blamed."""
+    seen: set[str] = set()
+    for name, path in names_with_paths:
+        if name in seen:
+            raise InvalidRequest(f"{path} is {name!r}, the name of an earlier tool; give each tool its own name", param=path)
+        seen.add(name)
+
+
+def refuse_impossible_choice(choice: ToolChoice, offered: Collection[str], *, param: str, name_param: str) -> None:
+    """Raise InvalidRequest when `choice` forces a call, but the tool, or any tool, is not among the `offered` names."""
+    if choice.is_forced and not offered:
+        raise InvalidRequest(f"{param} forces a tool call, but no tool is offered; send tools or choose otherwise", param=param)
+    if choice.mode == "named" and choice.name not in offered:
+        raise InvalidRequest(f"{name_param} is {choice.name!r}, which is not the name of an offered tool", param=name_param)
+
+
+def refuse_orphan_result(call_id: str, known_ids: Collection[str], *, path: str) -> None:
+    """Raise InvalidRequest when no earlier message holds the call that a tool result answers."""
+    if call_id not in known_ids:
+        raise InvalidRequest(
+            f"{path} is {call_id!r}, but no earlier message calls a tool with that id; send the message with the call too",
+            param=path,
+        )
