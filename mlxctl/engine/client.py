@@ -1,0 +1,330 @@
+"""The one door to the engine: starts it, watches it, starts it again, and hands out token streams. Event-loop thread only.
+
+If the engine dies, every open stream ends with EngineDied, new ones are refused with EngineRecovering until the next engine has
+loaded its models, and pauses between attempts double. Whether it is alive is judged by delivery: rows that run and give nothing for
+`stall_seconds` mean a dead engine, however busy its thread looks.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, assert_never
+
+from mlxctl.engine.connection import Connection
+from mlxctl.engine.launcher import Launcher
+from mlxctl.engine.messages import (
+    AnyReport,
+    Cancel,
+    Hello,
+    LoadModel,
+    ModelFailed,
+    ModelLoaded,
+    ReportStats,
+    Stats,
+    Step,
+    Stop,
+    Submit,
+)
+from mlxctl.engine.token_stream import TokenStream
+from mlxctl.errors import (
+    BrokenModel,
+    EngineDied,
+    EngineRecovering,
+    MlxctlError,
+    ModelError,
+    ModelNotFoundOnDisk,
+    NotEnoughMemory,
+    QueueFull,
+    ShuttingDown,
+)
+from mlxctl.ir import SamplingParams
+from mlxctl.settings import EngineSettings
+
+EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
+
+_FIRST_BACKOFF_SECONDS = 0.25
+_HEALTHY_AFTER_SECONDS = 60.0
+_END_GRACE_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """A model that the engine is to load, and load again after a restart."""
+
+    name: str
+    path: Path
+    weights_bytes: int
+    trust_remote_code: bool = False
+
+
+class EngineClient:
+    """Supervises one engine and multiplexes sequences over its socket."""
+
+    def __init__(self, launcher: Launcher, settings: EngineSettings, *, max_queue: int) -> None:
+        self._launcher = launcher
+        self._settings = settings
+        self._max_queue = max_queue
+        self._sources: list[ModelSource] = []
+        self._connection: Connection | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._streams: dict[int, TokenStream] = {}
+        self._stats: dict[int, asyncio.Future[Stats]] = {}
+        self._numbers = itertools.count(1)
+        self._loading: dict[str, asyncio.Future[ModelLoaded]] = {}
+        self._is_ready = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._failure: ModelError | None = None
+        self._last_delivery = 0.0
+        self._num_failures = 0
+        self.status: EngineStatus = "starting"
+        self.hello: Hello | None = None
+        self.loaded: dict[str, ModelLoaded] = {}
+        self.num_restarts = 0
+
+    async def start(self, sources: list[ModelSource]) -> None:
+        """Begin to bring the engine and its models up; `wait_ready` tells when they are."""
+        self._sources = sources
+        self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
+
+    async def wait_ready(self) -> None:
+        """Wait until the models are loaded. Raises the ModelError of one that cannot be, at the first start."""
+        await self._is_ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def submit(
+        self,
+        *,
+        model: str,
+        prompt_token_ids: list[int],
+        sampling: SamplingParams,
+        stop_token_ids: frozenset[int],
+        max_tokens: int,
+        priority: int = 0,
+        fairness_key: str = "",
+    ) -> TokenStream:
+        """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
+        connection = self._ready_connection()
+        num_waiting = sum(not stream.has_started for stream in self._streams.values())
+        if num_waiting >= self._max_queue + self._settings.max_rows:
+            raise QueueFull(f"{num_waiting} requests are waiting already", retry_after_seconds=2.0)
+        stream = TokenStream(next(self._numbers), self._cancel)
+        if not self._streams:
+            self._last_delivery = time.monotonic()
+        self._streams[stream.sequence_id] = stream
+        self._is_idle.clear()
+        connection.send(
+            Submit(
+                sequence_id=stream.sequence_id,
+                model=model,
+                prompt_token_ids=prompt_token_ids,
+                sampling=sampling,
+                stop_token_ids=sorted(stop_token_ids),
+                max_tokens=max_tokens,
+                priority=priority,
+                fairness_key=fairness_key,
+            )
+        )
+        return stream
+
+    async def stats(self) -> Stats:
+        """Ask the engine what it holds. Raises EngineRecovering, EngineDied."""
+        connection = self._ready_connection(even_draining=True)
+        token = next(self._numbers)
+        answer: asyncio.Future[Stats] = asyncio.get_running_loop().create_future()
+        self._stats[token] = answer
+        connection.send(ReportStats(token=token))
+        try:
+            return await answer
+        finally:
+            self._stats.pop(token, None)
+
+    @property
+    def num_open(self) -> int:
+        """Sequences that have been submitted and have not ended."""
+        return len(self._streams)
+
+    async def stop(self, *, drain_seconds: float) -> None:
+        """Refuse new sequences, let the open ones finish for up to `drain_seconds`, end the rest, end the engine."""
+        self.status = "draining"
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_idle.wait(), drain_seconds)
+        self._fail_all(ShuttingDown("the server is shutting down"))
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._supervisor
+        self._is_ready.set()
+
+    def _ready_connection(self, *, even_draining: bool = False) -> Connection:
+        if self.status == "draining" and not even_draining:
+            raise ShuttingDown("the server is shutting down", retry_after_seconds=5.0)
+        if self._connection is None or not self._is_ready.is_set() or self._failure is not None:
+            what = "starting" if self.num_restarts == 0 else "starting again"
+            raise EngineRecovering(f"the engine is {what}; try again in a moment", retry_after_seconds=2.0)
+        return self._connection
+
+    async def _supervise(self) -> None:
+        watchdog = asyncio.create_task(self._watch_delivery(), name="engine-watchdog")
+        try:
+            while True:
+                await self._run_once()
+                if self._failure is not None:
+                    return
+                await self._pause()
+        finally:
+            watchdog.cancel()
+            await self._shut_down()
+
+    async def _run_once(self) -> None:
+        """One engine's life, from launch to its end."""
+        started = time.monotonic()
+        try:
+            connection = await Connection.open(await self._launcher.launch(), self._on_report)
+            self._connection = connection
+            lost = asyncio.create_task(connection.lost.wait())
+            await self._load_models(connection, lost)
+            await lost
+        except MlxctlError as error:
+            self._on_failed_start(error)
+        if time.monotonic() - started > _HEALTHY_AFTER_SECONDS:
+            self._num_failures = 0
+        self._after_death()
+        await self._launcher.end(grace_seconds=0.0 if self._failure is None else _END_GRACE_SECONDS)
+
+    async def _load_models(self, connection: Connection, lost: "asyncio.Task[Literal[True]]") -> None:
+        for source in self._sources:
+            answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
+            self._loading[source.name] = answer
+            connection.send(
+                LoadModel(
+                    name=source.name,
+                    path=str(source.path),
+                    weights_bytes=source.weights_bytes,
+                    trust_remote_code=source.trust_remote_code,
+                )
+            )
+            timeout = self._settings.load_timeout_seconds
+            pending: list[asyncio.Future[Any]] = [answer, lost]
+            await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                connection.close()
+                reason = "the engine died" if lost.done() else f"it took longer than {timeout:g} s"
+                raise EngineDied(f"loading model {source.name!r} failed: {reason}")
+            self.loaded[source.name] = answer.result()
+        self._last_delivery = time.monotonic()
+        if self.status != "draining":
+            self.status = "ready"
+        self._is_ready.set()
+
+    def _on_failed_start(self, error: MlxctlError) -> None:
+        # At the first start a model that cannot be loaded is the user's to mend; later it was fine before, so it is tried again.
+        if isinstance(error, ModelError) and self.num_restarts == 0:
+            self._failure = error
+            self.status = "failed"
+            self._is_ready.set()
+        else:
+            _log.error("engine: %s", error)
+
+    def _after_death(self) -> None:
+        self._connection = None
+        if self._failure is None:
+            self._is_ready.clear()
+            if self.status != "draining":
+                self.status = "recovering"
+        self._fail_all(EngineDied("the engine died while it worked on this request"))
+
+    def _fail_all(self, error: MlxctlError) -> None:
+        streams, self._streams = self._streams, {}
+        self._is_idle.set()
+        for stream in streams.values():
+            stream.fail(error)
+        for answer in self._stats.values():
+            if not answer.done():
+                answer.set_exception(error)
+
+    async def _pause(self) -> None:
+        self.num_restarts += 1
+        pause = min(_FIRST_BACKOFF_SECONDS * 2**self._num_failures, self._settings.restart_backoff_max_seconds)
+        self._num_failures = min(self._num_failures + 1, 16)
+        _log.warning("engine: it ended; starting again in %.2f s", pause)
+        await asyncio.sleep(pause)
+
+    async def _shut_down(self) -> None:
+        if self._connection is not None:
+            self._connection.send(Stop())
+            await self._launcher.end(grace_seconds=_END_GRACE_SECONDS)
+            self._connection.close()
+            self._connection = None
+        else:
+            await self._launcher.end(grace_seconds=0.0)
+
+    async def _watch_delivery(self) -> None:
+        """Kill an engine that has rows and delivers nothing."""
+        stall = self._settings.stall_seconds
+        while True:
+            await asyncio.sleep(min(stall / 4, 5.0))
+            if self.status == "ready" and self._streams and time.monotonic() - self._last_delivery > stall:
+                _log.error("engine: nothing was delivered for %.0f s though %d requests run; ending it", stall, len(self._streams))
+                await self._launcher.end(grace_seconds=0.0)
+
+    def _on_report(self, report: AnyReport) -> None:
+        match report:
+            case Step():
+                self._deliver(report)
+            case Hello():
+                self.hello = report
+            case ModelLoaded():
+                self._answer_load(report.name, report)
+            case ModelFailed():
+                self._answer_load(report.name, self._model_error(report))
+            case Stats():
+                answer = self._stats.get(report.token)
+                if answer is not None and not answer.done():
+                    answer.set_result(report)
+            case _:
+                assert_never(report)
+
+    def _deliver(self, step: Step) -> None:
+        self._last_delivery = time.monotonic()
+        for update in step.rows:
+            stream = self._streams.get(update.sequence_id)
+            # A row may have been cancelled while its step was on the way.
+            if stream is not None:
+                stream.put(update)
+                if stream.is_closed:
+                    self._remove(stream)
+
+    def _answer_load(self, name: str, answer: ModelLoaded | ModelError) -> None:
+        future = self._loading.pop(name)
+        if isinstance(answer, ModelLoaded):
+            future.set_result(answer)
+        else:
+            future.set_exception(answer)
+
+    def _model_error(self, report: ModelFailed) -> ModelError:
+        path = next(source.path for source in self._sources if source.name == report.name)
+        match report.failure:
+            case "not_enough_memory":
+                return NotEnoughMemory(path, needed_bytes=report.needed_bytes, limit_bytes=report.limit_bytes)
+            case "not_found":
+                return ModelNotFoundOnDisk(path, report.message)
+            case "broken":
+                return BrokenModel(path, report.message)
+
+    def _cancel(self, stream: TokenStream) -> None:
+        self._remove(stream)
+        if self._connection is not None:
+            self._connection.send(Cancel(sequence_ids=[stream.sequence_id]))
+
+    def _remove(self, stream: TokenStream) -> None:
+        self._streams.pop(stream.sequence_id, None)
+        if not self._streams:
+            self._is_idle.set()

@@ -1,0 +1,164 @@
+"""Bringing MLX and a model into this process. MLX thread only; the one place that imports mlx_lm for the first time."""
+
+import contextlib
+import ctypes
+import ctypes.util
+import importlib.metadata
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from mlxctl.engine.messages import CacheKind
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
+
+# Share of the memory that weights and caches may take when nobody says otherwise.
+_MEMORY_SHARE = 0.85
+_OPENBLAS_NAMES = ("libopenblas.so.0", "libopenblas.so")
+
+
+def prefer_openblas() -> str:
+    """On Linux, put OpenBLAS in front of the reference BLAS that MLX's wheel bundles; return the name of what will be used.
+
+    It works because libmlx imports plain `cblas_*` symbols, so the first library in the global scope wins. Must run before
+    `mlx.core` is imported. Elsewhere MLX brings its own and nothing is done.
+    """
+    if not sys.platform.startswith("linux"):
+        return "native"
+    # Matrices of one decode step are too small to be worth a second thread, and the front needs the other core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
+    for name in _OPENBLAS_NAMES:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+            return "openblas"
+    return "bundled"
+
+
+@contextlib.contextmanager
+def _unchanged_file_limits() -> Iterator[None]:
+    # mlx_lm.utils lowers RLIMIT_NOFILE when it is imported, and raises where the hard limit is below what it wants.
+    original = resource.setrlimit
+    resource.setrlimit = lambda *_: None
+    try:
+        yield
+    finally:
+        resource.setrlimit = original
+
+
+def import_mlx_lm() -> ModuleType:
+    """Return `mlx_lm.utils`, imported without its side effect on the process's limits."""
+    with _unchanged_file_limits():
+        import mlx_lm.utils
+
+    return mlx_lm.utils  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedWeights:
+    """A model on the device and what was measured about it. `model` must stay on the MLX thread."""
+
+    model: Any
+    vocabulary_size: int
+    weights_bytes: int
+    kv_bytes_per_token: int
+    cache_kind: CacheKind
+    can_batch: bool
+    load_seconds: float
+
+
+def default_memory_limit() -> int:
+    """Return how many bytes MLX may use here: a share of the device's recommended working set, or of the machine's memory."""
+    import mlx.core as mx
+
+    info = mx.device_info()
+    recommended = int(info.get("max_recommended_working_set_size", 0))
+    if recommended:
+        return recommended
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
+
+
+def versions() -> tuple[str, str]:
+    """Return the versions of mlx and mlx-lm."""
+    return importlib.metadata.version("mlx"), importlib.metadata.version("mlx-lm")
+
+
+def load_weights(
+    path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool
+) -> LoadedWeights:
+    """Load the model at `path` and run one token through it.
+
+    `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
+    Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted.
+    """
+    import mlx.core as mx
+
+    if weights_bytes > available_bytes:
+        raise NotEnoughMemory(path, needed_bytes=weights_bytes, limit_bytes=limit_bytes)
+    started = time.monotonic()
+    try:
+        model, _ = import_mlx_lm().load_model(path, trust_remote_code=trust_remote_code)
+        return _measure(model, started)
+    except FileNotFoundError as error:
+        raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
+    except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError) as error:
+        # What a damaged or unknown model raises is not ours to enumerate more finely: it comes from mlx, mlx_lm and safetensors.
+        raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {_one_line(error)}") from error
+    finally:
+        mx.clear_cache()
+
+
+def _measure(model: Any, started: float) -> LoadedWeights:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+    from mlx_lm.models.cache import make_prompt_cache
+
+    model.eval()
+    cache = make_prompt_cache(model)
+    logits = model(mx.array([[0]], dtype=mx.uint32), cache=cache)
+    mx.eval(logits, [layer.state for layer in cache])
+    return LoadedWeights(
+        model=model,
+        vocabulary_size=int(logits.shape[-1]),
+        weights_bytes=sum(array.nbytes for _, array in tree_flatten(model.parameters())),
+        kv_bytes_per_token=sum(map(_bytes_per_token, cache)),
+        cache_kind=_cache_kind(cache),
+        can_batch=all(hasattr(layer, "merge") for layer in cache),
+        load_seconds=time.monotonic() - started,
+    )
+
+
+def _layers(cache: Any) -> Iterator[Any]:
+    for child in getattr(cache, "caches", (cache,)):
+        if child is cache:
+            yield cache
+        else:
+            yield from _layers(child)
+
+
+def _bytes_per_token(cache: Any) -> int:
+    """Bytes that one more token costs in this layer; recurrent layers cost none."""
+    total = 0
+    for layer in _layers(cache):
+        keys: Any = getattr(layer, "keys", None)
+        values: Any = getattr(layer, "values", None)
+        if hasattr(keys, "shape") and hasattr(values, "shape"):
+            total += (keys.nbytes + values.nbytes) // keys.shape[2]
+    return total
+
+
+def _cache_kind(cache: list[Any]) -> CacheKind:
+    names = {type(layer).__name__ for entry in cache for layer in _layers(entry)}
+    if "ArraysCache" in names or any("Mamba" in name for name in names):
+        return "hybrid"
+    return "sliding" if any("Rotating" in name or "Chunked" in name for name in names) else "plain"
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    kind: Literal["", "missing key "] = "missing key " if isinstance(error, KeyError) else ""
+    return kind + (text if len(text) <= 300 else text[:297] + "…")

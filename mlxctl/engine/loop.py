@@ -1,0 +1,214 @@
+"""The engine: four verbs in a loop, on the one thread that owns MLX.
+
+It knows sequences of token ids, and nothing of text, HTTP or JSON. Everything it needs arrives through the
+mailbox, everything it makes leaves through it.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from mlxctl.engine import loading
+from mlxctl.engine.mailbox import FrontGoneError, Mailbox
+from mlxctl.engine.messages import (
+    AnyCommand,
+    Cancel,
+    Hello,
+    LoadFailure,
+    LoadModel,
+    ModelFailed,
+    ModelLoaded,
+    ReportStats,
+    RowUpdate,
+    Stats,
+    Step,
+    Stop,
+    Submit,
+)
+from mlxctl.engine.pool import ModelPool
+from mlxctl.engine.runner import describe_device
+from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
+from mlxctl.engine.sequence import Sequence
+from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.settings import EngineSettings
+
+_IDLE_SECONDS = 1.0
+_TRIM_EVERY_STEPS = 512
+
+
+class EngineLoop:
+    """Takes commands, admits sequences, steps, publishes. Blocks only for commands, and only when idle."""
+
+    def __init__(self, mailbox: Mailbox, settings: EngineSettings, *, blas: str) -> None:
+        self._mailbox = mailbox
+        self._pool = ModelPool(limit_bytes=settings.memory_limit_bytes or loading.default_memory_limit())
+        self._scheduler = Scheduler(
+            max_rows=settings.max_rows,
+            prefill_slice_seconds=settings.prefill_slice_seconds,
+            prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
+        )
+        self._blas = blas
+        self._arrived: list[Submit] = []
+        self._num_steps = 0
+        self._is_stopping = False
+
+    def run(self) -> None:
+        """Serve until the front says Stop or is gone."""
+        try:
+            self._greet()
+            while not self._is_stopping:
+                self.take_commands()
+                self.admit()
+                self.step()
+        except FrontGoneError:
+            return
+        finally:
+            self._mailbox.close()
+
+    def take_commands(self) -> None:
+        """Carry out what the front asked for since the last step."""
+        idle = not (self._scheduler.has_work or self._arrived)
+        for command in self._mailbox.take(timeout_seconds=_IDLE_SECONDS if idle else 0):
+            self._carry_out(command)
+
+    def admit(self) -> None:
+        """Hand new sequences to the scheduler."""
+        arrived, self._arrived = self._arrived, []
+        now = time.monotonic()
+        for submit in arrived:
+            failure = self._reason_to_refuse(submit)
+            if failure:
+                self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
+            else:
+                self._scheduler.add(Sequence.from_submit(submit, now=now))
+
+    def step(self) -> None:
+        """Compute one batch and say what came of it."""
+        if not self._scheduler.has_work:
+            return
+        started = time.monotonic()
+        batch = self._scheduler.next_batch(now=started, available_bytes=self._pool.available_bytes)
+        results = self._run(batch)
+        now = time.monotonic()
+        updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
+        self._publish(updates)
+        self._free(batch, results)
+
+    def _reason_to_refuse(self, submit: Submit) -> str | None:
+        if not self._scheduler.is_open(submit.model):
+            return f"model {submit.model!r} is not loaded"
+        needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids))
+        if needed > self._pool.cache_capacity_bytes:
+            return (
+                f"the prompt's cache needs {needed / 1e9:.2f} GB, but the memory limit leaves "
+                f"{self._pool.cache_capacity_bytes / 1e9:.2f} GB beside the weights"
+            )
+        return None
+
+    def _run(self, batch: Batch) -> list[RowResult]:
+        return self._pool.runner(batch.model).run(batch)
+
+    def _free(self, batch: Batch, results: list[RowResult]) -> None:
+        finished = [result.sequence for result in results if result.sequence.is_finished]
+        if finished:
+            self._pool.runner(batch.model).drop(finished)
+        self._num_steps += 1
+        if self._num_steps % _TRIM_EVERY_STEPS == 0 or not self._scheduler.has_work:
+            self._pool.trim()
+
+    def _publish(self, updates: list[RowUpdate]) -> None:
+        if updates:
+            self._mailbox.publish(Step(rows=updates))
+
+    def _carry_out(self, command: AnyCommand) -> None:
+        match command:
+            case Submit():
+                self._arrived.append(command)
+            case Cancel():
+                self._cancel(command.sequence_ids)
+            case LoadModel():
+                self._load(command)
+            case ReportStats():
+                self._report_stats(command.token)
+            case Stop():
+                self._is_stopping = True
+
+    def _cancel(self, sequence_ids: list[int]) -> None:
+        gone = set(sequence_ids)
+        self._arrived = [submit for submit in self._arrived if submit.sequence_id not in gone]
+        for sequence in self._scheduler.cancel(sequence_ids):
+            self._pool.runner(sequence.model).drop([sequence])
+
+    def _load(self, command: LoadModel) -> None:
+        try:
+            weights = self._pool.load(
+                command.name,
+                Path(command.path),
+                weights_bytes=command.weights_bytes,
+                trust_remote_code=command.trust_remote_code,
+            )
+        except ModelError as error:
+            self._mailbox.publish(_failed(command.name, error))
+            return
+        costs = ModelCosts(
+            weights_bytes=weights.weights_bytes,
+            kv_bytes_per_token=weights.kv_bytes_per_token,
+            can_batch=weights.can_batch,
+        )
+        self._scheduler.open_model(command.name, costs)
+        self._mailbox.publish(
+            ModelLoaded(
+                name=command.name,
+                vocabulary_size=weights.vocabulary_size,
+                weights_bytes=weights.weights_bytes,
+                kv_bytes_per_token=weights.kv_bytes_per_token,
+                cache_kind=weights.cache_kind,
+                load_seconds=weights.load_seconds,
+            )
+        )
+
+    def _greet(self) -> None:
+        mlx_version, mlx_lm_version = loading.versions()
+        self._mailbox.publish(
+            Hello(
+                pid=os.getpid(),
+                device=describe_device(),
+                mlx_version=mlx_version,
+                mlx_lm_version=mlx_lm_version,
+                blas=self._blas,
+                memory_limit_bytes=self._pool.limit_bytes,
+            )
+        )
+
+    def _report_stats(self, token: int) -> None:
+        import mlx.core as mx
+
+        num_waiting, num_prefilling, num_decoding, num_groups = self._scheduler.counts()
+        self._mailbox.publish(
+            Stats(
+                token=token,
+                num_waiting=num_waiting,
+                num_prefilling=num_prefilling,
+                num_decoding=num_decoding,
+                num_decode_groups=num_groups,
+                num_steps=self._num_steps,
+                num_prompt_tokens=self._scheduler.num_prompt_tokens,
+                num_generated_tokens=self._scheduler.num_generated_tokens,
+                active_memory_bytes=int(mx.get_active_memory()),
+                peak_memory_bytes=int(mx.get_peak_memory()),
+                buffer_cache_bytes=int(mx.get_cache_memory()),
+            )
+        )
+
+
+def _failed(name: str, error: ModelError) -> ModelFailed:
+    kind: LoadFailure = "not_found" if isinstance(error, ModelNotFoundOnDisk) else "broken"
+    if isinstance(error, NotEnoughMemory):
+        return ModelFailed(
+            name=name,
+            failure="not_enough_memory",
+            message=str(error),
+            needed_bytes=error.needed_bytes,
+            limit_bytes=error.limit_bytes,
+        )
+    return ModelFailed(name=name, failure=kind, message=str(error))

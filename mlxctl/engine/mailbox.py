@@ -1,0 +1,69 @@
+"""The engine's end of the socket: commands in, reports out. Owned by the engine's thread; no thread of its own.
+
+Reading and writing happen between steps, without blocking, so that nothing in the engine ever waits for the interpreter lock.
+"""
+
+import select
+import socket
+
+import msgspec
+
+from mlxctl.engine.framing import FrameTooLargeError, command_reader, encode_frame
+from mlxctl.engine.messages import AnyCommand, AnyReport
+
+_READ_BYTES = 1 << 20
+# A front that leaves this much unread is stuck; tokens for it would only pile up.
+_MAX_UNSENT_BYTES = 64 * 1024 * 1024
+
+
+class FrontGoneError(ConnectionError):
+    """The front closed the socket, stopped reading, or spoke nonsense: nothing is left to work for."""
+
+
+class Mailbox:
+    """Non-blocking frames over a connected stream socket, which it takes over."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._socket.setblocking(False)
+        self._reader = command_reader()
+        self._unsent = bytearray()
+
+    def take(self, *, timeout_seconds: float) -> list[AnyCommand]:
+        """Return all commands that have come, waiting up to `timeout_seconds` for the first. Raises FrontGoneError."""
+        if timeout_seconds > 0:
+            select.select([self._socket], [self._socket] if self._unsent else [], [], timeout_seconds)
+        self._flush()
+        commands: list[AnyCommand] = []
+        try:
+            while True:
+                data = self._socket.recv(_READ_BYTES)
+                if not data:
+                    raise FrontGoneError("the front closed its end")
+                commands.extend(self._reader.feed(data))
+        except BlockingIOError:
+            return commands
+        except OSError as error:
+            raise FrontGoneError(str(error)) from error
+        except (FrameTooLargeError, msgspec.DecodeError) as error:
+            raise FrontGoneError(f"unreadable command: {error}") from error
+
+    def publish(self, report: AnyReport) -> None:
+        """Send the report, or keep what the socket does not take yet. Raises FrontGoneError."""
+        self._unsent += encode_frame(report)
+        self._flush()
+        if len(self._unsent) > _MAX_UNSENT_BYTES:
+            raise FrontGoneError(f"{len(self._unsent)} bytes of reports were not read")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _flush(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self._socket.send(self._unsent)]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise FrontGoneError(str(error)) from error

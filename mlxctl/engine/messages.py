@@ -1,0 +1,140 @@
+"""What crosses between front and engine: commands down, reports up. Only ints, floats, strings and bytes cross, never an array.
+
+Every message is a tagged msgspec Struct; a frame is one message in MessagePack behind its length (see `framing`).
+"""
+
+from typing import Literal
+
+import msgspec
+
+from mlxctl.ir import FinishReason, SamplingParams
+
+LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
+CacheKind = Literal["plain", "sliding", "hybrid"]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of what the front asks of the engine."""
+
+
+class LoadModel(Command, frozen=True, kw_only=True):
+    """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed."""
+
+    name: str
+    path: str
+    weights_bytes: int
+    trust_remote_code: bool = False
+
+
+class Submit(Command, frozen=True, kw_only=True):
+    """Generate after `prompt_token_ids`, until a stop token, `max_tokens`, or a Cancel."""
+
+    sequence_id: int
+    model: str
+    prompt_token_ids: list[int]
+    sampling: SamplingParams
+    stop_token_ids: list[int]
+    max_tokens: int
+    priority: int = 0
+    fairness_key: str = ""
+
+
+class Cancel(Command, frozen=True, kw_only=True):
+    """Free these sequences before the next step; nothing more is said of them."""
+
+    sequence_ids: list[int]
+
+
+class ReportStats(Command, frozen=True, kw_only=True):
+    """Answer with Stats carrying the same `token`."""
+
+    token: int
+
+
+class Stop(Command, frozen=True, kw_only=True):
+    """End now: what still runs is dropped (the front drains before it says this)."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of what the engine tells the front."""
+
+
+class Hello(Report, frozen=True, kw_only=True):
+    """The engine is up and listens; `memory_limit_bytes` is what weights and caches may take together."""
+
+    pid: int
+    device: str
+    mlx_version: str
+    mlx_lm_version: str
+    blas: str
+    memory_limit_bytes: int
+
+
+class ModelLoaded(Report, frozen=True, kw_only=True):
+    """The model is ready. Bytes are measured on the loaded model, `vocabulary_size` is the width of its logits."""
+
+    name: str
+    vocabulary_size: int
+    weights_bytes: int
+    kv_bytes_per_token: int
+    cache_kind: CacheKind
+    load_seconds: float
+
+
+class ModelFailed(Report, frozen=True, kw_only=True):
+    """The model could not be loaded; the engine serves on without it."""
+
+    name: str
+    failure: LoadFailure
+    message: str
+    needed_bytes: int = 0
+    limit_bytes: int = 0
+
+
+class Score(msgspec.Struct, frozen=True, array_like=True):
+    """Log-probabilities of one generated token: its own, then (id, log-probability) of the most likely, best first."""
+
+    logprob: float
+    top: list[tuple[int, float]]
+
+
+class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one step meant for one sequence.
+
+    `token_ids` are new tokens, `scores` their log-probabilities if asked for. `num_processed` tells how much of the prompt has
+    been read, in reports before the first token. A row with `finish_reason` or `failure` is the sequence's last.
+    """
+
+    sequence_id: int
+    token_ids: list[int] = []
+    scores: list[Score] = []
+    num_processed: int | None = None
+    num_cached: int = 0
+    finish_reason: FinishReason | None = None
+    failure: str | None = None
+
+
+class Step(Report, frozen=True, kw_only=True):
+    """One engine step: an update for every row that has news."""
+
+    rows: list[RowUpdate]
+
+
+class Stats(Report, frozen=True, kw_only=True):
+    """Counters since the engine's start, and what it holds now."""
+
+    token: int
+    num_waiting: int
+    num_prefilling: int
+    num_decoding: int
+    num_decode_groups: int
+    num_steps: int
+    num_prompt_tokens: int
+    num_generated_tokens: int
+    active_memory_bytes: int
+    peak_memory_bytes: int
+    buffer_cache_bytes: int
+
+
+AnyCommand = LoadModel | Submit | Cancel | ReportStats | Stop
+AnyReport = Hello | ModelLoaded | ModelFailed | Step | Stats

@@ -1,0 +1,36 @@
+"""The engine as a process of its own: `python -m mlxctl.engine.process SOCKET SETTINGS`. Started by `launcher`, never by hand."""
+
+import signal
+import socket
+import sys
+
+import msgspec
+
+from mlxctl.engine.loading import import_mlx_lm, prefer_openblas
+from mlxctl.settings import EngineSettings
+
+
+def main(socket_path: str, settings_json: str) -> None:
+    """Connect to the front at `socket_path` and serve it until it says Stop or is gone."""
+    # The terminal and service managers signal the whole group; the front decides when the engine ends, and if the front dies, the
+    # closed socket tells.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    settings = msgspec.json.decode(settings_json, type=EngineSettings)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(socket_path)
+    run_engine(connection, settings)
+
+
+def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
+    """Run the engine on this thread, which becomes the MLX thread, until the other end of `connection` is done with it."""
+    blas = prefer_openblas() if settings.blas == "auto" else "bundled"
+    import_mlx_lm()
+    from mlxctl.engine.loop import EngineLoop
+    from mlxctl.engine.mailbox import Mailbox
+
+    EngineLoop(Mailbox(connection), settings, blas=blas).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

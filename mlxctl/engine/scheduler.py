@@ -1,0 +1,282 @@
+"""What runs next, and what it meant: the engine's policy. Pure; knows no mlx, no sockets and no text; tested with ints.
+
+Owned by the engine's thread. A batch is a prefill chunk of one prompt or one decode step of one model's rows; while both have
+work they take turns, so that a long prompt costs the decoding rows one short slice a step and no more.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mlxctl.engine.fairness import FairQueue
+from mlxctl.engine.grouping import affordable_padding, plan_joins
+from mlxctl.engine.messages import RowUpdate, Score
+from mlxctl.engine.pacing import PrefillPacer
+from mlxctl.engine.sequence import Sequence, SequenceState
+
+# Prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
+_MAX_PREFILLING = 4
+# Tokens of the answer that a prompt must have memory for before it is begun.
+_ANSWER_ROOM_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCosts:
+    """What the scheduler has to know of a loaded model, all in bytes. `can_batch` is False for caches that cannot be merged."""
+
+    weights_bytes: int
+    kv_bytes_per_token: int
+    can_batch: bool = True
+
+    @property
+    def affordable_padding_tokens(self) -> int:
+        """Padding that a decode group may have."""
+        if not self.can_batch:
+            return -1
+        return affordable_padding(weights_bytes=self.weights_bytes, kv_bytes_per_token=self.kv_bytes_per_token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One step's work for one model: either the next `num_tokens` of one prompt, or a token for every row of `groups`."""
+
+    phase: Literal["prefill", "decode"]
+    model: str
+    groups: Many[Many[Sequence]] = ()
+    sequence: Sequence | None = None
+    num_tokens: int = 0
+    contended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowResult:
+    """What a step gave for one row: a token that was read back, or why the row failed."""
+
+    sequence: Sequence
+    token_id: int | None = None
+    score: Score | None = None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class _ModelQueue:
+    """The sequences of one model and their measure of time."""
+
+    costs: ModelCosts
+    pacer: PrefillPacer
+    waiting: list[Sequence] = field(default_factory=list)
+    prefilling: list[Sequence] = field(default_factory=list)
+    groups: list[list[Sequence]] = field(default_factory=list)
+
+    @property
+    def num_decoding(self) -> int:
+        return sum(map(len, self.groups))
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.prefilling or self.groups)
+
+    def sequences(self) -> Iterable[Sequence]:
+        yield from self.waiting
+        yield from self.prefilling
+        for group in self.groups:
+            yield from group
+
+    def forget(self, sequence: Sequence) -> None:
+        match sequence.state:
+            case SequenceState.WAITING:
+                self.waiting.remove(sequence)
+            case SequenceState.PREFILLING:
+                self.prefilling.remove(sequence)
+            case SequenceState.DECODING:
+                for group in self.groups:
+                    if sequence in group:
+                        group.remove(sequence)
+                self.groups = [group for group in self.groups if group]
+            case SequenceState.FINISHED:
+                return
+        sequence.state = SequenceState.FINISHED
+
+    def regroup(self) -> None:
+        """Join the groups that cost less together."""
+        lengths = [[row.length for row in group] for group in self.groups]
+        plan = plan_joins(lengths, affordable_padding_tokens=self.costs.affordable_padding_tokens)
+        if len(plan) < len(self.groups):
+            self.groups = [[row for index in members for row in self.groups[index]] for members in plan]
+
+
+class Scheduler:
+    """Decides which rows run in the next step and settles what it gave.
+
+    Invariants: a sequence is in exactly one list, that of its state; at most `max_rows` sequences hold a cache; one that is
+    finished is in no list and never reported again.
+    """
+
+    def __init__(self, *, max_rows: int, prefill_slice_seconds: float, prefill_chunk_max_tokens: int) -> None:
+        self._max_rows = max_rows
+        self._slice_seconds = prefill_slice_seconds
+        self._chunk_max_tokens = prefill_chunk_max_tokens
+        self._queues: dict[str, _ModelQueue] = {}
+        self._by_id: dict[int, Sequence] = {}
+        self._fair = FairQueue()
+        self._last_phase: Literal["prefill", "decode"] | None = None
+        self._last_model: str | None = None
+        self.num_prompt_tokens = 0
+        self.num_generated_tokens = 0
+
+    def open_model(self, name: str, costs: ModelCosts) -> None:
+        """Accept sequences for the model from now on."""
+        pacer = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._chunk_max_tokens)
+        self._queues[name] = _ModelQueue(costs, pacer)
+
+    def add(self, sequence: Sequence) -> None:
+        """Take a new sequence, whose model must be open."""
+        queue = self._queues[sequence.model]
+        self._fair.enter(sequence.fairness_key, {other.fairness_key for other in self._by_id.values()})
+        self._by_id[sequence.sequence_id] = sequence
+        queue.waiting.append(sequence)
+
+    def cancel(self, sequence_ids: Iterable[int]) -> list[Sequence]:
+        """Forget these sequences and return those that were there; unknown ids have finished already."""
+        cancelled = [self._by_id[sequence_id] for sequence_id in sequence_ids if sequence_id in self._by_id]
+        for sequence in cancelled:
+            self._forget(sequence)
+        return cancelled
+
+    def is_open(self, model: str) -> bool:
+        """Whether sequences for the model are accepted."""
+        return model in self._queues
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return bool(self._by_id)
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Return the numbers of waiting, prefilling and decoding sequences, and of decode groups."""
+        queues = self._queues.values()
+        return (
+            sum(len(queue.waiting) for queue in queues),
+            sum(len(queue.prefilling) for queue in queues),
+            sum(queue.num_decoding for queue in queues),
+            sum(len(queue.groups) for queue in queues),
+        )
+
+    def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
+        """Return what a prompt's cache takes, with room for the first tokens of the answer."""
+        return self._queues[model].costs.kv_bytes_per_token * (num_prompt_tokens + _ANSWER_ROOM_TOKENS)
+
+    def next_batch(self, *, now: float, available_bytes: int) -> Batch:
+        """Return the next step's work: prefill and decode take turns, and so do models. Needs `has_work`.
+
+        A waiting prompt whose cache does not fit into `available_bytes` goes on waiting while others run and will free some.
+        """
+        name, queue = self._next_model()
+        candidates = self._prefill_candidates(queue, available_bytes)
+        prefill_turn = not queue.groups or self._last_phase == "decode"
+        if candidates and prefill_turn:
+            return self._prefill_batch(name, queue, self._fair.choose(candidates, now=now))
+        assert queue.groups, "a queue with work has a prompt to read or rows to decode"
+        queue.regroup()
+        self._last_phase = "decode"
+        return Batch(phase="decode", model=name, groups=[list(group) for group in queue.groups])
+
+    def settle(self, batch: Batch, results: Iterable[RowResult], *, seconds: float, now: float) -> list[RowUpdate]:
+        """Take the results of a batch and return what the front has to know."""
+        if batch.phase == "decode":
+            return self._settle_decode(batch, results, seconds)
+        return self._settle_prefill(batch, results, seconds, now)
+
+    def pure_decode_follows(self, batch: Batch) -> bool:
+        """Whether the batch is a decode step with nothing else beside it, so that its duration is that of a decode step."""
+        queue = self._queues[batch.model]
+        return batch.phase == "decode" and not queue.waiting and not queue.prefilling
+
+    def _next_model(self) -> tuple[str, _ModelQueue]:
+        names = [name for name, queue in self._queues.items() if queue.has_work]
+        if self._last_model in names and len(names) > 1:
+            position = names.index(self._last_model)
+            names = names[position + 1 :] + names[: position + 1]
+        self._last_model = names[0]
+        return names[0], self._queues[names[0]]
+
+    def _prefill_candidates(self, queue: _ModelQueue, available_bytes: int) -> list[Sequence]:
+        candidates = list(queue.prefilling)
+        num_holding = sum(len(other.prefilling) + other.num_decoding for other in self._queues.values())
+        if num_holding < self._max_rows and len(queue.prefilling) < _MAX_PREFILLING:
+            promised = sum(row.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for row in queue.prefilling)
+            candidates += [
+                row
+                for row in queue.waiting
+                if num_holding == 0 or self.prompt_bytes(row.model, row.num_prompt_tokens) <= available_bytes - promised
+            ]
+        return candidates
+
+    def _prefill_batch(self, name: str, queue: _ModelQueue, sequence: Sequence) -> Batch:
+        if sequence.state is SequenceState.WAITING:
+            queue.waiting.remove(sequence)
+            queue.prefilling.append(sequence)
+            sequence.state = SequenceState.PREFILLING
+        self._last_phase = "prefill"
+        contended = bool(queue.groups)
+        num_tokens = min(sequence.num_tokens_to_prefill, queue.pacer.chunk_tokens(contended=contended))
+        return Batch(phase="prefill", model=name, sequence=sequence, num_tokens=num_tokens, contended=contended)
+
+    def _settle_prefill(self, batch: Batch, results: Iterable[RowResult], seconds: float, now: float) -> list[RowUpdate]:
+        sequence, queue = batch.sequence, self._queues[batch.model]
+        assert sequence is not None
+        failures = [result for result in results if result.failure]
+        if failures:
+            return [self._fail(result) for result in failures]
+        sequence.num_computed_tokens += batch.num_tokens
+        sequence.served_at = now
+        self._fair.charge(sequence, batch.num_tokens)
+        self.num_prompt_tokens += batch.num_tokens
+        if batch.num_tokens:
+            beside = (queue.pacer.decode_seconds or 0.0) if batch.contended else 0.0
+            queue.pacer.observe_prefill(batch.num_tokens, max(seconds - beside, seconds / 8), contended=batch.contended)
+        if sequence.num_tokens_to_prefill == 0:
+            queue.prefilling.remove(sequence)
+            queue.groups.append([sequence])
+            sequence.state = SequenceState.DECODING
+        return [
+            RowUpdate(
+                sequence_id=sequence.sequence_id,
+                num_processed=sequence.num_computed_tokens,
+                num_cached=sequence.num_cached_tokens,
+            )
+        ]
+
+    def _settle_decode(self, batch: Batch, results: Iterable[RowResult], seconds: float) -> list[RowUpdate]:
+        if self.pure_decode_follows(batch):
+            self._queues[batch.model].pacer.observe_decode(seconds)
+        return [self._fail(result) if result.failure else self._take_token(result) for result in results]
+
+    def _take_token(self, result: RowResult) -> RowUpdate:
+        sequence, token_id = result.sequence, result.token_id
+        assert token_id is not None
+        sequence.output_token_ids.append(token_id)
+        self._fair.charge(sequence, 1)
+        self.num_generated_tokens += 1
+        reason: Literal["stop", "length"] | None = None
+        if token_id in sequence.stop_token_ids:
+            reason = "stop"
+        elif len(sequence.output_token_ids) >= sequence.max_tokens:
+            reason = "length"
+        if reason:
+            self._forget(sequence)
+        return RowUpdate(
+            sequence_id=sequence.sequence_id,
+            token_ids=[token_id],
+            scores=[result.score] if result.score else [],
+            finish_reason=reason,
+        )
+
+    def _fail(self, result: RowResult) -> RowUpdate:
+        self._forget(result.sequence)
+        return RowUpdate(sequence_id=result.sequence.sequence_id, failure=result.failure)
+
+    def _forget(self, sequence: Sequence) -> None:
+        self._queues[sequence.model].forget(sequence)
+        self._by_id.pop(sequence.sequence_id, None)

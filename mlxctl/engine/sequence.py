@@ -1,0 +1,88 @@
+"""One request inside the engine: its tokens, its counters, its state. Pure; knows no mlx and no text."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mlxctl.engine.messages import Submit
+from mlxctl.ir import SamplingParams
+
+
+class SequenceState(Enum):
+    """Where a sequence is in its life; the only way is down."""
+
+    WAITING = "waiting"
+    PREFILLING = "prefilling"
+    DECODING = "decoding"
+    FINISHED = "finished"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Sequence:
+    """A prompt and what has been generated after it. Owned by the engine's thread.
+
+    `num_computed_tokens` prompt tokens are in the cache (of which `num_cached_tokens` were not computed here). The last prompt
+    token is never prefilled: it is the first input of decoding, so that prefill needs no logits. `num_sampled_tokens` counts
+    tokens that have been asked of the device; up to one of them is still in flight and not yet in `output_token_ids`.
+    """
+
+    sequence_id: int
+    model: str
+    prompt_token_ids: list[int]
+    sampling: SamplingParams
+    stop_token_ids: frozenset[int]
+    max_tokens: int
+    priority: int = 0
+    fairness_key: str = ""
+    arrived_at: float = 0.0
+    served_at: float = 0.0
+    state: SequenceState = SequenceState.WAITING
+    num_cached_tokens: int = 0
+    num_computed_tokens: int = 0
+    num_sampled_tokens: int = 0
+    output_token_ids: list[int] = field(default_factory=list)
+
+    @classmethod
+    def from_submit(cls, command: Submit, *, now: float) -> "Sequence":
+        """Return the waiting sequence that the command asks for."""
+        return cls(
+            sequence_id=command.sequence_id,
+            model=command.model,
+            prompt_token_ids=command.prompt_token_ids,
+            sampling=command.sampling,
+            stop_token_ids=frozenset(command.stop_token_ids),
+            max_tokens=command.max_tokens,
+            priority=command.priority,
+            fairness_key=command.fairness_key,
+            arrived_at=now,
+            served_at=now,
+        )
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Length of the prompt."""
+        return len(self.prompt_token_ids)
+
+    @property
+    def num_tokens_to_prefill(self) -> int:
+        """Prompt tokens that still have to be computed before decoding can begin."""
+        return self.num_prompt_tokens - 1 - self.num_computed_tokens
+
+    @property
+    def length(self) -> int:
+        """Tokens that the cache holds or will hold after the step in flight."""
+        return self.num_computed_tokens + self.num_sampled_tokens
+
+    @property
+    def has_token_in_flight(self) -> bool:
+        """Whether a sampled token has not been read back yet."""
+        return self.num_sampled_tokens > len(self.output_token_ids)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every token that it may have has been asked of the device."""
+        return self.num_sampled_tokens >= self.max_tokens
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state is SequenceState.FINISHED
