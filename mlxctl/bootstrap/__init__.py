@@ -1,0 +1,31 @@
+"""The only place where things are wired: settings in, services out."""
+
+from dataclasses import dataclass
+
+from mlxctl import demo
+from mlxctl.engine import EngineClient, EngineProcess
+from mlxctl.inference import InferenceService, ModelToServe
+from mlxctl.models import read_model
+from mlxctl.settings import ModelSettings, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What the doors of the house share."""
+
+    inference: InferenceService
+
+
+def build_services(settings: Settings) -> Services:
+    """Wire the services up; nothing runs yet. Must be called with an event loop running. Raises ModelError for an unusable model."""
+    engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
+    return Services(inference=InferenceService(engine, [choose_model(settings.model)]))
+
+
+def choose_model(settings: ModelSettings) -> ModelToServe:
+    """Read the model that the settings name, or the built-in demo model. Raises ModelNotFoundOnDisk, BrokenModel."""
+    path = settings.path or demo.MODEL_DIR
+    facts = read_model(path, trust_remote_code=settings.trust_remote_code)
+    is_demo = settings.path is None
+    name = settings.name or (demo.MODEL_NAME if is_demo else path.resolve().name)
+    return ModelToServe(name=name, facts=facts, is_demo=is_demo, trust_remote_code=settings.trust_remote_code)

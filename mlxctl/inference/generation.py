@@ -1,0 +1,81 @@
+"""One request in flight: tokens from the engine go in, events come out. Event-loop thread only; knows no protocol and no HTTP."""
+
+from typing import Literal
+
+from mlxctl.adapters import StreamProcessor
+from mlxctl.engine import RowUpdate, Score, TokenStream
+from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenScore
+
+
+class Generation:
+    """An async iterator over non-empty lists of events; everything that is ready comes in one list.
+
+    The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
+    cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
+    """
+
+    def __init__(self, tokens: TokenStream, processor: StreamProcessor, *, num_prompt_tokens: int) -> None:
+        self.num_prompt_tokens = num_prompt_tokens
+        self._tokens = tokens
+        self._processor = processor
+        self._is_over = False
+
+    def __aiter__(self) -> "Generation":
+        return self
+
+    async def __anext__(self) -> list[StreamEvent]:
+        while not self._is_over:
+            updates = await self._tokens.next()
+            if not updates:
+                break
+            if events := self._events(updates):
+                return events
+        raise StopAsyncIteration
+
+    async def result(self) -> TextResult:
+        """Wait for the end and return the whole answer."""
+        collector = Collector()
+        async for events in self:
+            for event in events:
+                collector.add(event)
+        return collector.result()
+
+    def cancel(self) -> None:
+        """Free the sequence, if it still runs. Idempotent."""
+        self._tokens.cancel()
+
+    def _events(self, updates: list[RowUpdate]) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        last = updates[-1]
+        token_ids = [token_id for update in updates for token_id in update.token_ids]
+        if not token_ids and last.num_processed is not None:
+            self._processor.num_cached_tokens = last.num_cached
+            events += self._progress(last.num_processed, last.num_cached)
+        if token_ids:
+            events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
+        if self._processor.is_finished:
+            # A stop string ended it; the engine knows only tokens.
+            self._end()
+        elif last.finish_reason is not None:
+            reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
+            events += self._processor.finish(reason)
+            self._end()
+        return events
+
+    def _progress(self, num_processed: int, num_cached: int) -> list[StreamEvent]:
+        # The last chunk needs no report: the first token follows it at once.
+        if num_processed >= self.num_prompt_tokens - 1:
+            return []
+        return [PromptProgress(num_processed=num_processed, num_cached=num_cached, num_prompt_tokens=self.num_prompt_tokens)]
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._tokens.cancel()
+
+
+def _scored(updates: list[RowUpdate]) -> list[tuple[int, Score]]:
+    return [pair for update in updates if update.scores for pair in zip(update.token_ids, update.scores, strict=True)]
+
+
+def _token_score(token_id: int, score: Score) -> TokenScore:
+    return TokenScore(token_id=token_id, logprob=score.logprob, top=tuple(score.top))

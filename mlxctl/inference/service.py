@@ -1,0 +1,139 @@
+"""The one place where a request meets a model: resolve, prepare, submit, events. Event-loop thread only."""
+
+import asyncio
+import time
+
+from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
+from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource
+from mlxctl.errors import BrokenModel, EngineRecovering, ModelError, UnknownModel
+from mlxctl.inference.generation import Generation
+from mlxctl.inference.served_model import ModelToServe, ServedModel
+from mlxctl.ir import GenerationRequest
+
+# Rendering and tokenising a prompt of fewer characters than this takes less time than handing it to another thread and back.
+_INLINE_CHARACTERS = 4096
+
+
+class InferenceService:
+    """Serves the models that it was given, through one engine.
+
+    Adapters are made once, beside the engine's start. A model that cannot be used fails `wait_ready`, never a request.
+    """
+
+    def __init__(self, engine: EngineClient, models: list[ModelToServe]) -> None:
+        self._engine = engine
+        self._models = models
+        self._adapters: dict[str, ModelAdapter] = {}
+        self._created = int(time.time())
+        self._failure: ModelError | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Begin to load; returns at once."""
+        sources = [
+            ModelSource(
+                name=model.name,
+                path=model.facts.path,
+                weights_bytes=model.facts.weights_bytes,
+                trust_remote_code=model.trust_remote_code,
+            )
+            for model in self._models
+        ]
+        await self._engine.start(sources)
+        self._opening = asyncio.create_task(self._create_adapters(), name="adapters")
+
+    async def wait_ready(self) -> None:
+        """Wait until every model can be asked. Raises the ModelError of the one that cannot be used."""
+        assert self._opening is not None, "open() comes first"
+        await self._opening
+        if self._failure is not None:
+            raise self._failure
+        await self._engine.wait_ready()
+        for name, adapter in self._adapters.items():
+            self._check_vocabulary(name, adapter)
+
+    async def close(self, *, drain_seconds: float) -> None:
+        """Refuse new requests, let the open ones finish for a while, cancel the rest, end the engine."""
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._engine.stop(drain_seconds=drain_seconds)
+
+    @property
+    def status(self) -> EngineStatus:
+        """How the engine is; "ready" only once requests can be prepared, too."""
+        if self._failure is not None:
+            return "failed"
+        if self._engine.status == "ready" and len(self._adapters) < len(self._models):
+            return "starting"
+        return self._engine.status
+
+    @property
+    def engine(self) -> Hello | None:
+        """What the running engine said of itself; None before it is up."""
+        return self._engine.hello
+
+    @property
+    def num_engine_restarts(self) -> int:
+        """How often the engine had to be started again."""
+        return self._engine.num_restarts
+
+    def served_models(self) -> tuple[ServedModel, ...]:
+        """The models that requests can name, once they can be prepared."""
+        return tuple(
+            ServedModel(
+                name=model.name,
+                facts=model.facts,
+                created=self._created,
+                supports_tools=self._adapters[model.name].supports_tools,
+                supports_thinking=self._adapters[model.name].supports_thinking,
+                is_demo=model.is_demo,
+            )
+            for model in self._models
+            if model.name in self._adapters
+        )
+
+    async def start(self, request: GenerationRequest) -> Generation:
+        """Submit the request. Raises RequestError or CapacityError before anything was generated."""
+        adapter = self._adapter(request.model)
+        prepared = await self._prepare(adapter, request)
+        processor = adapter.create_stream_processor(request, prepared)
+        tokens = self._engine.submit(
+            model=request.model,
+            prompt_token_ids=list(prepared.token_ids),
+            sampling=prepared.sampling,
+            stop_token_ids=prepared.stop_token_ids,
+            max_tokens=prepared.max_tokens,
+            priority=request.priority,
+            fairness_key=request.fairness_key,
+        )
+        return Generation(tokens, processor, num_prompt_tokens=len(prepared.token_ids))
+
+    def _adapter(self, name: str) -> ModelAdapter:
+        names = tuple(model.name for model in self._models)
+        if name not in names:
+            raise UnknownModel(name, names)
+        if name not in self._adapters:
+            raise EngineRecovering("the model is still being loaded; try again in a moment", retry_after_seconds=2.0)
+        return self._adapters[name]
+
+    @staticmethod
+    async def _prepare(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+        if sum(len(message.text) for message in request.messages) < _INLINE_CHARACTERS and not request.tools:
+            return adapter.prepare_input(request)
+        return await asyncio.to_thread(adapter.prepare_input, request)
+
+    async def _create_adapters(self) -> None:
+        try:
+            for model in self._models:
+                self._adapters[model.name] = await asyncio.to_thread(create_adapter, model.facts, name=model.name)
+        except ModelError as error:
+            self._failure = error
+
+    def _check_vocabulary(self, name: str, adapter: ModelAdapter) -> None:
+        # An id beyond the embedding reads garbage without an error, so the two have to agree before the first request.
+        width = self._engine.loaded[name].vocabulary_size
+        if adapter.vocabulary_size > width:
+            path = adapter.facts.path
+            message = f"model {str(path)!r}: the tokenizer knows {adapter.vocabulary_size} tokens, the weights only {width}"
+            self._failure = BrokenModel(path, message)
+            raise self._failure
