@@ -10,7 +10,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.thinking_signature import carried_thinking
-from mlxctl.protocols.decoding import refuse_deep_nesting
+from mlxctl.protocols.decoding import decode_json, refuse_deep_nesting
 from mlxctl.protocols.media import image_from_base64
 from mlxctl.protocols.tool_offer import refuse_orphan_result
 
@@ -126,7 +126,7 @@ def _text_or_image(block: schema.Text | schema.Image, path: str) -> Iterable[Tex
 
 
 def _object_text(raw: msgspec.Raw, path: str) -> str:
-    value = msgspec.json.decode(raw)
+    value = decode_json(raw)
     if not isinstance(value, dict):
         raise InvalidRequest(f"{path} must be an object", param=path)
     refuse_deep_nesting(value, path)

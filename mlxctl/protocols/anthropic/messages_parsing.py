@@ -9,7 +9,8 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.conversation import Conversation
-from mlxctl.protocols.decoding import decode_body, missing, refuse_deep_nesting
+from mlxctl.protocols.complaints import missing
+from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.ranges import top_k_option
 from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
 

@@ -21,7 +21,8 @@ from mlxctl.ir import (
     ToolResultPart,
     ToolSpec,
 )
-from mlxctl.protocols.decoding import decode_body, missing, refuse_deep_nesting
+from mlxctl.protocols.complaints import missing
+from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.ranges import seed_option, top_k_option

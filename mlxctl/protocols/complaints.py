@@ -1,0 +1,95 @@
+"""What msgspec complains about, as a sentence in the caller's words: the path of the field, what is wrong, what would be right."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import inspect
+
+from mlxctl.errors import InvalidRequest
+
+_JSON_NAMES = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "a boolean",
+    "array": "an array",
+    "object": "an object",
+}
+_COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
+_ABSENT = re.compile(r"Object missing required field `(\w+)`")
+_EXPECTED = re.compile(r"Expected `(?P<types>[^`]+)`(?P<limit>[^,]*)(?:, got `(?P<got>[^`]+)`)?")
+_INVALID = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+_STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+
+
+def missing(path: str) -> InvalidRequest:
+    """Return the error for a required field that is not there."""
+    return InvalidRequest(f"{path} is missing; it is required", param=path, code="missing_required_parameter")
+
+
+def explain(complaint: str, schema: type[Any], read_body: Callable[[], object]) -> InvalidRequest:
+    """Return the error for the text of a ValidationError from reading a body as `schema`; `read_body` reads it untyped."""
+    match = _COMPLAINT.fullmatch(complaint)
+    assert match is not None, "the pattern takes any text"
+    what, path = match["what"], match["path"] or ""
+    field = path.removesuffix("[...]").removeprefix(".")
+    if absent := _ABSENT.fullmatch(what):
+        return missing(f"{field}.{absent[1]}" if field else absent[1])
+    subject = field or "the request body"
+    if match["key"]:
+        subject = f"every key of {field}"
+    elif path.endswith("[...]"):
+        subject = f"every value of {field}"
+    return InvalidRequest(f"{subject} {_predicate(what, path, schema, read_body)}", param=field or None)
+
+
+def _predicate(what: str, path: str, schema: type[Any], read_body: Callable[[], object]) -> str:
+    if expected := _EXPECTED.fullmatch(what):
+        wanted = [_JSON_NAMES.get(name, name) for name in expected["types"].split(" | ") if name != "null"]
+        got = f", not {_JSON_NAMES.get(expected['got'], expected['got'])}" if expected["got"] else ""
+        return f"must be {' or '.join(wanted)}{expected['limit']}{got}"
+    if invalid := _INVALID.fullmatch(what):
+        choices = ", ".join(map(repr, _choices(path, schema, read_body())))
+        return f"is {invalid[1]}, which is not supported here; use one of: {choices}"
+    return f"cannot be read: {what[:1].lower()}{what[1:]}"
+
+
+def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
+    """Return what may stand at `path` of `value`: the literals, or the tags of the objects, that the schema knows there."""
+    nodes = _alternatives(inspect.type_info(schema))
+    for step in _STEP.finditer(path):
+        name, index = step["name"], step["index"]
+        nodes = [inner for node in _chosen(nodes, value) for child in _step(node, name) for inner in _alternatives(child)]
+        value = value.get(name) if isinstance(value, dict) else value[int(index)] if index else None
+    return sorted({str(literal) for node in nodes if isinstance(node, inspect.LiteralType) for literal in node.values})
+
+
+def _chosen(nodes: list[inspect.Type], value: Any) -> list[inspect.Type]:
+    """Return the object type whose tag `value` carries, or all when it carries none of theirs."""
+    if not isinstance(value, dict):
+        return nodes
+    tagged = [node for node in nodes if isinstance(node, inspect.StructType) and node.tag_field]
+    return [node for node in tagged if value.get(node.tag_field) == node.tag] or nodes
+
+
+def _step(node: inspect.Type, name: str | None) -> list[inspect.Type]:
+    match node:
+        case inspect.StructType() if name == node.tag_field:
+            return [inspect.LiteralType((node.tag,))]
+        case inspect.StructType():
+            return [field.type for field in node.fields if field.encode_name == name]
+        case inspect.ListType() if name is None:
+            return [node.item_type]
+        case inspect.DictType():
+            return [node.value_type]
+        case _:
+            return []
+
+
+def _alternatives(node: inspect.Type) -> list[inspect.Type]:
+    if isinstance(node, inspect.Metadata):
+        return _alternatives(node.type)
+    if isinstance(node, inspect.UnionType):
+        return [inner for option in node.types for inner in _alternatives(option)]
+    return [node]
