@@ -18,15 +18,20 @@ class KeyCheck:
         """Whether a caller needs a key at all."""
         return bool(self._digests)
 
-    def check(self, *, authorization: str | None, x_api_key: str | None) -> None:
-        """Let a caller in by either header's value: `Bearer KEY`, or the bare key; raises AuthenticationFailed."""
+    def identify(self, *, authorization: str | None, x_api_key: str | None) -> str:
+        """Return a name for the caller by either header's value: `Bearer KEY`, or the bare key; raises AuthenticationFailed.
+
+        The name is the beginning of the key's digest, and empty when no key is needed.
+        """
         if not self.is_required:
-            return
+            return ""
         offered = [key for key in (x_api_key, _bearer(authorization)) if key]
         if not offered:
             raise AuthenticationFailed("an API key is needed: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'")
-        if not any(self._accepts(key) for key in offered):
+        accepted = [_digest(key) for key in offered if self._accepts(key)]
+        if not accepted:
             raise AuthenticationFailed("the API key is not accepted here")
+        return accepted[0].hex()[:16]
 
     def _accepts(self, key: str) -> bool:
         # SEC: every digest is looked at, so the time taken does not tell which one matched.

@@ -36,7 +36,7 @@ def resolve(
     """Return the settings as they will hold for the life of the process.
 
     A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one (`locations.config_file()`) need not.
-    `flags` maps section to key to value; None means not given. Raises SettingsError.
+    `flags` maps section to key to value; None, or an empty list, means not given. Raises SettingsError.
     """
     named = config_file or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
     chosen: dict[str, dict[str, object]] = {section: {} for section in _sections()}
@@ -98,5 +98,5 @@ def _from_flags(flags: Mapping[str, Mapping[str, object]]) -> Iterator[Choice]:
     for section, given in flags.items():
         for key, value in given.items():
             assert key in _keys(section), f"a flag is made for a setting: {section}.{key}"
-            if value is not None:
+            if value not in (None, []):
                 yield Choice(section, key, value, f"flag for {section}.{key}")

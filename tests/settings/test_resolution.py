@@ -42,7 +42,9 @@ def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
 
 
 def test_a_flag_that_was_not_given_changes_nothing() -> None:
-    assert resolve(environment={"MLXCTL_SERVER_PORT": "9"}, flags={"server": {"port": None}}).server.port == 9
+    environment = {"MLXCTL_SERVER_PORT": "9", "MLXCTL_SERVER_API_KEYS": "one"}
+    server = resolve(environment=environment, flags={"server": {"port": None, "api_keys": []}}).server
+    assert (server.port, server.api_keys) == (9, ("one",))
 
 
 @pytest.mark.parametrize(

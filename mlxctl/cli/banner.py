@@ -1,0 +1,40 @@
+"""What `serve` prints: where, which model, how to ask."""
+
+import json
+
+import typer
+
+from mlxctl import __version__
+from mlxctl.inference import ServedModel
+from mlxctl.server import Address
+from mlxctl.settings import Settings
+
+_DEMO = """\
+         This is a tiny demo model: it greets, calls tools and repeats codewords, and knows little else.
+         Serve a real one with --model DIRECTORY."""
+
+
+class Banner:
+    """Announces on standard output."""
+
+    def listening(self, address: Address, settings: Settings) -> None:
+        """Say where, before the model is loaded."""
+        typer.echo(f"mlxctl {__version__} on {address.url}")
+        if settings.server.host not in ("127.0.0.1", "localhost", "::1") and not settings.server.api_keys:
+            typer.echo("  note   anybody who reaches this address may ask; give an API key with --api-key")
+        typer.echo(f"  load   {settings.model.path or 'the built-in demo model'}")
+
+    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...]) -> None:
+        """Say what is served and how to ask it."""
+        for model in models:
+            typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens")
+            if model.is_demo:
+                typer.echo(_DEMO)
+        typer.echo(f"  try    {_curl_line(address, settings, models[0].name)}")
+
+
+def _curl_line(address: Address, settings: Settings, model: str) -> str:
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello!"}]}, ensure_ascii=False)
+    quoted = body.replace("'", "'\\''")
+    key = " -H 'Authorization: Bearer YOUR_KEY'" if settings.server.api_keys else ""
+    return f"curl {address.url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{quoted}'"

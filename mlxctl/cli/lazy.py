@@ -1,0 +1,41 @@
+"""The table of commands. The first help page reads only this table, so it costs nothing of what the commands need."""
+
+import importlib
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+
+class LazyCommand(NamedTuple):
+    """Where a command lives (a module with a Typer `app`), and its line on the help page."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "serve": LazyCommand("mlxctl.cli.serve", "Serve a model over HTTP, in the words of OpenAI and Anthropic."),
+    "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Imports a command when it is called, or when its own help is wanted."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return the names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Return the command, imported now; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = typer.main.get_command(importlib.import_module(COMMANDS[cmd_name].module).app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])

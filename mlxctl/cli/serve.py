@@ -1,0 +1,40 @@
+"""`mlxctl serve`. Parameters are named like the settings that they stand for."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.options import flags_by_section, setting
+from mlxctl.settings import EngineSettings, ModelSettings, ServerSettings, resolve
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+Text = str | None
+Texts = list[str] | None
+
+
+@app.command(epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit --port 8000")
+def serve(
+    path: Annotated[Path | None, setting(ModelSettings, "path", "--model", "-m", metavar="DIRECTORY")] = None,
+    name: Annotated[Text, setting(ModelSettings, "name", "--name", metavar="NAME")] = None,
+    trust_remote_code: Annotated[bool | None, setting(ModelSettings, "trust_remote_code", "--trust-remote-code")] = None,
+    host: Annotated[Text, setting(ServerSettings, "host", "--host", metavar="HOST")] = None,
+    port: Annotated[int | None, setting(ServerSettings, "port", "--port", "-p", metavar="PORT")] = None,
+    api_keys: Annotated[Texts, setting(ServerSettings, "api_keys", "--api-key", metavar="KEY")] = None,
+    cors_origins: Annotated[Texts, setting(ServerSettings, "cors_origins", "--cors-origin", metavar="ORIGIN")] = None,
+    allowed_hosts: Annotated[Texts, setting(ServerSettings, "allowed_hosts", "--allowed-host", metavar="NAME")] = None,
+    max_queue: Annotated[int | None, setting(ServerSettings, "max_queue", "--max-queue", metavar="NUMBER")] = None,
+    log_level: Annotated[Text, setting(ServerSettings, "log_level", "--log-level", metavar="LEVEL")] = None,
+    memory_limit_bytes: Annotated[Text, setting(EngineSettings, "memory_limit_bytes", "--memory-limit", metavar="SIZE")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,
+) -> None:
+    """Serve a model over HTTP, in the words of OpenAI and Anthropic."""
+    flags = flags_by_section(locals())
+    with plain_failures():
+        settings = resolve(config_file=config, environment=os.environ, flags=flags)
+        from mlxctl.cli.banner import Banner
+        from mlxctl.server import run
+
+        raise typer.Exit(run(settings, Banner()))

@@ -1,0 +1,46 @@
+"""Where the server listens: resolved and checked before anything expensive happens."""
+
+import errno
+import socket
+from dataclasses import dataclass
+
+from mlxctl.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A free place to listen: numeric address and port."""
+
+    ip: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """How a client on this machine reaches it."""
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip)  # noqa: S104
+        return f"http://[{reachable}]:{self.port}" if ":" in reachable else f"http://{reachable}:{self.port}"
+
+
+def claim_address(host: str, port: int) -> Address:
+    """Return where to listen, a free port for port 0; raises SettingsError when the host is unknown or the port is taken."""
+    try:
+        family, kind, protocol, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (socket.gaierror, UnicodeError):
+        raise SettingsError(f"cannot listen on {host!r}: no such host on this machine") from None
+    # NOTE: the server itself binds with SO_REUSEPORT, which would let two servers share a port in silence; this socket would not.
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(resolved)
+        except OSError as error:
+            raise SettingsError(_explain(error, host, port)) from None
+        ip, bound_port = probe.getsockname()[:2]
+    return Address(ip=ip, port=bound_port)
+
+
+def _explain(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is already in use; choose another with --port, or stop the program that holds it"
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} needs more rights; choose one from 1024 up with --port"
+    return f"cannot listen on {host} port {port}: {error.strerror}"

@@ -1,0 +1,63 @@
+"""The application: one table of routes, and what stands before them. No protocol is named anywhere else in this room."""
+
+from collections.abc import Callable
+from typing import Any
+
+from falcon.asgi import App, Request, Response
+
+from mlxctl.bootstrap import Services
+from mlxctl.policy import KeyCheck
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, anthropic_error, openai_error
+from mlxctl.server.disconnect import Application, DisconnectWatch
+from mlxctl.server.generation import GenerationResource
+from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
+from mlxctl.server.middleware.allowed_hosts import AllowedHosts
+from mlxctl.server.middleware.authentication import Authentication
+from mlxctl.server.middleware.cross_origin import CrossOrigin
+from mlxctl.server.middleware.request_id import RequestId
+from mlxctl.server.models import ModelResource, ModelsResource
+from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.refusals import Refusals
+from mlxctl.settings import ServerSettings
+
+OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
+
+
+def create_app(services: Services, settings: ServerSettings, open_requests: OpenRequests | None = None) -> Application:
+    """Return the ASGI application. `open_requests` is what a graceful stop waits for and closes the door with."""
+    inference = services.inference
+    requests = open_requests or OpenRequests()
+
+    def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource:
+        return GenerationResource(inference, create_formatter, requests, settings)
+
+    routes: dict[str, object] = {
+        "/v1/chat/completions": generation(OpenAIChatFormatter),
+        "/v1/messages": generation(AnthropicMessagesFormatter),
+        "/v1/models": ModelsResource(inference),
+        "/v1/models/{name:path}": ModelResource(inference),
+        "/health": HealthResource(inference, requests),
+        "/readyz": ReadinessResource(inference, requests),
+        "/livez": GreetingResource(),
+        "/api/hello": GreetingResource(),
+        "/": GreetingResource(),
+    }
+    app: App[Request, Response] = App(middleware=_middleware(settings))
+    for template, resource in routes.items():
+        app.add_route(template, resource)
+    Refusals(
+        {"/v1/chat/completions": openai_error, "/v1/messages": anthropic_error},
+        marked={"anthropic-version": anthropic_error},
+        usual=openai_error,
+    ).install(app)
+    return DisconnectWatch(app)
+
+
+def _middleware(settings: ServerSettings) -> list[Any]:
+    """Return what every request passes on its way in, in this order."""
+    return [
+        RequestId(),
+        AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
+        *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
+        Authentication(KeyCheck(settings.api_keys), open_paths=OPEN_PATHS),
+    ]

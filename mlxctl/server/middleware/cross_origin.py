@@ -1,0 +1,49 @@
+"""Let pages of chosen origins call the server from a browser (CORS). Mounted only when origins were configured.
+
+SEC: `access-control-allow-credentials` is never sent, with a wildcard or without: callers send their key in a header.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import falcon
+from falcon.asgi import Request, Response
+
+_PREFLIGHT_SECONDS = 600
+_EXPOSED = "x-request-id, request-id, retry-after"
+
+
+class CrossOrigin:
+    """Answers preflights, and names the origin in the answers to allowed ones."""
+
+    def __init__(self, origins: Sequence[str]) -> None:
+        self._origins = frozenset(origins)
+
+    async def process_request(self, request: Request, response: Response) -> None:
+        """Answer a preflight of an allowed origin before anything else looks at it."""
+        wanted = request.get_header("access-control-request-method")
+        if request.method != "OPTIONS" or not wanted or self._allowed(request) is None:
+            return
+        response.set_headers(
+            {
+                "access-control-allow-methods": wanted,
+                "access-control-allow-headers": request.get_header("access-control-request-headers") or "*",
+                "access-control-max-age": str(_PREFLIGHT_SECONDS),
+            }
+        )
+        response.status = falcon.HTTP_204
+        response.complete = True
+
+    async def process_response(self, request: Request, response: Response, _: Any, __: bool) -> None:
+        """Name the origin, so that the browser hands the answer to the page."""
+        response.append_header("vary", "Origin")
+        if (allowed := self._allowed(request)) is not None:
+            response.set_headers({"access-control-allow-origin": allowed, "access-control-expose-headers": _EXPOSED})
+
+    def _allowed(self, request: Request) -> str | None:
+        origin = request.get_header("origin")
+        if origin is None:
+            return None
+        if "*" in self._origins:
+            return "*"
+        return origin if origin in self._origins else None

@@ -1,0 +1,20 @@
+"""Every answer carries an id, under both names that the SDKs look for."""
+
+import re
+import secrets
+from typing import Any
+
+from falcon.asgi import Request, Response
+
+# SEC: what a client sends is echoed, so only harmless characters and a bounded length are taken over.
+_HARMLESS = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class RequestId:
+    """Takes over the client's `x-request-id` or makes one up."""
+
+    async def process_response(self, request: Request, response: Response, _: Any, __: bool) -> None:
+        """Name the request in the answer."""
+        offered = request.get_header("x-request-id") or ""
+        request_id = offered if _HARMLESS.fullmatch(offered) else f"req_{secrets.token_hex(12)}"
+        response.set_headers({"x-request-id": request_id, "request-id": request_id})

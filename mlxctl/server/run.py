@@ -1,0 +1,92 @@
+"""The life of a serving process: claim the address, listen, load, answer, drain, end. Returns what the shell should see."""
+
+import asyncio
+import logging
+import os
+import signal
+from typing import Protocol
+
+from mlxctl.bootstrap import build_services
+from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.server.address import Address, claim_address
+from mlxctl.server.app import create_app
+from mlxctl.server.listener import Listener
+from mlxctl.server.open_requests import OpenRequests
+from mlxctl.settings import ServerSettings, Settings
+
+# After the engine has ended, answers that say so need a moment to leave.
+_LAST_WORDS_SECONDS = 1.0
+
+
+class Announcer(Protocol):
+    """Tells a person how far the server is."""
+
+    def listening(self, address: Address, settings: Settings) -> None:
+        """HTTP is answered; the model is being loaded."""
+
+    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...]) -> None:
+        """Requests are taken."""
+
+
+def run(settings: Settings, announcer: Announcer) -> int:
+    """Serve until SIGINT or SIGTERM and return the exit code. Raises SettingsError and ModelError for what a person can mend."""
+    return asyncio.run(_serve(settings, announcer))
+
+
+async def _serve(settings: Settings, announcer: Announcer) -> int:
+    stop = _stop_signals()
+    address = claim_address(settings.server.host, settings.server.port)
+    inference_requests = OpenRequests()
+    services = build_services(settings)
+    listener = Listener(create_app(services, settings.server, inference_requests), address, settings.server)
+    _configure_logging(settings.server)
+    listener.start()
+    announcer.listening(address, settings)
+    await services.inference.open()
+    try:
+        if await _is_ready_before(stop, services.inference):
+            announcer.ready(address, settings, services.inference.served_models())
+            await stop.wait()
+    finally:
+        await _end(services.inference, inference_requests, listener, settings.server)
+    return 0
+
+
+async def _is_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:
+    """Wait for the model or for the signal to stop, whichever comes first; raises the model's ModelError."""
+    ready, stopped = asyncio.ensure_future(inference.wait_ready()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({ready, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if ready.done():
+            ready.result()
+        return ready.done()
+    finally:
+        ready.cancel()
+        stopped.cancel()
+
+
+async def _end(inference: InferenceService, open_requests: OpenRequests, listener: Listener, settings: ServerSettings) -> None:
+    open_requests.is_draining = True
+    await inference.close(drain_seconds=settings.drain_seconds)
+    await open_requests.drain(seconds=_LAST_WORDS_SECONDS)
+    await listener.stop()
+
+
+def _stop_signals() -> asyncio.Event:
+    """Return the event that the first SIGINT or SIGTERM sets; the second ends the process at once (the engine follows)."""
+    stop = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
+    return stop
+
+
+def _configure_logging(settings: ServerSettings) -> None:
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S", force=True
+    )
