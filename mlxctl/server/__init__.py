@@ -2,6 +2,6 @@
 
 from mlxctl.server.address import Address
 from mlxctl.server.app import create_app
-from mlxctl.server.run import Announcer, run
+from mlxctl.server.process import Announcer, run
 
 __all__ = ["Address", "Announcer", "create_app", "run"]

@@ -3,7 +3,6 @@
 import asyncio
 import resource
 import sys
-from contextlib import suppress
 
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
@@ -48,8 +47,7 @@ class Listener:
         """Close the door; what is still open after a moment is dropped."""
         self._server.stop()  # type: ignore[no-untyped-call]
         assert self._task is not None, "stop comes after start"
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._task, _STOP_SECONDS)
+        await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
 
 
 def _raise_file_limit() -> None:

@@ -33,20 +33,21 @@ class Refusals:
     async def _on_error(self, request: Request, response: Response, error: MlxctlError, _: Mapping[str, Any]) -> None:
         if isinstance(error, EngineError):
             _log.error("%s %s: %s", request.method, request.path, error)
+        self._answer(request, response, error)
+
+    async def _on_http_error(self, request: Request, response: Response, error: falcon.HTTPError, _: Mapping[str, Any]) -> None:
+        self._answer(request, response, _translated(request, error))
+
+    async def _on_bug(self, request: Request, response: Response, error: Exception, _: Mapping[str, Any]) -> None:
+        _log.error("%s %s failed unexpectedly", request.method, request.path, exc_info=error)
+        self._answer(request, response, SequenceFailed("the server failed unexpectedly; its log says why"))
+
+    def _answer(self, request: Request, response: Response, error: MlxctlError) -> None:
         answer = self._renderer(request)(error)
         response.status = answer.status
         response.content_type = falcon.MEDIA_JSON
         response.data = answer.body
         response.set_headers(answer.headers)
-
-    async def _on_http_error(
-        self, request: Request, response: Response, error: falcon.HTTPError, params: Mapping[str, Any]
-    ) -> None:
-        await self._on_error(request, response, _translated(request, error), params)
-
-    async def _on_bug(self, request: Request, response: Response, error: Exception, params: Mapping[str, Any]) -> None:
-        _log.error("%s %s failed unexpectedly", request.method, request.path, exc_info=error)
-        await self._on_error(request, response, SequenceFailed("the server failed unexpectedly; its log says why"), params)
 
     def _renderer(self, request: Request) -> ErrorRenderer:
         if request.path in self._by_path:
