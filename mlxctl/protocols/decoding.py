@@ -36,7 +36,7 @@ def decode_json(text: bytes | msgspec.Raw) -> Any:
     try:
         return _decode(text, _ANY)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"the request body cannot be read: {error}") from error
+        raise InvalidRequest("the request body holds a number that is out of range") from error
 
 
 def _decode(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType]) -> SchemaType:

@@ -20,10 +20,6 @@ _DECODER = msgspec.json.Decoder(schema.MessagesRequest)
 def decode_messages(body: bytes) -> schema.MessagesRequest:
     """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
-    if request.max_tokens < 1:
-        raise InvalidRequest(
-            f"max_tokens is {request.max_tokens}; it must be at least 1 (prewarming with 0 is not supported)", param="max_tokens"
-        )
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
     for path, wish in (

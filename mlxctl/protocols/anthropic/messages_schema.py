@@ -147,7 +147,7 @@ class MessagesRequest(Struct):
     """The whole body."""
 
     model: Name
-    max_tokens: int
+    max_tokens: MaxTokens
     messages: list[ConversationMessage]
     system: str | list[Text] | None = None
     tools: list[Tool] | None = None

@@ -64,7 +64,7 @@ def to_generation_request(request: schema.ChatRequest) -> GenerationRequest:
 
 def _refuse_unsupported(request: schema.ChatRequest) -> None:
     if request.n not in (None, 1):
-        _refuse("n", f"n is {request.n}, but this server gives one choice per request; send 1 or leave it out")
+        _refuse("n", "n must be 1: this server gives one choice per request")
     if request.response_format is not None and request.response_format.type != "text":
         wanted = request.response_format.type
         _refuse("response_format.type", f"response_format.type {wanted!r} is not supported yet; use 'text' or leave it out")

@@ -1,0 +1,157 @@
+"""Answers to tell in any protocol: event scripts, the smallest requests for them, and what a client reads out of a stream."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from mlxctl.ir import (
+    Finished,
+    PromptProgress,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    TokenLogprob,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    TopLogprob,
+    Usage,
+)
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter
+
+USAGE = Usage(num_prompt_tokens=12, num_cached_tokens=4, num_completion_tokens=7, num_thinking_tokens=3)
+PLAIN: tuple[StreamEvent, ...] = (
+    PromptProgress(num_processed=4, num_cached=4, num_prompt_tokens=12),
+    TextDelta(text="Good"),
+    TextDelta(text=' "morning"\n'),
+    TextDelta(text="☀️"),
+    Finished(reason="stop", usage=USAGE),
+)
+THINKING: tuple[StreamEvent, ...] = (
+    ThinkingDelta(text="A greeting. "),
+    ThinkingDelta(text="Answer it."),
+    TextDelta(text="Hello!"),
+    Finished(reason="stop", usage=USAGE),
+)
+TWO_CALLS: tuple[StreamEvent, ...] = (
+    TextDelta(text="Let me look."),
+    ToolCallStarted(index=0, id="call_1", name="weather"),
+    ToolArgumentsDelta(index=0, json='{"city": '),
+    ToolArgumentsDelta(index=0, json='"Paris"}'),
+    ToolCallEnded(index=0),
+    ToolCallStarted(index=1, id="call_2", name="clock"),
+    ToolArgumentsDelta(index=1, json="{}"),
+    ToolCallEnded(index=1),
+    Finished(reason="tool_calls", usage=USAGE),
+)
+CUT_OFF: tuple[StreamEvent, ...] = (TextDelta(text="Once upon a"), Finished(reason="length", usage=USAGE))
+STOPPED: tuple[StreamEvent, ...] = (
+    TextDelta(text="one, two"),
+    Finished(reason="stop_sequence", usage=USAGE, stop_sequence=", three"),
+)
+SCORED: tuple[StreamEvent, ...] = (
+    TextDelta(
+        text="é",
+        logprobs=(
+            TokenLogprob(
+                token_id=7,
+                token="é",
+                data="é".encode(),
+                logprob=-0.5,
+                top=(
+                    TopLogprob(token_id=7, token="é", data="é".encode(), logprob=-0.5),
+                    TopLogprob(token_id=8, token="e", data=b"e", logprob=float("-inf")),
+                ),
+            ),
+        ),
+    ),
+    Finished(reason="stop", usage=USAGE),
+)
+SCRIPTS = {"plain": PLAIN, "thinking": THINKING, "two_calls": TWO_CALLS, "cut_off": CUT_OFF, "stopped": STOPPED}
+
+CHAT_BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+MESSAGES_BODY = {"model": "tiny", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def chat(**fields: Any) -> OpenAIChatFormatter:
+    """Return a formatter that has read the smallest chat body plus `fields`."""
+    formatter = OpenAIChatFormatter(response_id="chatcmpl-1", created=1_700_000_000)
+    formatter.parse(json.dumps(CHAT_BODY | fields).encode())
+    return formatter
+
+
+def messages(**fields: Any) -> AnthropicMessagesFormatter:
+    """Return a formatter that has read the smallest messages body plus `fields`."""
+    formatter = AnthropicMessagesFormatter(response_id="msg_1")
+    formatter.parse(json.dumps(MESSAGES_BODY | fields).encode())
+    return formatter
+
+
+def stream(formatter: Formatter, events: Iterable[StreamEvent]) -> bytes:
+    """Return the whole stream of a script that ends."""
+    return formatter.begin(USAGE.num_prompt_tokens) + b"".join(map(formatter.on_event, events)) + formatter.finish()
+
+
+def data_of(wire: bytes) -> list[Any]:
+    """Return the JSON of each event that has data, as any client reads it: comments and the end mark left out."""
+    lines = [line.removeprefix("data: ") for line in wire.decode().split("\n") if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def joined_chat(chunks: list[Any]) -> dict[str, Any]:
+    """Return the message that a chat client puts together from its chunks."""
+    message: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
+    for delta in (chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]):
+        message["content"] += delta.get("content", "")
+        message["reasoning_content"] += delta.get("reasoning_content", "")
+        for call in delta.get("tool_calls", ()):
+            if "id" in call:
+                message["tool_calls"].append({"id": call["id"], "type": call["type"], "function": dict(call["function"])})
+            else:
+                message["tool_calls"][call["index"]]["function"]["arguments"] += call["function"]["arguments"]
+    return message
+
+
+def joined_blocks(events: list[Any]) -> list[Any]:
+    """Return the blocks that a messages client puts together, after checking the grammar: one open at a time, each stopped."""
+    blocks: list[Any] = []
+    is_open = False
+    for event in events:
+        match event["type"]:
+            case "content_block_start":
+                assert not is_open
+                assert event["index"] == len(blocks)
+                blocks.append(event["content_block"] | {"json": ""})
+                is_open = True
+            case "content_block_delta":
+                assert is_open
+                assert event["index"] == len(blocks) - 1
+                _extend(blocks[-1], event["delta"])
+            case "content_block_stop":
+                assert is_open
+                assert event["index"] == len(blocks) - 1
+                is_open = False
+    assert not is_open
+    return [_closed(block) for block in blocks]
+
+
+def _extend(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    match delta["type"]:
+        case "text_delta":
+            block["text"] += delta["text"]
+        case "thinking_delta":
+            block["thinking"] += delta["thinking"]
+        case "signature_delta":
+            block["signature"] += delta["signature"]
+        case "input_json_delta":
+            block["json"] += delta["partial_json"]
+        case kind:
+            raise AssertionError(f"no client knows {kind}")
+
+
+def _closed(block: dict[str, Any]) -> dict[str, Any]:
+    arguments = block.pop("json")
+    try:
+        return block | {"input": json.loads(arguments)} if arguments else block
+    except ValueError:
+        return block

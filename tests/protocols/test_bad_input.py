@@ -1,0 +1,418 @@
+"""Whatever is wrong with a body, the caller is told which field, in the caller's own words, and the answer is a 400."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    ErrorBody,
+    Formatter,
+    OpenAIChatFormatter,
+    anthropic_error,
+    openai_error,
+)
+
+SAMPLES = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}
+
+# A body with every field, and the kinds of JSON that may stand at each path; "any" kinds are not listed because nothing is wrong.
+CHAT = {
+    "model": "tiny",
+    "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "Be kind."}], "name": "owner"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUFB"}},
+                {"type": "input_audio", "input_audio": {"data": "QUFB", "format": "wav"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "Let me see.",
+            "reasoning_content": "Hm.",
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}, "strict": True}}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "stream_options": {"include_usage": True},
+    "response_format": {"type": "text"},
+    "chat_template_kwargs": {},
+}
+CHAT_KINDS = {
+    "model": "string",
+    "messages": "array",
+    "messages[0]": "object",
+    "messages[0].role": "string",
+    "messages[0].content": "string array",
+    "messages[0].content[0]": "object",
+    "messages[0].content[0].type": "string",
+    "messages[0].content[0].text": "string",
+    "messages[0].name": "string null",
+    "messages[1].content": "string array",
+    "messages[1].content[0].image_url": "object",
+    "messages[1].content[0].image_url.url": "string",
+    "messages[1].content[1].input_audio": "object",
+    "messages[1].content[1].input_audio.data": "string",
+    "messages[1].content[1].input_audio.format": "string",
+    "messages[2].content": "string array null",
+    "messages[2].reasoning_content": "string null",
+    "messages[2].tool_calls": "array null",
+    "messages[2].tool_calls[0]": "object",
+    "messages[2].tool_calls[0].id": "string",
+    "messages[2].tool_calls[0].type": "string null",
+    "messages[2].tool_calls[0].function": "object",
+    "messages[2].tool_calls[0].function.name": "string",
+    "messages[2].tool_calls[0].function.arguments": "string",
+    "messages[3].tool_call_id": "string",
+    "messages[3].content": "string array",
+    "tools": "array null",
+    "tools[0]": "object",
+    "tools[0].type": "string null",
+    "tools[0].function": "object",
+    "tools[0].function.name": "string",
+    "tools[0].function.description": "string null",
+    "tools[0].function.parameters": "object null",
+    "tools[0].function.strict": "boolean null",
+    "tool_choice": "string object null",
+    "tool_choice.type": "string",
+    "tool_choice.function": "object",
+    "tool_choice.function.name": "string",
+    "parallel_tool_calls": "boolean null",
+    "max_completion_tokens": "integer null",
+    "max_tokens": "integer null",
+    "temperature": "integer number null",
+    "top_p": "integer number null",
+    "top_k": "integer null",
+    "min_p": "integer number null",
+    "repetition_penalty": "integer number null",
+    "presence_penalty": "integer number null",
+    "frequency_penalty": "integer number null",
+    "logit_bias": "object null",
+    "seed": "integer null",
+    "stop": "string array null",
+    "logprobs": "boolean null",
+    "top_logprobs": "integer null",
+    "stream": "boolean null",
+    "stream_options": "object null",
+    "stream_options.include_usage": "boolean null",
+    "reasoning_effort": "string null",
+    "enable_thinking": "boolean null",
+    "chat_template_kwargs": "object null",
+    "chat_template_kwargs.enable_thinking": "boolean null",
+    "n": "integer null",
+    "response_format": "object null",
+    "response_format.type": "string",
+    "modalities": "array null",
+    "functions": "array null",
+}
+MESSAGES = {
+    "model": "tiny",
+    "max_tokens": 9,
+    "system": [{"type": "text", "text": "Be kind."}],
+    "messages": [
+        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUFB"}}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                {"type": "tool_use", "id": "t1", "name": "f", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "done"}], "is_error": False},
+            ],
+        },
+    ],
+    "tools": [{"name": "f", "description": "d", "input_schema": {}, "type": "custom", "defer_loading": False}],
+    "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": False},
+    "thinking": {"type": "disabled"},
+    "output_config": {"effort": "low"},
+}
+MESSAGES_KINDS = {
+    "model": "string",
+    "max_tokens": "integer",
+    "system": "string array null",
+    "system[0]": "object",
+    "system[0].text": "string",
+    "messages": "array",
+    "messages[0]": "object",
+    "messages[0].role": "string",
+    "messages[0].content": "string array",
+    "messages[0].content[0].type": "string",
+    "messages[0].content[0].source": "object",
+    "messages[0].content[0].source.type": "string",
+    "messages[0].content[0].source.media_type": "string",
+    "messages[0].content[0].source.data": "string",
+    "messages[1].content": "string array",
+    "messages[1].content[0].thinking": "string",
+    "messages[1].content[0].signature": "string null",
+    "messages[1].content[1].id": "string",
+    "messages[1].content[1].name": "string",
+    "messages[1].content[1].input": "object",
+    "messages[2].content[0].tool_use_id": "string",
+    "messages[2].content[0].content": "string array null",
+    "messages[2].content[0].content[0]": "object",
+    "messages[2].content[0].is_error": "boolean null",
+    "tools": "array null",
+    "tools[0]": "object",
+    "tools[0].name": "string",
+    "tools[0].type": "string null",
+    "tools[0].description": "string null",
+    "tools[0].input_schema": "object null",
+    "tools[0].defer_loading": "boolean null",
+    "tool_choice": "object null",
+    "tool_choice.type": "string",
+    "tool_choice.name": "string",
+    "tool_choice.disable_parallel_tool_use": "boolean null",
+    "stop_sequences": "array null",
+    "temperature": "integer number null",
+    "top_p": "integer number null",
+    "top_k": "integer null",
+    "thinking": "object null",
+    "thinking.type": "string",
+    "thinking.budget_tokens": "integer null",
+    "thinking.display": "string null",
+    "output_config": "object null",
+    "output_config.effort": "string null",
+    "stream": "boolean null",
+}
+PROTOCOLS: dict[str, tuple[type[Formatter], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
+    "chat": (OpenAIChatFormatter, CHAT, CHAT_KINDS, openai_error),
+    "messages": (AnthropicMessagesFormatter, MESSAGES, MESSAGES_KINDS, anthropic_error),
+}
+
+
+def wrong_types() -> Iterator[Any]:
+    for protocol, (_, _, kinds, _) in PROTOCOLS.items():
+        for path, right in kinds.items():
+            for kind in SAMPLES.keys() - right.split():
+                yield pytest.param(protocol, path, kind, id=f"{protocol}-{path}-{kind}")
+
+
+def with_value(body: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    """Return a copy of `body` with `value` at `path`."""
+    changed: Any = deepcopy(body)
+    here = changed
+    *holders, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
+    for step in holders:
+        here = here[step]
+    here[last] = value
+    return changed  # type: ignore[no-any-return]
+
+
+def refusal(protocol: str, body: object) -> InvalidRequest:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with pytest.raises(InvalidRequest) as caught:
+        PROTOCOLS[protocol][0]().parse(data)
+    assert PROTOCOLS[protocol][3](caught.value).status == 400
+    return caught.value
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_full_body_is_good_so_that_each_refusal_below_has_one_reason(protocol: str) -> None:
+    formatter, body, _, _ = PROTOCOLS[protocol]
+    assert formatter().parse(json.dumps(body).encode()).model == "tiny"
+
+
+@pytest.mark.parametrize(("protocol", "path", "kind"), list(wrong_types()))
+def test_a_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str) -> None:
+    error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, SAMPLES[kind]))
+    assert error.param is not None
+    assert error.param.removesuffix(".type").removesuffix(".role") == path.removesuffix(".type").removesuffix(".role")
+    assert str(error).startswith(error.param)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b'{"model": "m",}', "not valid JSON"),
+        (b'{"temperature": NaN}', "not valid JSON"),
+        (b'{"temperature": Infinity}', "not valid JSON"),
+        (b'{"model": "\\ud800"}', "not valid JSON"),
+        (b'{"model": "\xff"}', "not valid UTF-8"),
+        (b"\xff", "not valid JSON"),
+        (b"[]", "must be an object, not an array"),
+        (b"null", "must be an object, not null"),
+        (b'{"unknown": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"temperature": "hot", "unknown": [1 2]}', "not valid JSON"),
+        (b'{"thinking": {"type": 5}, "reasoning_effort": "huge", "seed": 1e999', "not valid JSON"),
+    ],
+)
+def test_what_is_not_a_json_object_is_refused(protocol: str, body: bytes, part: str) -> None:
+    assert part in str(refusal(protocol, body))
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("model", [""]),
+        ("messages", [[]]),
+        ("temperature", [-0.1, 100.1, 10**400]),
+        ("top_p", [0, -0.1, 1.01]),
+        ("top_k", [-2]),
+        ("max_tokens", [0, -1]),
+        ("stream", ["true", 1]),
+    ],
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_values_out_of_range_in_both_protocols(protocol: str, path: str, values: list[object]) -> None:
+    assert {refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param for value in values} == {path}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "param"),
+    [
+        ("min_p", 1.5, "min_p"),
+        ("repetition_penalty", 0, "repetition_penalty"),
+        ("repetition_penalty", 11, "repetition_penalty"),
+        ("presence_penalty", 2.5, "presence_penalty"),
+        ("frequency_penalty", -2.5, "frequency_penalty"),
+        ("max_completion_tokens", 0, "max_completion_tokens"),
+        ("seed", 2**63, "seed"),
+        ("top_logprobs", 21, "top_logprobs"),
+        ("top_logprobs", -1, "top_logprobs"),
+        ("top_logprobs", 2, "top_logprobs"),
+        ("stop", "", "stop"),
+        ("stop", ["a", ""], "stop[1]"),
+        ("stop", ["a"] * 17, "stop"),
+        ("logit_bias", {"1": 100.5}, "logit_bias"),
+        ("logit_bias", {"-1": 1}, "logit_bias"),
+        ("logit_bias", {"one": 1}, "logit_bias"),
+        ("logit_bias", {"1": "x"}, "logit_bias"),
+        ("logit_bias", {str(key): 1 for key in range(1025)}, "logit_bias"),
+        ("n", 0, "n"),
+        ("reasoning_effort", "huge", "reasoning_effort"),
+        ("messages[0].role", "robot", "messages[0].role"),
+        ("messages[0].content[0].type", "video_url", "messages[0].content[0].type"),
+        ("messages[1].content[0].image_url.url", "data:image/png;base64,%%%", "messages[1].content[0].image_url.url"),
+        ("messages[1].content[0].image_url.url", "data:image/png;base64,", "messages[1].content[0].image_url.url"),
+        ("messages[1].content[1].input_audio.data", "A", "messages[1].content[1].input_audio.data"),
+        ("messages[1].content[1].input_audio.format", "midi", "messages[1].content[1].input_audio.format"),
+        ("messages[2].tool_calls[0].type", "custom", "messages[2].tool_calls[0].type"),
+        ("messages[3].tool_call_id", "c9", "messages[3].tool_call_id"),
+        ("tools", [], "tool_choice"),
+        ("tools", [{"type": "function"}], "tools[0].function"),
+        ("tools", CHAT["tools"] * 2, "tools[1].function.name"),  # type: ignore[operator]
+        ("tools[0].function.name", "", "tools[0].function.name"),
+        ("tool_choice", "sometimes", "tool_choice"),
+        ("tool_choice.type", "custom", "tool_choice.type"),
+        ("tool_choice.function.name", "g", "tool_choice.function.name"),
+        (
+            "tool_choice",
+            {"type": "allowed_tools", "allowed_tools": {"tools": [{"type": "function", "function": {"name": "g"}}]}},
+            "tool_choice.allowed_tools.tools[0].function.name",
+        ),
+    ],
+)
+def test_chat_values_that_cannot_be(path: str, value: object, param: str) -> None:
+    assert refusal("chat", with_value(CHAT, path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "param"),
+    [
+        ("messages[0].role", "developer", "messages[0].role"),
+        ("messages[0].content[0].type", "tool_use", "messages[0].content[0].type"),
+        ("messages[0].content[0].source.data", "%%%", "messages[0].content[0].source.data"),
+        ("messages[0].content[0].source.media_type", "text/plain", "messages[0].content[0].source.media_type"),
+        ("messages[2].content[0].tool_use_id", "t9", "messages[2].content[0].tool_use_id"),
+        ("stop_sequences", [""], "stop_sequences[0]"),
+        ("stop_sequences", ["a"] * 17, "stop_sequences"),
+        ("tools", [], "tool_choice"),
+        ("tools", MESSAGES["tools"] * 2, "tools[1].name"),  # type: ignore[operator]
+        ("tools", [{"input_schema": {}}], "tools[0].name"),
+        ("tool_choice.type", "sometimes", "tool_choice.type"),
+        ("tool_choice.name", "g", "tool_choice.name"),
+        ("thinking.type", "deep", "thinking.type"),
+        ("thinking.budget_tokens", 0, "thinking.budget_tokens"),
+        ("thinking.display", "loud", "thinking.display"),
+        ("output_config.effort", "warp", "output_config.effort"),
+    ],
+)
+def test_messages_values_that_cannot_be(path: str, value: object, param: str) -> None:
+    assert refusal("messages", with_value(MESSAGES, path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path"),
+    [
+        ("chat", "model"),
+        ("chat", "messages"),
+        ("messages", "model"),
+        ("messages", "messages"),
+        ("messages", "max_tokens"),
+    ],
+)
+def test_a_missing_field_is_named(protocol: str, path: str) -> None:
+    error = refusal(protocol, {key: value for key, value in PROTOCOLS[protocol][1].items() if key != path})
+    assert (error.param, error.code) == (path, "missing_required_parameter")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path"),
+    [
+        ("chat", "chat_template_kwargs"),
+        ("chat", "tools[0].function.parameters"),
+        ("messages", "tools[0].input_schema"),
+        ("messages", "messages[1].content[1].input"),
+    ],
+)
+def test_free_form_json_is_refused_when_it_is_too_deep_for_a_template(protocol: str, path: str) -> None:
+    deep: object = {}
+    for _ in range(200):
+        deep = {"a": [deep]}
+    error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, deep))
+    assert error.param == path
+    assert "nested" in str(error)
+
+
+def test_a_refusal_says_what_would_fit_there() -> None:
+    assert "use one of: 'image_url', 'input_audio', 'text'" in str(
+        refusal("chat", with_value(CHAT, "messages[1].content[0].type", "file"))
+    )
+    assert "use one of: 'image', 'text', 'tool_result'" in str(
+        refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "document"))
+    )
+    assert "use one of: 'auto', 'none', 'required'" in str(refusal("chat", with_value(CHAT, "tool_choice", "never")))
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.data())
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_any_value_anywhere_is_taken_or_refused(protocol: str, data: st.DataObject) -> None:
+    formatter, body, kinds, _ = PROTOCOLS[protocol]
+    changed = with_value(body, data.draw(st.sampled_from(sorted(kinds))), data.draw(JSON_VALUES))
+    with suppress(InvalidRequest):
+        assert formatter().parse(json.dumps(changed).encode()).messages
+
+
+@given(st.integers(0, 3000), st.binary(max_size=3))
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_any_damage_to_the_bytes_is_taken_or_refused(protocol: str, place: int, damage: bytes) -> None:
+    formatter, body, _, _ = PROTOCOLS[protocol]
+    text = json.dumps(body).encode()
+    place %= len(text)
+    with suppress(InvalidRequest):
+        assert formatter().parse(text[:place] + damage + text[place + len(damage) :]).messages

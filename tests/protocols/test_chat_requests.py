@@ -1,0 +1,233 @@
+"""What a chat completions body says, in the house's words."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    AudioPart,
+    GenerationRequest,
+    ImagePart,
+    Message,
+    SamplingOptions,
+    TextPart,
+    ThinkingOptions,
+    ThinkingPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    ToolSpec,
+    text_message,
+)
+from mlxctl.protocols import OpenAIChatFormatter
+
+from .scripts import CHAT_BODY
+
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "Look outside", "parameters": {"type": "object"}}}
+CLOCK = {"type": "function", "function": {"name": "clock"}}
+
+
+def parse(**fields: Any) -> GenerationRequest:
+    return OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | fields).encode())
+
+
+def refusal(**fields: Any) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(**fields)
+    return caught.value
+
+
+def test_the_smallest_body_leaves_everything_to_the_model() -> None:
+    assert parse() == GenerationRequest(model="tiny", messages=(text_message("user", "Hi"),))
+
+
+def test_null_means_unsaid_in_every_field() -> None:
+    optional = (
+        "tools tool_choice parallel_tool_calls max_completion_tokens max_tokens temperature top_p top_k min_p repetition_penalty "
+        "presence_penalty frequency_penalty logit_bias seed stop logprobs top_logprobs stream stream_options reasoning_effort "
+        "enable_thinking chat_template_kwargs n response_format modalities functions function_call web_search_options"
+    )
+    assert parse(**dict.fromkeys(optional.split())) == parse()
+
+
+def test_unknown_and_foreign_fields_are_ignored() -> None:
+    foreign = {
+        "store": True,
+        "metadata": {"a": "b"},
+        "user": "me",
+        "service_tier": "auto",
+        "prediction": {"type": "content"},
+        "zz": [1],
+    }
+    assert parse(**foreign, stream_options={"include_obfuscation": False}, modalities=["text"], n=1) == parse()
+
+
+def test_sampling_arrives_as_said() -> None:
+    said = {
+        "temperature": 0,
+        "top_p": 0.5,
+        "top_k": 40,
+        "min_p": 0.05,
+        "repetition_penalty": 1.1,
+        "presence_penalty": -2,
+        "frequency_penalty": 2,
+        "seed": 7,
+    }
+    request = parse(**said, logit_bias={"50": -100, "7": 1.5}, logprobs=True, top_logprobs=3)
+    assert request.sampling == SamplingOptions(**said, logit_bias={50: -100, 7: 1.5}, num_top_logprobs=3)
+
+
+@pytest.mark.parametrize("top_k", [-1, 0])
+def test_both_ways_to_switch_top_k_off(top_k: int) -> None:
+    assert parse(top_k=top_k).sampling.top_k == 0
+
+
+def test_a_negative_seed_becomes_one_fixed_positive_seed() -> None:
+    seeds = [parse(seed=seed).sampling.seed for seed in (-1, -2, -1)]
+    assert seeds[0] == seeds[2] != seeds[1]
+    assert all(seed is not None and 0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize(("logprobs", "expected"), [(True, 0), (False, None)])
+def test_logprobs_without_candidates(logprobs: bool, expected: int | None) -> None:
+    assert parse(logprobs=logprobs).sampling.num_top_logprobs == expected
+
+
+@pytest.mark.parametrize(("stop", "expected"), [("END", ("END",)), (["a", "b"], ("a", "b")), ([], ())])
+def test_stop_is_a_string_or_a_list(stop: Any, expected: tuple[str, ...]) -> None:
+    assert parse(stop=stop).stop == expected
+
+
+def test_the_newer_token_limit_wins_and_any_size_is_fine() -> None:
+    assert parse(max_tokens=5, max_completion_tokens=10**12).max_tokens == 10**12
+    assert parse(max_tokens=5).max_tokens == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"reasoning_effort": "high"}, ThinkingOptions(effort="high")),
+        ({"reasoning_effort": "none"}, ThinkingOptions(enabled=False)),
+        ({"enable_thinking": False}, ThinkingOptions(enabled=False)),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, ThinkingOptions(enabled=True)),
+        ({"chat_template_kwargs": {"enable_thinking": True}, "enable_thinking": False}, ThinkingOptions(enabled=False)),
+        ({"reasoning_effort": "none", "enable_thinking": True}, ThinkingOptions(enabled=True)),
+    ],
+)
+def test_the_most_explicit_word_on_thinking_wins(said: dict[str, Any], expected: ThinkingOptions) -> None:
+    assert parse(**said).thinking == expected
+
+
+def test_other_template_arguments_go_through() -> None:
+    request = parse(chat_template_kwargs={"enable_thinking": True, "date": "today", "depth": {"a": [1]}})
+    assert request.template_kwargs == {"date": "today", "depth": {"a": [1]}}
+
+
+def test_tools_and_the_ways_to_choose() -> None:
+    tools = (ToolSpec(name="weather", description="Look outside", parameters={"type": "object"}), ToolSpec(name="clock"))
+    named = {"type": "function", "function": {"name": "clock"}}
+    assert parse(tools=[WEATHER, CLOCK]).tools == tools
+    assert parse(tools=[CLOCK], tool_choice="none").tool_choice == ToolChoice(mode="none")
+    assert parse(tools=[CLOCK], tool_choice="required").tool_choice == ToolChoice(mode="required")
+    assert parse(tools=[CLOCK], tool_choice=named).tool_choice == ToolChoice(mode="named", name="clock")
+    assert parse(tool_choice="auto").tool_choice == ToolChoice()
+    assert parse(parallel_tool_calls=False).parallel_tool_calls is False
+
+
+def test_allowed_tools_leave_the_others_out() -> None:
+    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "clock"}}]}
+    request = parse(tools=[WEATHER, CLOCK], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
+    assert [tool.name for tool in request.tools] == ["clock"]
+    assert request.tool_choice == ToolChoice(mode="required")
+
+
+def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
+    formatter = OpenAIChatFormatter()
+    body = CHAT_BODY | {"tools": [{"type": "web_search"}, CLOCK, {"type": "custom", "custom": {"name": "x"}}]}
+    request = formatter.parse(json.dumps(body).encode())
+    assert [tool.name for tool in request.tools] == ["clock"]
+    assert formatter.dropped_tools == ("web_search", "custom")
+
+
+def test_a_conversation_keeps_its_roles_and_parts() -> None:
+    request = parse(
+        messages=[
+            {"role": "system", "content": "Be brief.", "name": "owner"},
+            {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
+            {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "text", "text": "!"}], "name": "ann"},
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "Yes."}, {"type": "refusal", "refusal": "no"}],
+                "refusal": "x",
+            },
+        ]
+    )
+    assert request.messages == (
+        Message(role="system", parts=(TextPart(text="Be brief."),), name="owner"),
+        text_message("system", "Be kind."),
+        Message(role="user", parts=(TextPart(text="Look"), TextPart(text="!")), name="ann"),
+        text_message("assistant", "Yes."),
+    )
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("content", [None, "", []])
+def test_a_replayed_call_keeps_thinking_and_arguments(key: str, content: Any) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": '{ "zone":1 }'}}
+    answer = {"role": "assistant", "content": content, key: "Which time?", "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
+    messages = parse(messages=[answer, result]).messages
+    assert messages[0].parts == (
+        ThinkingPart(text="Which time?"),
+        ToolCallPart(id="c1", name="clock", arguments='{ "zone":1 }'),
+    )
+    assert messages[1].parts == (ToolResultPart(call_id="c1", content=(TextPart(text="noon"),)),)
+
+
+def test_images_and_sounds_arrive_as_bytes() -> None:
+    data = base64.b64encode(b"\x89PNG").decode()
+    parts = [
+        {"type": "image_url", "image_url": {"url": f"data:image/PNG;base64,{data}", "detail": "high"}},
+        {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}},
+    ]
+    message = parse(messages=[{"role": "user", "content": parts}]).messages[0]
+    assert message.parts == (
+        ImagePart(data=b"\x89PNG", media_type="image/png"),
+        AudioPart(data=b"\x89PNG", media_type="audio/wav"),
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.org/cat.png", "file:///etc/passwd", "data:text/html;base64,QUFB", "data:image/png,A"]
+)
+def test_images_elsewhere_are_never_fetched(url: str) -> None:
+    error = refusal(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])
+    assert error.param == "messages[0].content[0].image_url.url"
+    assert "not fetched" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"response_format": {"type": "json_object"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.type"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+        ({"function_call": "auto"}, "function_call"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"messages": [{"role": "assistant", "function_call": {"name": "f"}}]}, "messages[0].function_call"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    error = refusal(**fields)
+    assert (error.param, error.code) == (param, "unsupported_parameter")
+    assert str(error).startswith(param)
+
+
+def test_usage_and_stream_are_told_apart() -> None:
+    assert parse(stream=True).stream
+    assert not parse(stream_options={"include_usage": True}).stream

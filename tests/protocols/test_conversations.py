@@ -1,0 +1,57 @@
+"""One conversation means the same whatever protocol it comes in."""
+
+import json
+from typing import Any
+
+from mlxctl.ir import Message
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter
+
+from .scripts import CHAT_BODY, MESSAGES_BODY
+
+ARGUMENTS = '{"city":"Paris","days":[1,2.50]}'
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Weather and time?"},
+    {
+        "role": "assistant",
+        "content": "Let me look.",
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": ARGUMENTS}},
+            {"id": "c2", "type": "function", "function": {"name": "clock", "arguments": "{}"}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+    {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "noon"}]},
+    {"role": "user", "content": "Thanks"},
+    {"role": "assistant", "content": "You are welcome."},
+    {"role": "user", "content": [{"type": "text", "text": "And tomorrow?"}]},
+]
+MESSAGES = """[
+    {"role": "user", "content": "Weather and time?"},
+    {"role": "assistant", "content": [
+        {"type": "text", "text": "Let me look."},
+        {"type": "tool_use", "id": "c1", "name": "weather", "input": %s},
+        {"type": "tool_use", "id": "c2", "name": "clock", "input": {}}]},
+    {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "sunny"}]},
+        {"type": "tool_result", "tool_use_id": "c2", "content": "noon"},
+        {"type": "text", "text": "Thanks"}]},
+    {"role": "assistant", "content": "You are welcome."},
+    {"role": "user", "content": "And tomorrow?"}
+]"""
+
+
+def read(formatter: Formatter, body: dict[str, Any], messages: str) -> tuple[Message, ...]:
+    head = json.dumps(body)[:-1]
+    return formatter.parse(f'{head}, "messages": {messages}}}'.encode()).messages
+
+
+def test_a_tool_conversation_means_the_same_in_both_protocols() -> None:
+    by_chat = read(OpenAIChatFormatter(), CHAT_BODY, json.dumps(CHAT))
+    by_messages = read(AnthropicMessagesFormatter(), MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS)
+    assert by_chat == by_messages
+
+
+def test_arguments_keep_the_spelling_that_the_client_sent() -> None:
+    messages = read(AnthropicMessagesFormatter(), MESSAGES_BODY, MESSAGES % '{ "a" : 1.0 }')
+    assert messages[1].tool_calls[0].arguments == '{ "a" : 1.0 }'

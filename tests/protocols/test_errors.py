@@ -1,0 +1,93 @@
+"""Errors as each protocol's clients know them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import (
+    AuthenticationFailed,
+    BodyTooLarge,
+    BrokenModel,
+    ContextTooLong,
+    DeadlineExceeded,
+    EngineDied,
+    EngineRecovering,
+    InvalidRequest,
+    MethodNotAllowed,
+    MlxctlError,
+    QueueFull,
+    ShuttingDown,
+    UnknownModel,
+    UnknownResource,
+)
+from mlxctl.protocols import anthropic_error, openai_error
+
+TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "param", "code"),
+    [
+        (InvalidRequest("top_p must be a number", param="top_p"), 400, "invalid_request_error", "top_p", None),
+        (InvalidRequest("n must be 1", param="n", code="unsupported"), 400, "invalid_request_error", "n", "unsupported"),
+        (TOO_LONG, 400, "invalid_request_error", "messages", "context_length_exceeded"),
+        (UnknownModel("gpt"), 404, "invalid_request_error", "model", "model_not_found"),
+        (UnknownResource("no such route"), 404, "invalid_request_error", None, "not_found"),
+        (MethodNotAllowed("PUT", ("GET", "POST")), 405, "invalid_request_error", None, "method_not_allowed"),
+        (BodyTooLarge(limit_bytes=9), 413, "invalid_request_error", None, "request_too_large"),
+        (AuthenticationFailed("the API key is wrong"), 401, "authentication_error", None, "invalid_api_key"),
+        (QueueFull("too many requests"), 503, "server_error", None, "server_overloaded"),
+        (EngineRecovering("the engine starts"), 503, "server_error", None, "engine_recovering"),
+        (ShuttingDown("shutting down"), 503, "server_error", None, "shutting_down"),
+        (EngineDied("the engine died"), 500, "server_error", None, "internal_error"),
+        (DeadlineExceeded("took too long"), 504, "timeout_error", None, "deadline_exceeded"),
+    ],
+)
+def test_openai(error: MlxctlError, status: int, kind: str, param: str | None, code: str | None) -> None:
+    answer = openai_error(error)
+    assert answer.status == status
+    assert json.loads(answer.body) == {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (InvalidRequest("top_p must be a number", param="top_p"), 400, "invalid_request_error"),
+        (TOO_LONG, 400, "invalid_request_error"),
+        (UnknownModel("gpt"), 404, "not_found_error"),
+        (UnknownResource("no such route"), 404, "not_found_error"),
+        (MethodNotAllowed("PUT", ("GET",)), 405, "invalid_request_error"),
+        (BodyTooLarge(limit_bytes=9), 413, "request_too_large"),
+        (AuthenticationFailed("the API key is wrong"), 401, "authentication_error"),
+        (QueueFull("too many requests"), 529, "overloaded_error"),
+        (EngineRecovering("the engine starts"), 503, "overloaded_error"),
+        (ShuttingDown("shutting down"), 503, "overloaded_error"),
+        (EngineDied("the engine died"), 500, "api_error"),
+        (DeadlineExceeded("took too long"), 504, "timeout_error"),
+    ],
+)
+def test_anthropic(error: MlxctlError, status: int, kind: str) -> None:
+    answer = anthropic_error(error, request_id="req_1")
+    assert answer.status == status
+    assert json.loads(answer.body) == {
+        "type": "error",
+        "error": {"type": kind, "message": str(error)},
+        "request_id": "req_1",
+    }
+
+
+@pytest.mark.parametrize("encode", [openai_error, anthropic_error])
+def test_headers_say_what_to_do_next(encode: type) -> None:
+    assert encode(QueueFull("full", retry_after_seconds=1.2)).headers == {"Retry-After": "2"}
+    assert encode(QueueFull("full", retry_after_seconds=0)).headers == {"Retry-After": "1"}
+    assert encode(AuthenticationFailed("no key")).headers == {"WWW-Authenticate": 'Bearer realm="mlxctl"'}
+    assert encode(MethodNotAllowed("PUT", ("GET", "HEAD"))).headers == {"Allow": "GET, HEAD"}
+    assert encode(TOO_LONG).headers == {}
+
+
+@pytest.mark.parametrize("encode", [openai_error, anthropic_error])
+def test_what_only_concerns_the_owner_of_the_machine_stays_there(encode: type) -> None:
+    answer = encode(BrokenModel(Path("/home/ann/secret"), "no weights in /home/ann/secret"))
+    assert answer.status == 500
+    assert b"ann" not in answer.body

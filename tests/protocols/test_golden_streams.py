@@ -1,0 +1,44 @@
+"""Every byte of the streams that clients get, as files to be reviewed."""
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from mlxctl.errors import EngineDied
+from mlxctl.ir import StreamEvent, ThinkingDelta
+from mlxctl.protocols import Formatter
+
+from .scripts import SCORED, SCRIPTS, THINKING, TWO_CALLS, chat, messages, stream
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_chat(script: str, golden: SnapshotAssertion) -> None:
+    assert stream(chat(), SCRIPTS[script]).decode() == golden
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_messages(script: str, golden: SnapshotAssertion) -> None:
+    assert stream(messages(), SCRIPTS[script]).decode() == golden
+
+
+def test_chat_with_usage(golden: SnapshotAssertion) -> None:
+    assert stream(chat(stream_options={"include_usage": True}), THINKING).decode() == golden
+
+
+def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:
+    assert stream(chat(logprobs=True, top_logprobs=2), SCORED).decode() == golden
+
+
+def test_messages_with_omitted_thinking(golden: SnapshotAssertion) -> None:
+    assert stream(messages(thinking={"type": "adaptive", "display": "omitted"}), THINKING).decode() == golden
+
+
+@pytest.mark.parametrize(
+    "said",
+    [(), (ThinkingDelta(text="Hm"),), TWO_CALLS[:1], TWO_CALLS[:3]],
+    ids=["nothing_said", "in_thinking", "in_text", "in_a_call"],
+)
+@pytest.mark.parametrize("protocol", ["chat", "messages"])
+def test_error_in_the_middle(protocol: str, said: tuple[StreamEvent, ...], golden: SnapshotAssertion) -> None:
+    formatter: Formatter = chat() if protocol == "chat" else messages()
+    wire = formatter.begin(12) + b"".join(map(formatter.on_event, said)) + formatter.on_error(EngineDied("the engine died"))
+    assert wire.decode() == golden

@@ -1,0 +1,194 @@
+"""What a messages body says, in the house's words."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    GenerationRequest,
+    ImagePart,
+    Message,
+    SamplingOptions,
+    TextPart,
+    ThinkingOptions,
+    ThinkingPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    ToolSpec,
+    text_message,
+)
+from mlxctl.protocols import AnthropicMessagesFormatter
+
+from .scripts import MESSAGES_BODY
+
+CLOCK = {"name": "clock", "description": "Tell the time", "input_schema": {"type": "object"}}
+CALL = {"type": "tool_use", "id": "t1", "name": "clock", "input": {}}
+PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"\x89PNG").decode()}}
+
+
+def parse(**fields: Any) -> GenerationRequest:
+    return AnthropicMessagesFormatter().parse(json.dumps(MESSAGES_BODY | fields).encode())
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "t1"} | fields
+
+
+def refusal(**fields: Any) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(**fields)
+    return caught.value
+
+
+def test_the_smallest_body() -> None:
+    assert parse() == GenerationRequest(model="tiny", messages=(text_message("user", "Hi"),), max_tokens=64)
+
+
+def test_null_means_unsaid_in_every_field() -> None:
+    optional = "system tools tool_choice stop_sequences temperature top_p top_k thinking output_config output_format stream"
+    assert parse(**dict.fromkeys(optional.split())) == parse()
+
+
+def test_fields_of_the_real_service_are_accepted() -> None:
+    foreign = {
+        "metadata": {"user_id": "{}"},
+        "cache_control": {"type": "ephemeral"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "service_tier": "auto",
+        "betas": ["x"],
+        "max_tokens": 10**15,
+    }
+    assert parse(**foreign).messages == parse().messages
+
+
+def test_text_is_the_same_as_string_and_as_block_with_or_without_cache_mark() -> None:
+    block = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
+    for role in ("user", "assistant", "system"):
+        as_string = parse(system="Hi", messages=[{"role": role, "content": "Hi"}])
+        as_blocks = parse(system=[block], messages=[{"role": role, "content": [block], "output_config": {"effort": "high"}}])
+        assert as_string == as_blocks
+
+
+def test_a_result_is_the_same_as_string_and_as_block() -> None:
+    as_string = parse(messages=[assistant(CALL), user(result(content="noon"))])
+    as_blocks = parse(messages=[assistant(CALL), user(result(content=[{"type": "text", "text": "noon"}], is_error=False))])
+    assert as_string == as_blocks
+
+
+def test_system_words_may_come_in_the_middle() -> None:
+    request = parse(system="Be brief.", messages=[user({"type": "text", "text": "a"}), {"role": "system", "content": "Be kind."}])
+    assert [message.role for message in request.messages] == ["system", "user", "system"]
+
+
+def test_sampling_arrives_as_said() -> None:
+    request = parse(temperature=0.5, top_p=0.9, top_k=0, stop_sequences=["END"], stream=True)
+    assert request.sampling == SamplingOptions(temperature=0.5, top_p=0.9, top_k=0)
+    assert (request.stop, request.stream) == (("END",), True)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"thinking": {"type": "enabled", "budget_tokens": 31999, "display": "omitted"}}, ThinkingOptions(enabled=True)),
+        ({"thinking": {"type": "disabled"}}, ThinkingOptions(enabled=False)),
+        ({"thinking": {"type": "between_tools"}}, ThinkingOptions(enabled=False)),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, ThinkingOptions(effort="high")),
+    ],
+)
+def test_thinking(said: dict[str, Any], expected: ThinkingOptions) -> None:
+    assert parse(**said).thinking == expected
+
+
+def test_tools_and_the_ways_to_choose() -> None:
+    spec = ToolSpec(name="clock", description="Tell the time", parameters={"type": "object"})
+    forced = parse(tools=[CLOCK], tool_choice={"type": "tool", "name": "clock", "disable_parallel_tool_use": True})
+    assert forced.tools == (spec,)
+    assert forced.tool_choice == ToolChoice(mode="named", name="clock")
+    assert not forced.parallel_tool_calls
+    assert parse(tools=[CLOCK], tool_choice={"type": "any"}).tool_choice == ToolChoice(mode="required")
+    assert parse(tools=[CLOCK], tool_choice={"type": "none"}).tool_choice == ToolChoice(mode="none")
+    assert parse(tools=[CLOCK], tool_choice={"type": "auto"}).parallel_tool_calls
+
+
+def test_thinking_and_a_forced_call_exclude_each_other() -> None:
+    error = refusal(tools=[CLOCK], tool_choice={"type": "any"}, thinking={"type": "enabled", "budget_tokens": 1024})
+    assert error.param == "thinking.type"
+    assert parse(tools=[CLOCK], tool_choice={"type": "any"}, thinking={"type": "adaptive"}).tool_choice.is_forced
+
+
+def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
+    formatter = AnthropicMessagesFormatter()
+    body = MESSAGES_BODY | {"tools": [{"type": "web_search_20250305", "name": "web_search"}, CLOCK | {"type": "custom"}]}
+    request = formatter.parse(json.dumps(body).encode())
+    assert [tool.name for tool in request.tools] == ["clock"]
+    assert formatter.dropped_tools == ("web_search_20250305",)
+
+
+def test_a_deferred_tool_stands_where_it_was_found_and_nowhere_else() -> None:
+    search = {"name": "search", "input_schema": {"type": "object"}}
+    found = result(content=[{"type": "tool_reference", "tool_name": "clock"}, {"type": "text", "text": "Loaded."}])
+    request = parse(tools=[CLOCK | {"defer_loading": True}, search], messages=[assistant(CALL | {"name": "search"}), user(found)])
+    assert [tool.name for tool in request.tools] == ["search"]
+    definition, note = (part.text for part in request.messages[1].tool_results[0].content if isinstance(part, TextPart))
+    assert json.loads(definition)["function"] == {
+        "name": "clock",
+        "description": "Tell the time",
+        "parameters": {"type": "object"},
+    }
+    assert note == "Loaded."
+
+
+def test_a_reference_to_a_tool_that_is_offered_anyway_is_its_name() -> None:
+    found = result(content=[{"type": "tool_reference", "tool_name": "clock"}])
+    request = parse(tools=[CLOCK], messages=[assistant(CALL), user(found)])
+    assert request.messages[1].tool_results[0].text == "clock"
+
+
+def test_results_and_words_of_one_turn_become_messages_in_order() -> None:
+    turn = user(result(content=[PNG], is_error=True), {"type": "text", "text": "See?"}, PNG)
+    messages = parse(messages=[assistant({"type": "text", "text": "One moment."}, CALL), turn]).messages
+    image = ImagePart(data=b"\x89PNG", media_type="image/png")
+    assert messages == (
+        Message(role="assistant", parts=(TextPart(text="One moment."), ToolCallPart(id="t1", name="clock", arguments="{}"))),
+        Message(role="tool", parts=(ToolResultPart(call_id="t1", content=(image,), is_error=True),)),
+        Message(role="user", parts=(TextPart(text="See?"), image)),
+    )
+
+
+def test_an_empty_result_is_a_result() -> None:
+    messages = parse(messages=[assistant(CALL), user(result())]).messages
+    assert messages[1].parts == (ToolResultPart(call_id="t1", content=()),)
+
+
+def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() -> None:
+    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "redacted_thinking", "data": "zzz"}]
+    parts = parse(messages=[assistant(*blocks)]).messages[0].parts
+    assert parts == (ThinkingPart(text="Hm.", signature="sig"),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
+        ({"output_format": {"type": "json_schema"}}, "output_format"),
+        ({"messages": [user({"type": "document", "source": {}})]}, "messages[0].content[0].type"),
+        ({"messages": [user({"type": "image", "source": {"type": "url", "url": "x"}})]}, "messages[0].content[0].source.type"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    error = refusal(**fields)
+    assert error.param == param
+    assert str(error).startswith(param)

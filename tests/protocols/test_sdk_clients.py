@@ -1,0 +1,179 @@
+"""The vendors' own SDKs, strictly typed, read what the formatters write; no network, each client talks to a function."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from mlxctl.errors import ContextTooLong, EngineDied, MlxctlError
+from mlxctl.ir import StreamEvent, collect
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    ErrorBody,
+    Formatter,
+    ModelCard,
+    OpenAIChatFormatter,
+    anthropic_error,
+    encode_model,
+    encode_model_list,
+    openai_error,
+)
+
+from .scripts import CUT_OFF, PLAIN, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS
+
+CARDS = [
+    ModelCard(id="org/tiny", created=1_700_000_000, context_length=4096, supports_tools=True, supports_thinking=True),
+    ModelCard(id="demo", created=1_700_000_001, context_length=512, supports_tools=True, supports_thinking=False, is_demo=True),
+]
+Answer = Callable[[httpx2.Request], httpx2.Response]
+
+
+def transport(answer: Answer) -> httpx2.Client:
+    return httpx2.Client(transport=httpx2.MockTransport(answer))
+
+
+def openai_client(answer: Answer) -> openai.OpenAI:
+    return openai.OpenAI(
+        api_key="k", base_url="http://here/v1", http_client=transport(answer), max_retries=0, _strict_response_validation=True
+    )
+
+
+def anthropic_client(answer: Answer) -> anthropic.Anthropic:
+    return anthropic.Anthropic(
+        api_key="k", base_url="http://here", http_client=transport(answer), max_retries=0, _strict_response_validation=True
+    )
+
+
+def play(formatter: Formatter, events: Sequence[StreamEvent], *, error: MlxctlError | None = None) -> Answer:
+    """Answer any request with the script, pings everywhere; the script may break off with an error."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if not formatter.parse(request.read()).stream:
+            return httpx2.Response(200, headers={"Content-Type": "application/json"}, content=formatter.whole(collect(events)))
+        pieces = [formatter.ping(), formatter.begin(12)]
+        for event in events:
+            pieces += [formatter.on_event(event), formatter.ping()]
+        pieces.append(formatter.on_error(error) if error else formatter.finish())
+        return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, content=b"".join(pieces))
+
+    return answer
+
+
+def refuse(body: ErrorBody) -> Answer:
+    headers = {"Content-Type": "application/json"} | body.headers
+    return lambda _: httpx2.Response(body.status, headers=headers, content=body.body)
+
+
+def ask_chat(client: openai.OpenAI) -> openai.types.chat.ChatCompletion:
+    return client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}])
+
+
+def ask_messages(client: anthropic.Anthropic) -> anthropic.types.Message:
+    return client.messages.create(model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
+
+
+@pytest.mark.parametrize("script", [PLAIN, THINKING, TWO_CALLS, STOPPED, SCORED])
+def test_openai_reads_the_same_answer_whole_and_streamed(script: Sequence[StreamEvent]) -> None:
+    whole = ask_chat(openai_client(play(OpenAIChatFormatter(system_fingerprint="fp"), script))).choices[0]
+    with openai_client(play(OpenAIChatFormatter(), script)).chat.completions.stream(
+        model="tiny", messages=[{"role": "user", "content": "Hi"}], stream_options={"include_usage": True}
+    ) as stream:
+        streamed = stream.get_final_completion()
+    choice = streamed.choices[0]
+    assert choice.finish_reason == whole.finish_reason
+    assert choice.message.content == (whole.message.content or "")
+    assert [call.function.arguments for call in choice.message.tool_calls or ()] == [
+        call.function.arguments for call in whole.message.tool_calls or () if call.type == "function"
+    ]
+    assert choice.logprobs == whole.logprobs
+    assert streamed.usage is not None
+    assert streamed.usage.total_tokens == 19
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_anthropic_reads_the_same_message_whole_and_streamed(script: Sequence[StreamEvent]) -> None:
+    whole = ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), script)))
+    with anthropic_client(play(AnthropicMessagesFormatter(), script)).messages.stream(
+        model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}]
+    ) as stream:
+        streamed = stream.get_final_message()
+    assert [block.to_dict() for block in streamed.content] == [block.to_dict() for block in whole.content]
+    assert streamed.stop_reason == whole.stop_reason
+    assert streamed.stop_sequence == whole.stop_sequence
+    assert streamed.usage == whole.usage
+
+
+def test_openai_finish_reasons() -> None:
+    reasons = [
+        ask_chat(openai_client(play(OpenAIChatFormatter(), script))).choices[0].finish_reason
+        for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
+    ]
+    assert reasons == ["stop", "length", "stop", "tool_calls"]
+
+
+def test_anthropic_stop_reasons() -> None:
+    reasons = [
+        ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), script))).stop_reason
+        for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
+    ]
+    assert reasons == ["end_turn", "max_tokens", "stop_sequence", "tool_use"]
+
+
+def test_the_whole_prompt_is_the_sum_of_anthropics_input_counts() -> None:
+    usage = ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), PLAIN))).usage
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (8, 4, 7)
+
+
+def test_the_openai_sdk_raises_when_a_stream_breaks() -> None:
+    client = openai_client(play(OpenAIChatFormatter(), THINKING[:2], error=EngineDied("the engine died")))
+    stream = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True)
+    with pytest.raises(openai.APIError, match="the engine died"):
+        list(stream)
+
+
+def test_the_openai_sdk_raises_when_an_answer_was_cut_off() -> None:
+    client = openai_client(play(OpenAIChatFormatter(), CUT_OFF))
+    request = client.chat.completions.stream(model="tiny", messages=[{"role": "user", "content": "Hi"}])
+    with request as stream, pytest.raises(openai.LengthFinishReasonError):
+        stream.get_final_completion()
+
+
+def test_the_anthropic_sdk_raises_when_a_stream_breaks() -> None:
+    client = anthropic_client(play(AnthropicMessagesFormatter(), THINKING[:2], error=EngineDied("the engine died")))
+    request = client.messages.stream(model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
+    with request as stream, pytest.raises(anthropic.APIStatusError, match="the engine died"):
+        stream.get_final_message()
+
+
+def test_both_sdks_know_a_context_that_is_too_long() -> None:
+    error = ContextTooLong(num_prompt_tokens=9, context_length=8)
+    with pytest.raises(openai.BadRequestError) as by_openai:
+        ask_chat(openai_client(refuse(openai_error(error))))
+    with pytest.raises(anthropic.BadRequestError, match="prompt is too long: 9 tokens > 8 maximum"):
+        ask_messages(anthropic_client(refuse(anthropic_error(error))))
+    assert by_openai.value.code == "context_length_exceeded"
+
+
+def test_both_sdks_list_the_models() -> None:
+    listing = httpx2.Response(200, headers={"Content-Type": "application/json"}, content=encode_model_list(CARDS))
+    by_openai = list(openai_client(lambda _: listing).models.list())
+    by_anthropic = list(anthropic_client(lambda _: listing).models.list())
+    assert [model.id for model in by_openai] == ["org/tiny", "demo"]
+    assert [model.id for model in by_anthropic] == ["org/tiny", "demo"]
+    assert by_anthropic[0].max_input_tokens == 4096
+
+
+def test_both_sdks_retrieve_a_model() -> None:
+    single = httpx2.Response(200, headers={"Content-Type": "application/json"}, content=encode_model(CARDS[1]))
+    assert openai_client(lambda _: single).models.retrieve("demo").owned_by == "mlxctl"
+    card = anthropic_client(lambda _: single).models.retrieve("demo")
+    assert card.capabilities is not None
+    assert not card.capabilities.thinking.supported
+
+
+def test_a_model_list_may_be_empty() -> None:
+    listing = json.loads(encode_model_list([]))
+    assert listing == {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}
