@@ -20,10 +20,14 @@ def new_caches(model: Any) -> Caches:
     return list(make_prompt_cache(model))
 
 
+def arrays(caches: Caches) -> list[mx.array]:
+    """Return everything the caches hold."""
+    return [leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)]
+
+
 def evaluate(caches: Caches) -> None:
     """Compute everything the caches hold, so that they keep no graph and no parent buffer alive."""
-    arrays = [array for _, array in tree_flatten([layer.state for layer in caches]) if isinstance(array, mx.array)]
-    mx.eval(arrays)
+    mx.eval(arrays(caches))
 
 
 def as_batch(caches: Caches) -> Caches:

@@ -47,6 +47,7 @@ from mlxctl.settings import EngineSettings
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 
 _FIRST_BACKOFF_SECONDS = 0.25
+_MAX_FIRST_STARTS = 3
 _HEALTHY_AFTER_SECONDS = 60.0
 _END_GRACE_SECONDS = 5.0
 
@@ -80,7 +81,8 @@ class EngineClient:
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
-        self._failure: ModelError | None = None
+        self._was_ready = False
+        self._failure: MlxctlError | None = None
         self._last_delivery = 0.0
         self._num_failures = 0
         self.status: EngineStatus = "starting"
@@ -94,7 +96,7 @@ class EngineClient:
         self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
 
     async def wait_ready(self) -> None:
-        """Wait until the models are loaded. Raises the ModelError of one that cannot be, at the first start."""
+        """Wait until the models are loaded for the first time. Raises the ModelError of one that cannot be, and EngineDied."""
         await self._is_ready.wait()
         if self._failure is not None:
             raise self._failure
@@ -167,7 +169,7 @@ class EngineClient:
         if self.status == "draining" and not even_draining:
             raise ShuttingDown("the server is shutting down", retry_after_seconds=5.0)
         if self._connection is None or not self._is_ready.is_set() or self._failure is not None:
-            what = "starting" if self.num_restarts == 0 else "starting again"
+            what = "starting again" if self._was_ready else "starting"
             raise EngineRecovering(f"the engine is {what}; try again in a moment", retry_after_seconds=2.0)
         return self._connection
 
@@ -222,11 +224,14 @@ class EngineClient:
         self._last_delivery = time.monotonic()
         if self.status != "draining":
             self.status = "ready"
+        self._was_ready = True
         self._is_ready.set()
 
     def _on_failed_start(self, error: MlxctlError) -> None:
-        # At the first start a model that cannot be loaded is the user's to mend; later it was fine before, so it is tried again.
-        if isinstance(error, ModelError) and self.num_restarts == 0:
+        # Before the first success a model that cannot be loaded is the user's to mend, and so is an engine that never comes up;
+        # after it, both were fine once and are tried again.
+        is_hopeless = isinstance(error, ModelError) or self.num_restarts + 1 >= _MAX_FIRST_STARTS
+        if not self._was_ready and is_hopeless:
             self._failure = error
             self.status = "failed"
             self._is_ready.set()

@@ -63,12 +63,11 @@ class DecodeBatch:
             return in_flight
         logits = self.model(self.inputs[:, None], cache=self.caches)[:, -1, :]
         self.inputs, self._scores = self._sampler.sample(logits, self.rows)
-        mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()))  # type: ignore[no-untyped-call]
+        self._num_steps += 1
+        extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
+        mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
         for row in self.rows:
             row.num_sampled_tokens += 1
-        self._num_steps += 1
-        if self._num_steps % _EVALUATE_EVERY == 0:
-            kv.evaluate(self.caches)
         return in_flight
 
     def keep(self, rows: Many[Sequence]) -> None:
