@@ -1,0 +1,69 @@
+"""The command line itself: help that costs nothing, one truth for defaults, and exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from mlxctl.cli.lazy import COMMANDS
+from mlxctl.settings import ServerSettings
+
+runner = CliRunner()
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The top-level modules that a run of the command line has imported."""
+    program = (
+        "import sys\nfrom mlxctl.cli import app\n"
+        f"try: app({list(arguments)!r})\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in run.stderr.split()}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["serve", "--help"], []])
+def test_looking_around_imports_nothing_heavy(arguments: list[str]) -> None:
+    loaded = modules_after(*arguments)
+    assert "typer" in loaded
+    assert loaded.isdisjoint({"falcon", "granian", "textual", "rich", "asyncio", "mlx", "mlx_lm", "transformers", "tokenizers"})
+
+
+def test_the_first_page_names_every_command_as_the_command_does_itself() -> None:
+    page = runner.invoke(app, ["--help"]).output
+    for name, command in COMMANDS.items():
+        own_page = runner.invoke(app, [name, "--help"]).output
+        assert f"  {name}" in page
+        assert command.summary in own_page
+
+
+def test_the_version_names_what_decides_the_answers() -> None:
+    result = runner.invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith("mlxctl ")
+    assert all(word in result.output for word in ("Python 3.", "mlx 0.", "mlx-lm 0."))
+
+
+def test_help_shows_the_defaults_and_an_example() -> None:
+    page = " ".join(runner.invoke(app, ["serve", "--help"]).output.split())
+    assert f"[default: {ServerSettings().port}]" in page
+    assert f"[default: {ServerSettings().max_queue}]" in page
+    assert "Example: mlxctl serve" in page
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--port", "eighty"], ["serve", "--no-such-flag"], ["sevre"]])
+def test_a_usage_error_is_exit_code_2(arguments: list[str]) -> None:
+    assert runner.invoke(app, arguments).exit_code == 2
+
+
+def test_every_command_is_a_file_of_its_own_that_is_imported_late() -> None:
+    loaded_early = modules_after_import()
+    assert not {command.module for command in COMMANDS.values()} & loaded_early
+    assert isinstance(app, typer.Typer)
+
+
+def modules_after_import() -> set[str]:
+    program = "import sys, mlxctl.cli; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split())

@@ -1,0 +1,38 @@
+"""The application with a real model whose engine is never started, and a real server process, one per test module."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import forge
+import pytest
+from falcon import testing
+
+from mlxctl.bootstrap import build_services
+from mlxctl.server import create_app
+from mlxctl.settings import ModelSettings, ServerSettings, Settings
+
+from .process import ServerProcess, serving
+
+
+@pytest.fixture(scope="session")
+def endless_model() -> Path:
+    """A model that never ends by itself and says only printable ASCII."""
+    return forge.model("endless")
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """A server for the endless model, called `tiny`."""
+    with serving(endless_model) as running:
+        yield running
+
+
+def unstarted_app(model: Path, settings: ServerSettings) -> testing.TestClient:
+    """A client of the application as it is before the engine runs: every route is there, no generation is taken."""
+
+    async def build() -> testing.TestClient:
+        services = build_services(Settings(server=settings, model=ModelSettings(path=model, name="tiny")))
+        return testing.TestClient(create_app(services, settings))
+
+    return asyncio.run(build())

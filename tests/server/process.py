@@ -1,0 +1,92 @@
+"""A real `mlxctl serve` in a process of its own, on a free port."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+class ServerProcess:
+    """One running server; `url` is where it answers."""
+
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mlxctl", "serve", "--port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+        self.url = self._read_until(r"mlxctl \S+ on (http://\S+)")
+
+    def wait_ready(self, *, seconds: float = 60.0) -> None:
+        """Wait until requests are taken."""
+        deadline = time.monotonic() + seconds
+        while httpx.get(f"{self.url}/readyz").status_code != 200:
+            assert time.monotonic() < deadline, "the server did not become ready"
+            time.sleep(0.02)
+
+    def engine_pid(self) -> int:
+        """The process id of the engine that runs now."""
+        pid = self.health()["engine"]["pid"]
+        assert isinstance(pid, int)
+        return pid
+
+    def health(self) -> dict[str, Any]:
+        """What /health says."""
+        facts: dict[str, Any] = httpx.get(f"{self.url}/health").json()
+        return facts
+
+    def stop(self, signal_number: int = signal.SIGTERM) -> int:
+        """Ask it to stop and return its exit code."""
+        self.process.send_signal(signal_number)
+        return self.process.wait(timeout=20)
+
+    def kill(self) -> None:
+        """Make sure that it is gone, and its pipes with it."""
+        self.process.kill()
+        self.process.communicate(timeout=20)
+
+    def _read_until(self, pattern: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if match := re.search(pattern, line):
+                return match[1]
+        raise AssertionError(f"the server ended early: {self.process.communicate()[1]}")
+
+
+@contextmanager
+def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator[ServerProcess]:
+    """A server with `model` (the demo model for None) that is ready, and gone at the end."""
+    named = ["--model", str(model), "--name", "tiny"] if model else []
+    server = ServerProcess(*named, *arguments, environment=environment)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.kill()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs under `pid`; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition: Any, *, seconds: float) -> float:
+    """Wait until `condition()` holds and return how long that took; fails after `seconds`."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds, "it did not happen in time"
+        time.sleep(0.005)
+    return time.monotonic() - started

@@ -1,0 +1,58 @@
+"""A client that leaves stops its generation, whatever it was waiting for."""
+
+import json
+import socket
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from .process import ServerProcess, wait_for
+
+BUDGET_SECONDS = 0.2
+
+
+def ask(server: ServerProcess, path: str, *, stream: bool) -> socket.socket:
+    """Send a request for a very long answer over a bare socket."""
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000, "stream": stream}
+    payload = json.dumps(body).encode()
+    address = urlsplit(server.url)
+    connection = socket.create_connection((address.hostname, address.port), timeout=10)
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}\r\n\r\n"
+    connection.sendall(head.encode() + payload)
+    return connection
+
+
+def num_running(server: ServerProcess) -> int:
+    rows: int = server.health()["open_requests"]
+    return rows
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_leaving_a_stream_ends_it(server: ServerProcess, path: str) -> None:
+    connection = ask(server, path, stream=True)
+    received = b""
+    while received.count(b"data:") < 5:
+        received += connection.recv(65536)
+    assert num_running(server) == 1
+    connection.close()
+    assert wait_for(lambda: num_running(server) == 0, seconds=2) < BUDGET_SECONDS
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_leaving_before_a_whole_answer_ends_it(server: ServerProcess, path: str) -> None:
+    connection = ask(server, path, stream=False)
+    wait_for(lambda: num_running(server) == 1, seconds=2)
+    connection.close()
+    assert wait_for(lambda: num_running(server) == 0, seconds=2) < BUDGET_SECONDS
+
+
+def test_others_do_not_notice(server: ServerProcess) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 200, "stream": True}
+    with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as stays:
+        lines = stays.iter_lines()
+        assert next(lines).startswith("data:")
+        ask(server, "/v1/messages", stream=True).close()
+        answer = list(lines)
+    assert "data: [DONE]" in answer
+    assert sum('"content"' in line for line in answer) > 20

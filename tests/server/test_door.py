@@ -1,0 +1,96 @@
+"""Who is let in: API keys, browsers (CORS), and host names."""
+
+from pathlib import Path
+
+import pytest
+from falcon import testing
+
+from mlxctl.settings import ServerSettings
+
+from .conftest import unstarted_app
+
+KEY = "open-sesame"
+
+
+@pytest.fixture(scope="module")
+def locked(endless_model: Path) -> testing.TestClient:
+    return unstarted_app(endless_model, ServerSettings(api_keys=("other", KEY)))
+
+
+@pytest.fixture(scope="module")
+def friendly(endless_model: Path) -> testing.TestClient:
+    return unstarted_app(endless_model, ServerSettings(api_keys=(KEY,), cors_origins=("https://chat.example",)))
+
+
+@pytest.mark.parametrize("headers", [{"authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}])
+def test_either_key_header_opens(locked: testing.TestClient, headers: dict[str, str]) -> None:
+    assert locked.simulate_get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"x-api-key": "wrong"}])
+def test_without_the_key_it_is_401_in_the_words_of_the_route(locked: testing.TestClient, headers: dict[str, str]) -> None:
+    chat = locked.simulate_post("/v1/chat/completions", json={}, headers=headers)
+    messages = locked.simulate_post("/v1/messages", json={}, headers=headers)
+    assert (chat.status_code, chat.json["error"]["code"]) == (401, "invalid_api_key")
+    assert (messages.status_code, messages.json["error"]["type"]) == (401, "authentication_error")
+    assert "www-authenticate" in chat.headers
+
+
+def test_probes_need_no_key_but_learn_nothing(locked: testing.TestClient) -> None:
+    assert locked.simulate_get("/livez").status_code == 200
+    assert locked.simulate_head("/api/hello").status_code == 200
+    assert locked.simulate_get("/health").json.keys() == {"status", "version"}
+    assert "model" in locked.simulate_get("/health", headers={"x-api-key": KEY}).json
+
+
+def test_without_origins_there_is_no_cors(locked: testing.TestClient) -> None:
+    result = locked.simulate_get("/livez", headers={"origin": "https://chat.example"})
+    assert not [name for name in result.headers if name.startswith("access-control")]
+
+
+def test_a_chosen_origin_is_named_and_may_preflight_without_a_key(friendly: testing.TestClient) -> None:
+    asks = {
+        "origin": "https://chat.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type",
+    }
+    preflight = friendly.simulate_options("/v1/messages", headers=asks)
+    refused = friendly.simulate_post("/v1/messages", json={}, headers={"origin": "https://chat.example"})
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
+    assert preflight.headers["access-control-allow-origin"] == "https://chat.example"
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://chat.example")
+
+
+def test_another_origin_gets_nothing(friendly: testing.TestClient) -> None:
+    asks = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    preflight = friendly.simulate_options("/v1/messages", headers=asks)
+    assert "access-control-allow-origin" not in preflight.headers
+    assert preflight.headers["vary"] == "Origin"
+
+
+def test_any_origin_never_comes_with_credentials(endless_model: Path) -> None:
+    client = unstarted_app(endless_model, ServerSettings(cors_origins=("*",)))
+    result = client.simulate_get("/livez", headers={"origin": "https://anywhere.example"})
+    assert result.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in result.headers
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "LOCALHOST", "mac.local"])
+def test_on_loopback_its_names_are_answered_and_those_added(endless_model: Path, host: str) -> None:
+    client = unstarted_app(endless_model, ServerSettings(allowed_hosts=("mac.local",)))
+    assert client.simulate_get("/livez", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:8080", "192.168.0.5", "127.0.0.1.nip.io"])
+def test_on_loopback_a_foreign_name_is_refused(locked: testing.TestClient, host: str) -> None:
+    result = locked.simulate_get("/v1/models", headers={"host": host, "x-api-key": KEY})
+    assert (result.status_code, result.json["error"]["code"]) == (400, "host_not_allowed")
+
+
+def test_beyond_loopback_any_name_leads_here_unless_names_were_given(endless_model: Path) -> None:
+    open_door = unstarted_app(endless_model, ServerSettings(host="0.0.0.0"))
+    chosen = unstarted_app(endless_model, ServerSettings(host="0.0.0.0", allowed_hosts=("mac.local",)))
+    foreign = {"host": "tower.example"}
+    assert open_door.simulate_get("/livez", headers=foreign).status_code == 200
+    assert chosen.simulate_get("/livez", headers=foreign).status_code == 400

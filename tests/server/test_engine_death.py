@@ -1,0 +1,56 @@
+"""The engine is killed while it answers: nobody hangs, everybody is told in their protocol, and it comes back."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+
+from .process import ServerProcess, is_alive, wait_for
+
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
+
+
+@contextmanager
+def streaming(server: ServerProcess, path: str) -> Iterator[Iterator[str]]:
+    """The lines of a stream that has begun to speak."""
+    with httpx.stream("POST", f"{server.url}{path}", json={**BODY, "stream": True}, timeout=30) as response:
+        lines = response.iter_lines()
+        for line in lines:
+            if '"content":"' in line or "text_delta" in line:
+                break
+        yield lines
+
+
+def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: ServerProcess) -> None:
+    chat_url, messages_url = f"{server.url}/v1/chat/completions", f"{server.url}/v1/messages"
+    first_engine = server.engine_pid()
+    with (
+        ThreadPoolExecutor() as pool,
+        streaming(server, "/v1/chat/completions") as chat_lines,
+        streaming(server, "/v1/messages") as messages_lines,
+    ):
+        whole = pool.submit(httpx.post, chat_url, json=BODY, timeout=30)
+        wait_for(lambda: server.health()["open_requests"] == 3, seconds=2)
+        os.kill(first_engine, signal.SIGKILL)
+
+        chat_end = [line for line in chat_lines if line][-2:]
+        messages_end = [line for line in messages_lines if line][-2:]
+        whole_answer = whole.result()
+    assert '"error"' in chat_end[0]
+    assert chat_end[1] == "data: [DONE]"
+    assert messages_end[0] == "event: error"
+    assert (whole_answer.status_code, whole_answer.json()["error"]["code"]) == (500, "internal_error")
+
+    meanwhile = httpx.post(messages_url, json=BODY)
+    assert (meanwhile.status_code, meanwhile.json()["error"]["type"]) == (503, "overloaded_error")
+    assert int(meanwhile.headers["retry-after"]) >= 1
+    assert httpx.get(f"{server.url}/livez").status_code == 200
+
+    server.wait_ready()
+    again = httpx.post(chat_url, json={**BODY, "max_tokens": 3}, timeout=30)
+    assert again.json()["usage"]["completion_tokens"] == 3
+    assert server.engine_pid() != first_engine
+    assert not is_alive(first_engine)

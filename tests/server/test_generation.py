@@ -1,0 +1,113 @@
+"""Real clients against a real server: whole, streaming, many at once, and refusals before the first byte."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+
+from .process import ServerProcess
+
+ASK: list[Any] = [{"role": "user", "content": "Say something."}]
+
+
+@pytest.fixture(scope="module")
+def openai_client(server: ServerProcess) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def anthropic_client(server: ServerProcess) -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0)
+
+
+def test_models_are_listed_and_found_for_both_sdks(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
+    assert [model.id for model in openai_client.models.list()] == ["tiny"]
+    assert [model.id for model in anthropic_client.models.list()] == ["tiny"]
+    assert openai_client.models.retrieve("tiny").object == "model"
+    assert anthropic_client.models.retrieve("tiny").type == "model"
+
+
+@pytest.mark.parametrize("path", ["org/none", "org%2Fnone"])
+def test_a_model_name_may_hold_a_slash(server: ServerProcess, path: str) -> None:
+    answer = httpx.get(f"{server.url}/v1/models/{path}")
+    assert answer.status_code == 404
+    assert "'org/none'" in answer.json()["error"]["message"]
+
+
+def test_openai_streams_the_same_words_that_it_gives_whole(openai_client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "tiny", "messages": ASK, "max_tokens": 40, "seed": 11, "temperature": 1.0}
+    whole = openai_client.chat.completions.create(**asked)
+    chunks = list(openai_client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert streamed == whole.choices[0].message.content != ""
+    assert whole.choices[0].finish_reason == "length"
+    assert chunks[-1].usage == whole.usage
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 40
+
+
+def test_anthropic_streams_the_same_words_that_it_gives_whole(anthropic_client: anthropic.Anthropic) -> None:
+    asked: dict[str, Any] = {"model": "tiny", "messages": ASK, "max_tokens": 40, "extra_body": {"temperature": 0}}
+    whole = anthropic_client.messages.create(**asked)
+    with anthropic_client.messages.stream(**asked) as stream:
+        streamed = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    assert streamed == whole.content[0].text != ""
+    assert (final.stop_reason, final.usage.output_tokens) == ("max_tokens", 40)
+    assert final.usage == whole.usage
+
+
+def test_anthropic_beta_asks_the_same_route(anthropic_client: anthropic.Anthropic) -> None:
+    answer = anthropic_client.beta.messages.create(model="tiny", messages=ASK, max_tokens=3, betas=["effort-2025-11-24"])
+    assert answer.usage.output_tokens == 3
+
+
+def test_sixteen_streams_at_once_all_finish(server: ServerProcess) -> None:
+    def ask(seed: int) -> list[str]:
+        body = {"model": "tiny", "messages": ASK, "max_tokens": 30, "seed": seed, "temperature": 1, "stream": True}
+        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as response:
+            return [line for line in response.iter_lines() if line]
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(16)))
+    assert all(lines[-1] == "data: [DONE]" for lines in answers)
+    assert all(one[1:-1] != other[1:-1] for one, other in pairwise(answers))
+    assert server.health()["open_requests"] == 0
+
+
+def test_the_head_of_a_stream_comes_before_its_first_word(server: ServerProcess) -> None:
+    body = {"model": "tiny", "messages": ASK, "max_tokens": 5, "stream": True}
+    with httpx.stream("POST", f"{server.url}/v1/messages", json=body, timeout=30) as response:
+        first = next(response.iter_lines())
+    assert first == "event: message_start"
+    assert response.headers["content-type"] == "text/event-stream"
+    assert response.headers["cache-control"] == "no-cache"
+    assert response.headers["x-accel-buffering"] == "no"
+
+
+def test_a_stream_that_cannot_start_has_a_real_status(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
+    with pytest.raises(openai.NotFoundError) as unknown:
+        openai_client.chat.completions.create(model="huge", messages=ASK, stream=True)
+    too_long: list[Any] = [{"role": "user", "content": "very long " * 40_000}]
+    with pytest.raises(openai.BadRequestError) as long_chat:
+        openai_client.chat.completions.create(model="tiny", messages=too_long, stream=True)
+    with pytest.raises(anthropic.BadRequestError) as long_messages:
+        anthropic_client.messages.create(model="tiny", messages=too_long, max_tokens=1, stream=True)
+    assert unknown.value.code == "model_not_found"
+    assert long_chat.value.code == "context_length_exceeded"
+    assert "prompt is too long: " in str(long_messages.value)
+
+
+def test_an_oversized_body_is_413_however_it_is_sent(server: ServerProcess) -> None:
+    def chunks() -> Any:
+        for _ in range(33 * 16):
+            yield b" " * 65536
+
+    announced = httpx.post(f"{server.url}/v1/chat/completions", content=b" " * (33 * 2**20), timeout=30)
+    unannounced = httpx.post(f"{server.url}/v1/messages", content=chunks(), timeout=30)
+    assert announced.status_code == 413
+    assert unannounced.json()["error"]["type"] == "request_too_large"

@@ -1,0 +1,156 @@
+"""How a server starts, what stops it from starting, and how it ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mlxctl import locations
+
+from .process import ServerProcess, is_alive, serving, wait_for
+
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a server that is expected to give up."""
+    command = [sys.executable, "-m", "mlxctl", "serve", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def engine_sockets() -> set[str]:
+    return {path.name for path in locations.runtime_directory().glob("engine-*")}
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_drains_and_leaves_nothing_behind(endless_model: Path, signal_number: int) -> None:
+    with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="0.3") as server:
+        engine = server.engine_pid()
+        with httpx.stream("POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30) as response:
+            lines = response.iter_lines()
+            next(lines)
+            server.process.send_signal(signal_number)
+            wait_for(lambda: server.health()["status"] == "draining", seconds=2)
+            refused = httpx.post(f"{server.url}/v1/chat/completions", json=BODY)
+            rest = [line for line in lines if line]
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
+        assert "retry-after" in refused.headers
+        assert any("text_delta" in line for line in rest)
+        assert rest[-2] == "event: error"
+        assert server.process.wait(timeout=10) == 0
+        assert not is_alive(engine)
+        assert str(server.process.pid) not in "".join(engine_sockets())
+
+
+def test_a_request_that_fits_into_the_drain_finishes(endless_model: Path) -> None:
+    with serving(endless_model) as server:
+        body = {**BODY, "stream": True, "max_tokens": 100}
+        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
+            lines = response.iter_lines()
+            next(lines)
+            server.process.send_signal(signal.SIGTERM)
+            rest = [line for line in lines if line]
+        assert '"finish_reason":"length"' in rest[-2]
+        assert rest[-1] == "data: [DONE]"
+        assert server.process.wait(timeout=10) == 0
+
+
+def test_a_second_signal_ends_it_at_once_and_the_engine_follows(endless_model: Path) -> None:
+    with serving(endless_model) as server:
+        engine = server.engine_pid()
+        with httpx.stream("POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30) as response:
+            next(response.iter_lines())
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+            assert server.stop(signal.SIGTERM) == 128 + signal.SIGTERM
+        wait_for(lambda: not is_alive(engine), seconds=5)
+
+
+def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
+    server = ServerProcess("--model", str(endless_model))
+    try:
+        assert server.stop() == 0
+    finally:
+        server.kill()
+
+
+def test_it_answers_livez_while_the_model_is_still_loading(endless_model: Path) -> None:
+    server = ServerProcess("--model", str(endless_model))
+    try:
+        wait_for(lambda: _answers(server.url), seconds=5)
+        ready = httpx.get(f"{server.url}/readyz")
+        assert (ready.status_code, server.health()["status"]) == (503, "starting")
+    finally:
+        server.kill()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/livez").status_code == 200
+    except httpx.ConnectError:
+        return False
+
+
+def test_the_front_imports_neither_mlx_nor_transformers() -> None:
+    program = "import sys, mlxctl.cli.serve, mlxctl.cli.banner, mlxctl.server; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert {"falcon", "granian", "mlxctl"} <= loaded
+    assert loaded.isdisjoint({"mlx", "mlx_lm", "transformers", "numpy", "torch"})
+
+
+def test_a_taken_port_is_one_clear_line(endless_model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        run = serve("--model", str(endless_model), "--port", str(port))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == (
+        f"mlxctl: port {port} on 127.0.0.1 is already in use; choose another with --port, or stop the program that holds it\n"
+    )
+
+
+def test_two_servers_never_share_a_port(endless_model: Path) -> None:
+    with serving(endless_model) as server:
+        port = server.url.rsplit(":", 1)[1]
+        assert "already in use" in serve("--model", str(endless_model), "--port", port).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "/nowhere/model"], "/nowhere/model"),
+        (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
+        (["--config", "/nowhere/mlxctl.toml"], "/nowhere/mlxctl.toml"),
+        (["--memory-limit", "plenty"], "plenty"),
+    ],
+)
+def test_what_a_person_can_mend_is_one_clear_line(arguments: list[str], says: str) -> None:
+    run = serve("--port", "0", *arguments)
+    assert run.returncode == 1
+    assert run.stderr.startswith("mlxctl: ")
+    assert run.stderr.count("\n") == 1
+    assert says in run.stderr
+
+
+def test_a_model_that_does_not_fit_is_one_clear_line(endless_model: Path) -> None:
+    run = serve("--port", "0", "--model", str(endless_model), "--memory-limit", "10KB")
+    assert run.returncode == 1
+    assert run.stderr.startswith("mlxctl: ")
+    assert "memory limit" in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_the_process_group_signal_of_a_terminal_is_enough(endless_model: Path) -> None:
+    """Ctrl-C reaches the front and the engine alike; the engine must leave the end to the front."""
+    with serving(endless_model) as server:
+        engine = server.engine_pid()
+        for pid in (engine, server.process.pid):
+            os.kill(pid, signal.SIGINT)
+        assert server.process.wait(timeout=10) == 0
+        assert not is_alive(engine)
