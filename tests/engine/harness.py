@@ -1,0 +1,73 @@
+"""A running engine for tests: real loop, real tiny models, behind the client that the servers use."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource, RowUpdate, Score, TokenStream
+from mlxctl.ir import SamplingParams
+from mlxctl.settings import EngineSettings
+from tests import forge
+
+GREEDY = SamplingParams(temperature=0)
+
+
+@dataclass
+class Output:
+    """What one sequence gave."""
+
+    token_ids: list[int] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    last: RowUpdate | None = None
+
+
+def sources(names: Sequence[str]) -> list[ModelSource]:
+    """Forged models as the engine loads them, named like their recipe."""
+    return [ModelSource(name=name, path=forge.model(name), weights_bytes=1) for name in names]
+
+
+@asynccontextmanager
+async def running_engine(
+    *names: str, settings: EngineSettings | None = None, own_process: bool = False, max_queue: int = 100
+) -> AsyncIterator[EngineClient]:
+    """Start an engine with the forged models of these names; it has ended when the block is left."""
+    chosen = settings or EngineSettings(max_rows=8)
+    client = EngineClient(EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue)
+    await client.start(sources(names))
+    try:
+        await client.wait_ready()
+        yield client
+    finally:
+        await client.stop(drain_seconds=0)
+
+
+def submit(
+    client: EngineClient,
+    model: str,
+    prompt: Sequence[int],
+    *,
+    max_tokens: int = 16,
+    sampling: SamplingParams = GREEDY,
+    stop: frozenset[int] = frozenset(),
+    priority: int = 0,
+) -> TokenStream:
+    """Start a sequence."""
+    return client.submit(
+        model=model,
+        prompt_token_ids=list(prompt),
+        sampling=sampling,
+        stop_token_ids=stop,
+        max_tokens=max_tokens,
+        priority=priority,
+    )
+
+
+async def finish(stream: TokenStream) -> Output:
+    """Wait for the end of a sequence."""
+    output = Output()
+    while updates := await stream.next():
+        for update in updates:
+            output.token_ids += update.token_ids
+            output.scores += update.scores
+            output.last = update
+    return output

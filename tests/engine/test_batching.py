@@ -1,0 +1,125 @@
+"""Batched output is single output, token for token: whatever joins, leaves, or runs beside it."""
+
+import asyncio
+import math
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.engine import EngineClient
+from mlxctl.ir import SamplingParams
+from mlxctl.settings import EngineSettings
+from tests.engine.harness import Output, finish, running_engine, submit
+
+# Plain attention, sliding window, short convolutions, linear attention with experts.
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+
+# Small chunks, so that prompts are read in several slices and rows join while others are in the middle.
+SMALL_CHUNKS = EngineSettings(max_rows=6, prefill_chunk_max_tokens=16)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One request: when it comes, what it says, how long it runs, and whether its client leaves early."""
+
+    prompt: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParams
+    delay_steps: int
+    leaves_after: int | None
+
+
+def samplings() -> st.SearchStrategy[SamplingParams]:
+    greedy = st.builds(SamplingParams, temperature=st.just(0.0), repetition_penalty=st.sampled_from([1.0, 1.3]))
+    seeded = st.builds(
+        SamplingParams,
+        temperature=st.sampled_from([0.5, 1.0, 1.7]),
+        top_p=st.sampled_from([1.0, 0.8]),
+        top_k=st.sampled_from([0, 1, 30]),
+        min_p=st.sampled_from([0.0, 0.02]),
+        presence_penalty=st.sampled_from([0.0, 0.7]),
+        frequency_penalty=st.sampled_from([0.0, 0.4]),
+        logit_bias=st.sampled_from([{}, {40: 3.0, 41: -100.0}]),
+        seed=st.integers(0, 2**63 - 1),
+        num_top_logprobs=st.sampled_from([None, 0, 4]),
+    )
+    return st.one_of(greedy, seeded)
+
+
+def jobs() -> st.SearchStrategy[list[Job]]:
+    job = st.builds(
+        Job,
+        prompt=st.lists(st.integers(10, 500), min_size=1, max_size=70).map(tuple),
+        max_tokens=st.integers(1, 40),
+        sampling=samplings(),
+        delay_steps=st.integers(0, 12),
+        leaves_after=st.one_of(st.none(), st.none(), st.integers(1, 10)),
+    )
+    return st.lists(job, min_size=2, max_size=7)
+
+
+async def run_alone(client: EngineClient, model: str, job: Job) -> Output:
+    return await finish(submit(client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling))
+
+
+async def run_beside_others(client: EngineClient, model: str, job: Job) -> Output:
+    await asyncio.sleep(job.delay_steps * 0.002)
+    stream = submit(client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling)
+    if job.leaves_after is None:
+        return await finish(stream)
+    output = Output()
+    while len(output.token_ids) < job.leaves_after and (updates := await stream.next()):
+        for update in updates:
+            output.token_ids += update.token_ids
+            output.scores += update.scores
+    stream.cancel()
+    return output
+
+
+def assert_same(alone: Output, beside: Output) -> None:
+    num = len(beside.token_ids)
+    assert beside.token_ids == alone.token_ids[:num]
+    assert len(beside.scores) == len(alone.scores[:num])
+    for one, other in zip(alone.scores, beside.scores, strict=False):
+        assert math.isclose(one.logprob, other.logprob, abs_tol=1e-4)
+        assert [token_id for token_id, _ in one.top] == [token_id for token_id, _ in other.top]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(scenario=jobs())
+def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(family: str, scenario: list[Job]) -> None:
+    async def run() -> None:
+        async with running_engine(family, settings=SMALL_CHUNKS) as client:
+            alone = [await run_alone(client, family, job) for job in scenario]
+            beside = await asyncio.gather(*(run_beside_others(client, family, job) for job in scenario))
+        for job, one, other in zip(scenario, alone, beside, strict=True):
+            if job.leaves_after is None:
+                assert len(one.token_ids) == len(other.token_ids) == job.max_tokens
+            assert_same(one, other)
+
+    asyncio.run(run())
+
+
+def test_a_seed_gives_the_same_tokens_in_another_engine_and_another_seed_gives_others() -> None:
+    async def draw(seed: int) -> list[int]:
+        sampling = SamplingParams(temperature=1.0, seed=seed)
+        async with running_engine("qwen3") as client:
+            return (await finish(submit(client, "qwen3", range(20, 40), max_tokens=12, sampling=sampling))).token_ids
+
+    first, again, other = asyncio.run(draw(7)), asyncio.run(draw(7)), asyncio.run(draw(8))
+
+    assert first == again
+    assert first != other
+
+
+def test_slices_of_any_size_read_a_prompt_alike() -> None:
+    async def answer(chunk: int) -> list[int]:
+        chosen = EngineSettings(prefill_chunk_max_tokens=chunk)
+        async with running_engine("gemma3", "lfm2", settings=chosen) as client:
+            outputs = [await finish(submit(client, name, range(30, 130), max_tokens=10)) for name in ("gemma3", "lfm2")]
+        return outputs[0].token_ids + outputs[1].token_ids
+
+    assert asyncio.run(answer(7)) == asyncio.run(answer(2048))

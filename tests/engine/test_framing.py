@@ -1,0 +1,48 @@
+"""Frames survive being cut anywhere, and a foreign stream is noticed."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.engine.framing import MAX_FRAME_BYTES, FrameTooLargeError, command_reader, encode_frame, report_reader
+from mlxctl.engine.messages import Cancel, RowUpdate, Score, Step, Stop, Submit
+from mlxctl.ir import SamplingParams
+
+SUBMIT = Submit(
+    sequence_id=1,
+    model="m",
+    prompt_token_ids=[1, 2, 3],
+    sampling=SamplingParams(temperature=0.3, logit_bias={7: -1.5}, seed=2**63 - 1),
+    stop_token_ids=[4],
+    max_tokens=9,
+)
+
+
+@given(st.lists(st.integers(1, 40), max_size=60))
+def test_commands_cut_anywhere_come_out_whole_and_in_order(cuts: list[int]) -> None:
+    commands = [SUBMIT, Cancel(sequence_ids=[1, 2]), Stop()]
+    stream = b"".join(map(encode_frame, commands))
+    reader = command_reader()
+
+    received = []
+    for size in cuts:
+        received += list(reader.feed(stream[:size]))
+        stream = stream[size:]
+    received += list(reader.feed(stream))
+
+    assert received == commands
+
+
+def test_scores_keep_their_values() -> None:
+    step = Step(rows=[RowUpdate(sequence_id=3, token_ids=[5], scores=[Score(-0.25, [(5, -0.25), (6, -2.0)])])])
+
+    assert list(report_reader().feed(encode_frame(step))) == [step]
+
+
+def test_a_stream_of_something_else_is_refused() -> None:
+    with pytest.raises(FrameTooLargeError):
+        list(command_reader().feed(b"GET / HTTP/1.1\r\n"))
+    with pytest.raises(msgspec.DecodeError):
+        list(command_reader().feed(b"\x00\x00\x00\x03abc"))
+    assert int.from_bytes(b"GET ", "big") > MAX_FRAME_BYTES

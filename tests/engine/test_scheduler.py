@@ -1,0 +1,201 @@
+"""The scheduler's policy, in ints: who runs next, in what portions, and what is told of it."""
+
+import pytest
+
+from mlxctl.engine.messages import RowUpdate
+from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
+from mlxctl.engine.sequence import Sequence, SequenceState
+from mlxctl.ir import SamplingParams
+
+COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
+PLENTY = 1 << 40
+STOP = 99
+
+
+def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS) -> Scheduler:
+    scheduler = Scheduler(max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler.open_model("m", costs)
+    return scheduler
+
+
+def make_sequence(sequence_id: int, num_tokens: int = 5, **fields: object) -> Sequence:
+    values: dict[str, object] = {"max_tokens": 3, "sampling": SamplingParams(), "stop_token_ids": frozenset({STOP})}
+    return Sequence(sequence_id=sequence_id, model="m", prompt_token_ids=list(range(num_tokens)), **(values | fields))  # type: ignore[arg-type]
+
+
+def run_step(scheduler: Scheduler, *, now: float = 0.0, token_id: int = 7, seconds: float = 0.01) -> tuple[Batch, list[RowUpdate]]:
+    """Play the runner: every row gives `token_id` one step after it was launched."""
+    batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
+    results = []
+    for row in (row for group in batch.groups for row in group):
+        if row.has_token_in_flight:
+            results.append(RowResult(sequence=row, token_id=token_id))
+        row.num_sampled_tokens += 1
+    return batch, scheduler.settle(batch, results, seconds=seconds, now=now)
+
+
+def run_until_idle(scheduler: Scheduler, limit: int = 1000) -> list[Batch]:
+    batches = []
+    while scheduler.has_work:
+        assert len(batches) < limit
+        batches.append(run_step(scheduler)[0])
+    return batches
+
+
+def test_a_prompt_is_read_but_for_its_last_token_and_then_decoded_to_its_limit() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, num_tokens=5, max_tokens=3))
+
+    batches = run_until_idle(scheduler)
+
+    assert [batch.phase for batch in batches] == ["prefill", "decode", "decode", "decode", "decode"]
+    assert batches[0].num_tokens == 4
+    assert (scheduler.num_prompt_tokens, scheduler.num_generated_tokens) == (4, 3)
+
+
+def test_a_stop_token_ends_the_row_and_is_reported() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, max_tokens=50))
+    for _ in range(2):
+        run_step(scheduler)
+
+    _, updates = run_step(scheduler, token_id=STOP)
+
+    assert (updates[0].token_ids, updates[0].finish_reason) == ([STOP], "stop")
+    assert not scheduler.has_work
+
+
+def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, max_tokens=100))
+    run_step(scheduler)
+    scheduler.add(make_sequence(2, num_tokens=200))
+
+    phases = [run_step(scheduler)[0].phase for _ in range(6)]
+
+    assert phases == ["decode", "prefill"] * 3
+
+
+def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, num_tokens=5000))
+    run_step(scheduler)
+    scheduler.add(make_sequence(2, num_tokens=10))
+
+    batch, _ = run_step(scheduler)
+
+    assert batch.sequence is not None
+    assert batch.sequence.sequence_id == 2
+
+
+def test_a_higher_priority_goes_first_and_waiting_makes_up_for_a_lower_one() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, num_tokens=20, priority=0, arrived_at=0.0, served_at=0.0))
+    scheduler.add(make_sequence(2, num_tokens=20, priority=1, arrived_at=1.9, served_at=1.9))
+
+    fresh = scheduler.next_batch(now=1.9, available_bytes=PLENTY).sequence
+    scheduler.cancel([2])
+    scheduler.add(make_sequence(3, num_tokens=20, priority=1, arrived_at=2.1, served_at=2.1))
+    aged = scheduler.next_batch(now=2.1, available_bytes=PLENTY).sequence
+
+    assert fresh is not None
+    assert aged is not None
+    assert (fresh.sequence_id, aged.sequence_id) == (2, 1)
+
+
+def test_a_key_that_was_served_less_goes_first() -> None:
+    scheduler = make_scheduler(max_rows=1)
+    scheduler.add(make_sequence(1, num_tokens=60, fairness_key="greedy"))
+    scheduler.add(make_sequence(2, num_tokens=60, fairness_key="greedy"))
+    scheduler.add(make_sequence(3, num_tokens=60, fairness_key="modest"))
+
+    order = [batch.sequence.sequence_id for batch in run_until_idle(scheduler) if batch.sequence]
+
+    assert order == [1, 3, 2]
+
+
+def test_no_more_rows_hold_a_cache_than_allowed() -> None:
+    scheduler = make_scheduler(max_rows=2)
+    for sequence_id in range(5):
+        scheduler.add(make_sequence(sequence_id, max_tokens=4))
+
+    most = 0
+    while scheduler.has_work:
+        run_step(scheduler)
+        _, num_prefilling, num_decoding, _ = scheduler.counts()
+        most = max(most, num_prefilling + num_decoding)
+
+    assert most == 2
+
+
+def test_a_prompt_that_does_not_fit_waits_for_the_rows_that_run() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, max_tokens=2))
+    run_step(scheduler)
+    scheduler.add(make_sequence(2, num_tokens=500))
+
+    phases = [scheduler.next_batch(now=0, available_bytes=400).phase for _ in range(3)]
+
+    assert phases == ["decode"] * 3
+
+
+def test_rows_of_very_different_lengths_decode_in_groups_of_their_own() -> None:
+    scheduler = make_scheduler(costs=ModelCosts(weights_bytes=100, kv_bytes_per_token=1))
+    for sequence_id, num_tokens in enumerate([5, 8, 300, 310]):
+        scheduler.add(make_sequence(sequence_id, num_tokens=num_tokens, max_tokens=50))
+
+    decodes = [batch for batch in (run_step(scheduler)[0] for _ in range(40)) if batch.phase == "decode"]
+
+    assert [sorted(row.sequence_id for row in group) for group in decodes[-1].groups] == [[2, 3], [0, 1]]
+
+
+def test_rows_whose_caches_cannot_be_merged_decode_alone() -> None:
+    scheduler = make_scheduler(costs=ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1, can_batch=False))
+    scheduler.add(make_sequence(1, max_tokens=50))
+    scheduler.add(make_sequence(2, max_tokens=50))
+
+    batches = [run_step(scheduler)[0] for _ in range(6)]
+
+    assert [len(group) for group in batches[-1].groups] == [1, 1]
+
+
+@pytest.mark.parametrize("num_steps", [0, 1, 3])
+def test_a_cancelled_sequence_is_gone_before_the_next_step(num_steps: int) -> None:
+    scheduler = make_scheduler()
+    sequence = make_sequence(1, num_tokens=100, max_tokens=50)
+    scheduler.add(sequence)
+    for _ in range(num_steps):
+        run_step(scheduler)
+
+    cancelled = scheduler.cancel([1, 12345])
+
+    assert cancelled == [sequence]
+    assert sequence.state is SequenceState.FINISHED
+    assert not scheduler.has_work
+
+
+def test_a_row_that_fails_fails_alone() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, max_tokens=50))
+    scheduler.add(make_sequence(2, max_tokens=50))
+    for _ in range(4):
+        batch, _ = run_step(scheduler)
+    failed = next(row for group in batch.groups for row in group if row.sequence_id == 1)
+
+    updates = scheduler.settle(batch, [RowResult(sequence=failed, failure="broke")], seconds=0.01, now=0)
+
+    assert [(update.sequence_id, update.failure) for update in updates] == [(1, "broke")]
+    assert [row.sequence_id for group in run_step(scheduler)[0].groups for row in group] == [2]
+
+
+def test_models_take_turns() -> None:
+    scheduler = make_scheduler()
+    scheduler.open_model("n", COSTS)
+    scheduler.add(make_sequence(1, max_tokens=20))
+    other = make_sequence(2, max_tokens=20)
+    other.model = "n"
+    scheduler.add(other)
+
+    models = [run_step(scheduler)[0].model for _ in range(8)]
+
+    assert models.count("m") == models.count("n") == 4
