@@ -66,7 +66,7 @@ def test_unknown_and_foreign_fields_are_ignored() -> None:
 
 
 def test_sampling_arrives_as_said() -> None:
-    said = {
+    said: dict[str, Any] = {
         "temperature": 0,
         "top_p": 0.5,
         "top_k": 40,

@@ -1,10 +1,11 @@
-"""Every byte of the streams that clients get, as files to be reviewed."""
+"""Every byte that clients get, as files to be reviewed."""
 
+import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import EngineDied
-from mlxctl.ir import StreamEvent, ThinkingDelta
+from mlxctl.ir import StreamEvent, ThinkingDelta, collect
 from mlxctl.protocols import Formatter
 
 from .scripts import SCORED, SCRIPTS, THINKING, TWO_CALLS, chat, messages, stream
@@ -18,6 +19,13 @@ def test_chat(script: str, golden: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_messages(script: str, golden: SnapshotAssertion) -> None:
     assert stream(messages(), SCRIPTS[script]).decode() == golden
+
+
+@pytest.mark.parametrize("protocol", ["chat", "messages"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_whole(protocol: str, script: str, golden: SnapshotAssertion) -> None:
+    formatter: Formatter = chat() if protocol == "chat" else messages()
+    assert msgspec.json.format(formatter.whole(collect(SCRIPTS[script]))).decode() == golden
 
 
 def test_chat_with_usage(golden: SnapshotAssertion) -> None:
