@@ -1,0 +1,200 @@
+"""The engine's life as its one door sees it: starts, dies, comes back, refuses, ends, and leaves nothing behind."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mlxctl import locations
+from mlxctl.engine import EngineClient, EngineProcess, ModelSource
+from mlxctl.errors import BrokenModel, EngineDied, EngineRecovering, NotEnoughMemory, QueueFull, SequenceFailed, ShuttingDown
+from mlxctl.settings import EngineSettings
+from tests import forge
+from tests.engine.harness import finish, running_engine, sources, submit
+
+
+async def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def engine_pid(client: EngineClient) -> int:
+    assert client.hello is not None
+    return client.hello.pid
+
+
+def socket_files() -> list[Path]:
+    return list(locations.runtime_directory().glob(f"engine-{os.getpid()}-*"))
+
+
+def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one() -> None:
+    async def run() -> None:
+        async with running_engine("endless", own_process=True) as client:
+            first_pid = engine_pid(client)
+            streams = [submit(client, "endless", range(20, 40), max_tokens=100_000) for _ in range(3)]
+            for stream in streams:
+                await stream.next()
+
+            os.kill(first_pid, signal.SIGKILL)
+
+            for stream in streams:
+                with pytest.raises(EngineDied):
+                    await finish(stream)
+            assert client.status == "recovering"
+            with pytest.raises(EngineRecovering) as refusal:
+                submit(client, "endless", [30])
+            assert refusal.value.retry_after_seconds > 0
+
+            await wait_until(lambda: client.status == "ready")
+            output = await finish(submit(client, "endless", range(20, 40), max_tokens=5))
+            assert len(output.token_ids) == 5
+            assert engine_pid(client) != first_pid
+
+    asyncio.run(run())
+
+
+def test_stopping_drains_what_is_open_refuses_what_is_new_and_leaves_neither_process_nor_socket() -> None:
+    async def run() -> None:
+        settings = EngineSettings()
+        client = EngineClient(EngineProcess(settings), settings, max_queue=10)
+        await client.start(sources(["endless"]))
+        await client.wait_ready()
+        pid = engine_pid(client)
+        assert socket_files() == []
+        short = submit(client, "endless", range(20, 30), max_tokens=5)
+        long = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
+
+        stopping = asyncio.create_task(client.stop(drain_seconds=1.0))
+        await asyncio.sleep(0)
+        with pytest.raises(ShuttingDown):
+            submit(client, "endless", [30])
+        assert len((await finish(short)).token_ids) == 5
+        with pytest.raises(ShuttingDown):
+            await finish(long)
+        await stopping
+
+        assert not is_running(pid)
+        assert socket_files() == []
+
+    asyncio.run(run())
+
+
+def test_an_engine_whose_front_is_gone_ends_by_itself() -> None:
+    async def run() -> int:
+        launcher = EngineProcess(EngineSettings())
+        connection = await launcher.launch()
+        process = launcher._process
+        assert process is not None
+        connection.close()
+        return await asyncio.wait_for(process.wait(), 20)
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_cancelled_sequence_frees_its_row_at_once() -> None:
+    async def run() -> None:
+        async with running_engine("endless", settings=EngineSettings(max_rows=1)) as client:
+            blocking = submit(client, "endless", range(20, 60), max_tokens=1_000_000)
+            await blocking.next()
+            waiting = submit(client, "endless", range(20, 30), max_tokens=3)
+
+            blocking.cancel()
+
+            assert len((await asyncio.wait_for(finish(waiting), 5)).token_ids) == 3
+            assert (await client.stats()).num_decoding == 0
+
+    asyncio.run(run())
+
+
+def test_more_waiting_requests_than_allowed_are_told_to_come_back() -> None:
+    async def run() -> None:
+        async with running_engine("endless", settings=EngineSettings(max_rows=1), max_queue=2) as client:
+            streams = [submit(client, "endless", range(20, 60), max_tokens=1_000_000) for _ in range(3)]
+
+            with pytest.raises(QueueFull) as refusal:
+                submit(client, "endless", [30])
+
+            assert refusal.value.retry_after_seconds > 0
+            for stream in streams:
+                stream.cancel()
+            assert len((await finish(submit(client, "endless", range(20, 30), max_tokens=2))).token_ids) == 2
+
+    asyncio.run(run())
+
+
+def test_a_prompt_that_can_never_fit_fails_alone_with_a_reason() -> None:
+    async def run() -> None:
+        async with running_engine("qwen3", settings=EngineSettings(memory_limit_bytes=40_000_000)) as client:
+            with pytest.raises(SequenceFailed, match="memory limit"):
+                await finish(submit(client, "qwen3", [30] * 60_000))
+            assert len((await finish(submit(client, "qwen3", [30], max_tokens=4))).token_ids) == 4
+
+    asyncio.run(run())
+
+
+def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
+    async def run() -> None:
+        settings = EngineSettings(memory_limit_bytes=1000)
+        client = EngineClient(EngineProcess(settings), settings, max_queue=1)
+        path = forge.model("qwen3")
+        await client.start([ModelSource(name="m", path=path, weights_bytes=5_000_000)])
+        with pytest.raises(NotEnoughMemory) as failure:
+            await client.wait_ready()
+        assert (failure.value.needed_bytes, failure.value.limit_bytes) == (5_000_000, 1000)
+        await client.stop(drain_seconds=0)
+
+    asyncio.run(run())
+
+
+def test_weights_that_are_cut_short_are_one_clear_line(tmp_path: Path) -> None:
+    for file in forge.model("qwen3").iterdir():
+        content = file.read_bytes()
+        (tmp_path / file.name).write_bytes(content[: len(content) // 2] if file.suffix == ".safetensors" else content)
+
+    async def run() -> None:
+        settings = EngineSettings()
+        client = EngineClient(EngineProcess(settings), settings, max_queue=1)
+        await client.start([ModelSource(name="m", path=tmp_path, weights_bytes=1)])
+        with pytest.raises(BrokenModel) as failure:
+            await client.wait_ready()
+        assert "\n" not in str(failure.value)
+        assert client.status == "failed"
+        await client.stop(drain_seconds=0)
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_runs_but_delivers_nothing_is_taken_for_dead() -> None:
+    async def run() -> None:
+        settings = EngineSettings(stall_seconds=0.5)
+        client = EngineClient(EngineProcess(settings), settings, max_queue=10)
+        await client.start(sources(["endless"]))
+        await client.wait_ready()
+        pid = engine_pid(client)
+        stream = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
+        await stream.next()
+
+        os.kill(pid, signal.SIGSTOP)
+        started = time.monotonic()
+        with pytest.raises(EngineDied):
+            await finish(stream)
+
+        assert time.monotonic() - started < 10
+        await wait_until(lambda: client.status == "ready")
+        assert engine_pid(client) != pid
+        await client.stop(drain_seconds=0)
+
+    asyncio.run(run())

@@ -1,0 +1,155 @@
+"""Every sampling parameter does what its definition says, per row, whatever the other rows ask for."""
+
+import math
+from collections import Counter
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from mlxctl.engine.sampler import BatchSampler, position_key
+from mlxctl.engine.sequence import Sequence
+from mlxctl.ir import SamplingParams
+
+VOCABULARY = 16
+
+
+def make_row(sampling: SamplingParams, *, generated: list[int] | None = None, num_sampled: int | None = None) -> Sequence:
+    output = generated or []
+    row = Sequence(sequence_id=1, model="m", prompt_token_ids=[1], sampling=sampling, stop_token_ids=frozenset(), max_tokens=99)
+    row.output_token_ids = output
+    row.num_sampled_tokens = len(output) if num_sampled is None else num_sampled
+    return row
+
+
+def sample(logits: list[list[float]], rows: list[Sequence], inputs: list[int] | None = None) -> list[int]:
+    sampler = BatchSampler(rows, inputs=mx.array(inputs or [0] * len(rows)), vocabulary_size=len(logits[0]))
+    tokens, _ = sampler.sample(mx.array(logits), rows)
+    return [int(token) for token in np.array(tokens)]
+
+
+def draws(logits: list[float], sampling: dict[str, object], num: int = 400) -> Counter[int]:
+    rows = [make_row(SamplingParams(seed=seed, **sampling)) for seed in range(num)]  # type: ignore[arg-type]
+    return Counter(sample([logits] * num, rows))
+
+
+def ramp(step: float = 1.0) -> list[float]:
+    """Logits that fall by `step` from token to token: token 0 is the likeliest."""
+    return [-index * step for index in range(VOCABULARY)]
+
+
+def test_temperature_zero_takes_the_likeliest_and_one_draws_by_probability() -> None:
+    assert set(draws(ramp(), {"temperature": 0.0})) == {0}
+    share = draws(ramp(), {"temperature": 1.0}, num=2000)[0] / 2000
+    assert share == pytest.approx(1 - math.exp(-1), abs=0.04)
+
+
+def test_temperature_flattens_the_distribution_as_its_formula_says() -> None:
+    share = draws(ramp(), {"temperature": 4.0}, num=2000)[0] / 2000
+    expected = 1 / sum(math.exp(-index / 4) for index in range(VOCABULARY))
+    assert share == pytest.approx(expected, abs=0.04)
+
+
+def test_top_k_keeps_the_k_likeliest() -> None:
+    assert set(draws(ramp(0.01), {"temperature": 1.0, "top_k": 3})) == {0, 1, 2}
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_p() -> None:
+    logits = [math.log(p) for p in (0.5, 0.3, 0.15, 0.05)]
+    assert set(draws(logits, {"temperature": 1.0, "top_p": 0.75})) == {0, 1}
+    assert set(draws(logits, {"temperature": 1.0, "top_p": 0.81})) == {0, 1, 2}
+    assert set(draws(logits, {"temperature": 1.0, "top_p": 1e-9})) == {0}
+
+
+def test_top_p_counts_within_what_top_k_left() -> None:
+    logits = [math.log(p) for p in (0.4, 0.3, 0.2, 0.1)]
+    # Of the two that top_k leaves, the first alone has 4/7.
+    assert set(draws(logits, {"temperature": 1.0, "top_k": 2, "top_p": 0.5})) == {0}
+
+
+def test_min_p_drops_what_is_far_below_the_likeliest() -> None:
+    logits = [math.log(p) for p in (0.6, 0.25, 0.1, 0.05)]
+    assert set(draws(logits, {"temperature": 1.0, "min_p": 0.2})) == {0, 1}
+
+
+def test_penalties_count_generated_tokens_only_with_the_one_in_flight() -> None:
+    flat = [0.0] * VOCABULARY
+    logits = [flat.copy() for _ in range(3)]
+    for row in logits:
+        row[4] = 1.0
+        row[5] = 0.9
+    presence = make_row(SamplingParams(temperature=0, presence_penalty=0.5), generated=[4, 4])
+    frequency = make_row(SamplingParams(temperature=0, frequency_penalty=0.06), generated=[4, 4])
+    in_flight = make_row(SamplingParams(temperature=0, repetition_penalty=2.0), generated=[], num_sampled=1)
+
+    assert sample(logits, [presence, frequency, in_flight], inputs=[4, 4, 4]) == [5, 5, 5]
+    assert sample(logits[:1], [make_row(SamplingParams(temperature=0, presence_penalty=0.5))], inputs=[4]) == [4]
+
+
+def test_counts_grow_with_every_token_that_is_sampled() -> None:
+    row = make_row(SamplingParams(temperature=0, frequency_penalty=1.0))
+    sampler = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=3)
+
+    chosen = [int(sampler.sample(mx.array([[2.0, 1.5, 0.0]]), [row])[0].item()) for _ in range(4)]  # type: ignore[arg-type]
+
+    assert chosen == [0, 1, 0, 1]
+
+
+def test_repetition_penalty_divides_positive_and_multiplies_negative_logits() -> None:
+    row = make_row(SamplingParams(temperature=0, repetition_penalty=2.0), generated=[0, 1])
+    assert sample([[3.0, -1.0, 1.4, -1.5]], [row], inputs=[1]) == [0]
+    assert sample([[2.0, -1.0, 1.4, -1.5]], [row], inputs=[1]) == [2]
+    assert sample([[-9.0, -1.0, -8.0, -1.5]], [row], inputs=[1]) == [3]
+
+
+def test_logit_bias_shifts_and_bans() -> None:
+    favoured = make_row(SamplingParams(temperature=0, logit_bias={9: 100.0}))
+    banned = make_row(SamplingParams(temperature=0, logit_bias={0: -100.0}))
+    free = make_row(SamplingParams(temperature=0))
+    assert sample([ramp()] * 3, [favoured, banned, free]) == [9, 1, 0]
+
+
+def test_scores_are_of_the_raw_distribution_in_float32_and_only_for_rows_that_ask() -> None:
+    rows = [
+        make_row(SamplingParams(temperature=0, logit_bias={3: 100.0}, num_top_logprobs=2)),
+        make_row(SamplingParams(temperature=0)),
+        make_row(SamplingParams(temperature=0, num_top_logprobs=0)),
+    ]
+    sampler = BatchSampler(rows, inputs=mx.array([0, 0, 0]), vocabulary_size=VOCABULARY)
+    logits = mx.array([ramp()] * 3).astype(mx.bfloat16)
+
+    _, in_flight = sampler.sample(logits, rows)
+    assert in_flight is not None
+    first, second, third = in_flight.read(rows)
+
+    normaliser = math.log(sum(math.exp(-index) for index in range(VOCABULARY)))
+    assert first is not None
+    assert first.logprob == pytest.approx(-3 - normaliser, abs=1e-5)
+    assert [(token_id, pytest.approx(value, abs=1e-5)) for token_id, value in first.top] == [
+        (0, -normaliser),
+        (1, -1 - normaliser),
+    ]
+    assert second is None
+    assert third is not None
+    assert third.top == []
+
+
+def test_keys_differ_by_seed_and_position_and_are_made_of_32_bit_words() -> None:
+    keys = {position_key(seed, position) for seed in range(50) for position in range(50)}
+
+    assert len(keys) == 2500
+    assert all(0 <= word < 2**32 for key in keys for word in key)
+    assert position_key(2**63 - 1, 0) != position_key(0, 2**31)
+
+
+def test_a_row_is_drawn_alike_beside_rows_that_use_other_passes() -> None:
+    plain = SamplingParams(temperature=1.0, seed=11)
+    others = [
+        SamplingParams(temperature=1.0, top_k=2, seed=1),
+        SamplingParams(temperature=0.0),
+        SamplingParams(temperature=1.0, min_p=0.3, presence_penalty=1.0, logit_bias={2: 1.0}, seed=2),
+    ]
+    for position in range(20):
+        rows = [make_row(params, generated=[2] * position) for params in [plain, *others]]
+        alone = sample([ramp(0.1)], rows[:1])
+        assert sample([ramp(0.1)] * 4, rows)[0] == alone[0]
