@@ -1,0 +1,249 @@
+"""The synthetic task generator: conversations in which tools are offered."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mlxctl.demo.recipe import tasks
+from mlxctl.demo.recipe.conversation import (
+    Message,
+    Sample,
+    ToolCall,
+    assistant,
+    assistant_calls,
+    tool_result,
+    user,
+)
+from mlxctl.demo.recipe.lexicon import Lexicon
+
+_INVENTED_ASKS = (
+    "{verb} the {noun} {preposition} {slot}.", "{verb} the {noun} {preposition} {slot}", "What is the {noun} {preposition} {slot}?",
+    "Please {verb} the {noun} {preposition} {slot}.", "I need the {noun} {preposition} {slot}.", "{noun} {preposition} {slot}",
+    "Can you {verb} the {noun} {preposition} {slot}?", 'What is the {noun} {preposition} "{slot}"?', "Give me the {noun} {preposition} {slot}",
+    "Tell me the {noun} {preposition} {slot}.", 'Please {verb} the {noun} {preposition} "{slot}".', "Use the tool to {verb} the {noun} {preposition} {slot}.",
+)  # fmt: skip
+_DESCRIPTIONS = (
+    "{verb} the {noun} {preposition} a {argument}", "{verb} the {noun}", "Tool to {verb} the {noun} of something.",
+    "Returns the {noun} {preposition} the {argument}.", "Use this to {verb} the {noun}", "{noun} {preposition} a {argument}",
+)  # fmt: skip
+_RESULTS = (
+    "{number} degrees and {adjective}", "{adjective} and {other}", "{number}", "{phrase}", "The {noun} is {adjective}.", "{word}", "{city}: {number}",
+    "{phrase}, {phrase2}", "ok", "done", "Error: {noun} not found", "{number} {noun}s", "{name} has {number}", "12:{minute}", "{sentence}", "{number}%",
+    "sunny, {number} degrees", "rainy and {adjective}", "{number} C", "{noun}\n{other}\n{phrase}", "no {noun}", "{number}.{minute}",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A tool together with one way to ask for it: the question and the call it should lead to."""
+
+    schema: dict[str, Any]
+    ask: Callable[[], tuple[str, ToolCall]]
+
+
+@cache
+def _known_tools() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    tools = tomllib.loads((Path(__file__).parent / "tools.toml").read_text(encoding="utf-8"))["tool"]
+    return [tool for tool in tools if not tool.get("held_out")], [tool for tool in tools if tool.get("held_out")]
+
+
+def known_tool(lexicon: Lexicon) -> Need:
+    """Draw a realistic tool from tools.toml, held-out ones if the lexicon is held out."""
+    tool = lexicon.dice.choice(_known_tools()[lexicon.held_out])
+    required = [argument for argument in tool["arguments"] if not argument[3].startswith("?")]
+    optional = [argument for argument in tool["arguments"] if argument[3].startswith("?") and lexicon.chance(0.6)]
+    schema = _schema(lexicon, tool["name"], tool["description"], [*required, *optional], [argument[0] for argument in required])
+
+    def ask() -> tuple[str, ToolCall]:
+        values = {name: lexicon.value(kind) for name, _, _, kind in required}
+        question = _tint(lexicon, lexicon.dice.choice(tool["asks"]).format(**values))
+        return question, ToolCall(name=tool["name"], arguments=values)
+
+    return Need(schema=schema, ask=ask)
+
+
+def invented_tool(lexicon: Lexicon) -> Need:
+    """Draw a tool whose name, argument and purpose are made up, so that nothing about it can be known by heart."""
+    verb = lexicon.pick("verbs")
+    noun = lexicon.pick("topics") if lexicon.chance(0.5) else lexicon.noun()
+    name = _tool_name(lexicon, verb, noun)
+    argument = lexicon.pick("argument_names") if lexicon.chance(0.7) else lexicon.invented()
+    kind = lexicon.dice.choice(("city", "city", "word", "phrase", "name", "code", "title", "number", "path"))
+    preposition = lexicon.dice.choice(("of", "in", "for", "at", "from", "with"))
+    described = lexicon.dice.choice(_DESCRIPTIONS).format(verb=verb.capitalize(), noun=noun, preposition=preposition, argument=argument)
+    arguments = [[argument, "integer" if kind == "number" else "string", f"The {argument}", kind]]
+    for _ in range(lexicon.dice.choice((0, 0, 0, 1, 2))):
+        arguments.append([lexicon.pick("argument_names"), "string", f"Optional {lexicon.noun()}", "?word"])
+    schema = _schema(lexicon, name, described, arguments, [argument])
+
+    def ask() -> tuple[str, ToolCall]:
+        value = lexicon.value(kind)
+        form = lexicon.dice.choice(_INVENTED_ASKS)
+        question = form.format(verb=verb, noun=noun, preposition=preposition, slot=value)
+        question = question[0].upper() + question[1:] if lexicon.chance(0.8) else question
+        return _tint(lexicon, question), ToolCall(name=name, arguments={argument: value})
+
+    return Need(schema=schema, ask=ask)
+
+
+def _tool_name(lexicon: Lexicon, verb: str, noun: str) -> str:
+    style = lexicon.dice.choice(("snake", "snake", "snake", "camel", "noun_first", "noun", "kebab", "invented"))
+    return {
+        "snake": f"{verb}_{noun}",
+        "camel": f"{verb}{noun.capitalize()}",
+        "noun_first": f"{noun}_{verb}",
+        "noun": noun.capitalize(),
+        "kebab": f"{verb}-{noun}",
+        "invented": lexicon.invented(),
+    }[style]
+
+
+def _tint(lexicon: Lexicon, question: str) -> str:
+    """Add what people add before a request."""
+    return lexicon.dice.choice(("", "", "", "", "", "", "Hi! ", "Hello, ", "Please help me. ", "Hey. ", "Quick question: ", "Use a tool. ")) + question
+
+
+def _schema(lexicon: Lexicon, name: str, description: str, arguments: list[list[str]], required: list[str]) -> dict[str, Any]:
+    """Write the tool as clients do: with or without descriptions, titles, strictness, in the orders that occur."""
+    described, titled = lexicon.chance(0.7), lexicon.chance(0.1)
+    shown = list(arguments)
+    if lexicon.chance(0.3):
+        lexicon.dice.shuffle(shown)
+    properties: dict[str, Any] = {}
+    for argument, json_type, about, kind in shown:
+        entry: dict[str, Any] = {"type": json_type}
+        if titled:
+            entry = {"title": argument.capitalize(), **entry}
+        if kind == "?unit" and lexicon.chance(0.5):
+            entry["enum"] = ["celsius", "fahrenheit"]
+        if described:
+            entry = {**entry, "description": about} if lexicon.chance(0.8) else {"description": about, **entry}
+        properties[argument] = entry
+    parameters: dict[str, Any] = {"type": "object", "properties": properties, "required": required}
+    if lexicon.chance(0.2):
+        parameters["additionalProperties"] = False
+    if lexicon.chance(0.1):
+        parameters = {"type": "object", "required": required, "properties": properties}
+    function: dict[str, Any] = {"name": name, "description": description, "parameters": parameters}
+    if lexicon.chance(0.1):
+        del function["description"]
+    if lexicon.chance(0.1):
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+def needs(lexicon: Lexicon, num_tools: int) -> list[Need]:
+    """Draw tools of different names."""
+    found: dict[str, Need] = {}
+    while len(found) < num_tools:
+        need = (known_tool if lexicon.chance(0.5) else invented_tool)(lexicon)
+        found.setdefault(need.schema["function"]["name"], need)
+    return list(found.values())
+
+
+def _calling(lexicon: Lexicon, ability: str, offered: list[Need], wanted: Need) -> Sample:
+    messages = tasks.maybe_system(lexicon) + tasks.small_talk(lexicon, lexicon.dice.choice((0, 0, 0, 0, 0, 1)))
+    if lexicon.chance(0.12):
+        messages += _past_use(lexicon, lexicon.dice.choice(offered))
+    question, call = wanted.ask()
+    return Sample(
+        ability=ability,
+        messages=[*messages, user(question)],
+        tools=[need.schema for need in offered],
+        answer=call.as_text(),
+        thought=f"I call {call.name}.",
+        thinking=lexicon.chance(0.5),
+    )
+
+
+def _past_use(lexicon: Lexicon, need: Need) -> list[Message]:
+    """Give an earlier question with its call, result and answer."""
+    question, call = need.ask()
+    result, said = result_of(lexicon)
+    return [user(question), assistant_calls([call]), tool_result(result), assistant(f"The answer is: {said}")]
+
+
+def call_only_tool(lexicon: Lexicon) -> Sample:
+    offered = needs(lexicon, 1)
+    return _calling(lexicon, "call the only tool", offered, offered[0])
+
+
+def choose_tool(lexicon: Lexicon) -> Sample:
+    offered = needs(lexicon, lexicon.dice.choice((2, 2, 2, 2, 3, 4)))
+    return _calling(lexicon, "choose between tools", offered, lexicon.dice.choice(offered))
+
+
+def call_twice(lexicon: Lexicon) -> Sample:
+    """Ask for two cities at once: two calls, one after the other."""
+    city_tools = [tool for tool in _known_tools()[lexicon.held_out] if tool["arguments"][0][3] == "city" and len(tool["arguments"]) < 3]
+    tool = lexicon.dice.choice(city_tools)
+    argument = tool["arguments"][0]
+    schema = _schema(lexicon, tool["name"], tool["description"], [argument], [argument[0]])
+    one, other = lexicon.city(), lexicon.city()
+    joint = lexicon.dice.choice(("{a} and {b}", "{a} and in {b}", "{a} and {b}", "both {a} and {b}")).format(a=one, b=other)
+    question = lexicon.dice.choice(tool["asks"][:5]).format(**{name: joint for name, *_ in tool["arguments"]})
+    calls = [ToolCall(name=tool["name"], arguments={argument[0]: city}) for city in (one, other)]
+    return Sample(
+        ability="two calls at once",
+        messages=[*tasks.maybe_system(lexicon), user(question)],
+        tools=[schema],
+        answer="\n".join(call.as_text() for call in calls),
+        thought=f"I call {tool['name']}.",
+        thinking=lexicon.chance(0.5),
+    )
+
+
+def result_of(lexicon: Lexicon) -> tuple[str, str]:
+    """Draw what a tool may return, and how the model should say it: text as it is, a flat JSON object as a list."""
+    if lexicon.chance(0.3):
+        keys = {lexicon.pick("topics") if lexicon.chance(0.7) else lexicon.noun() for _ in range(lexicon.dice.choice((1, 2, 2, 3)))}
+        fields = {key: lexicon.dice.choice((lexicon.number, lexicon.noun, lexicon.city))() for key in sorted(keys)}
+        return json.dumps(fields, ensure_ascii=False), ", ".join(f"{key}: {value}" for key, value in fields.items())
+    text = lexicon.dice.choice(_RESULTS).format(
+        number=lexicon.number(), adjective=lexicon.pick("adjectives"), other=lexicon.noun(), phrase=lexicon.phrase(),
+        phrase2=lexicon.phrase(), noun=lexicon.noun(), word=lexicon.word(), city=lexicon.city(), name=lexicon.name(),
+        minute=lexicon.dice.randint(10, 59), sentence=lexicon.sentence(),
+    )  # fmt: skip
+    return text, text
+
+
+def answer_from_result(lexicon: Lexicon) -> Sample:
+    offered = needs(lexicon, lexicon.dice.choice((1, 1, 1, 2)))
+    question, call = lexicon.dice.choice(offered).ask()
+    result, said = result_of(lexicon)
+    past: list[Message] = [user(question), assistant_calls([call]), tool_result(result)]
+    answer = f"The answer is: {said}"
+    if lexicon.chance(0.12):
+        second, said_second = result_of(lexicon)
+        past = [user(question), assistant_calls([call, call]), tool_result(result), tool_result(second)]
+        answer = f"The answers are: {said}; {said_second}"
+    return Sample(
+        ability="answer from a tool result",
+        messages=[*tasks.maybe_system(lexicon), *past],
+        tools=[need.schema for need in offered],
+        answer=answer,
+        thought="I have the result.",
+        thinking=lexicon.chance(0.5),
+    )
+
+
+def talk_despite_tools(lexicon: Lexicon) -> Sample:
+    """Offer tools that the question does not need."""
+    draw = lexicon.dice.choice((tasks.greet, tasks.greet, tasks.greet, tasks.who, tasks.thank, tasks.recall, tasks.echo, tasks.count, tasks.other))
+    plain = draw(lexicon)
+    offered = needs(lexicon, lexicon.dice.choice((1, 1, 2, 3)))
+    messages = plain.messages
+    if lexicon.chance(0.15) and draw in (tasks.thank, tasks.greet):
+        messages = [*_past_use(lexicon, offered[0]), messages[-1]]
+    return Sample(
+        ability="no call although tools are offered",
+        messages=messages,
+        tools=[need.schema for need in offered],
+        answer=plain.answer,
+        thought=plain.thought,
+        thinking=plain.thinking,
+    )
