@@ -1,0 +1,8 @@
+"""What each model family is like: how it is asked, and how its answer is read. Never imports mlx or transformers."""
+
+from mlxctl.adapters.adapter import ModelAdapter
+from mlxctl.adapters.prepared import PreparedInput
+from mlxctl.adapters.processor import StreamProcessor
+from mlxctl.adapters.registry import create_adapter
+
+__all__ = ["ModelAdapter", "PreparedInput", "StreamProcessor", "create_adapter"]

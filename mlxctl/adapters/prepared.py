@@ -1,0 +1,20 @@
+"""What a request has become when the engine takes it."""
+
+from dataclasses import dataclass
+
+from mlxctl.ir import SamplingParams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedInput:
+    """A prompt as token ids, and everything final about how it is continued.
+
+    `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what follows it, that the prompt
+    ends with and the model continues (an opened thinking, a forced call); it decides how the answer is read from its first token.
+    """
+
+    token_ids: tuple[int, ...]
+    sampling: SamplingParams
+    stop_token_ids: frozenset[int]
+    max_tokens: int
+    prompt_tail: str = ""

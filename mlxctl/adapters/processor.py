@@ -1,0 +1,108 @@
+"""From token ids to events: one per generation, used from the event loop's thread."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from mlxctl.adapters.prepared import PreparedInput
+from mlxctl.adapters.token_logprobs import LogprobLedger
+from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.ir import Finished, FinishReason, GenerationRequest, StreamEvent, TokenScore, Usage
+from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
+
+
+class StreamProcessor:
+    """Turns the ids of one answer into events, the same for every chunking once adjacent deltas are joined.
+
+    `hidden_ids` are tokens that are no text. `num_completion_tokens` counts every id up to the one that completed
+    a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the one that ends it included.
+    Without parallel tool calls the answer is over with the first complete call. The service sets `num_cached_tokens`.
+    """
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        prepared: PreparedInput,
+        vocabulary: Vocabulary,
+        *,
+        tools: ToolParser,
+        thinking: ThinkingParser,
+        hidden_ids: frozenset[int],
+    ) -> None:
+        self.num_cached_tokens = 0
+        self.is_finished = False
+        self._num_prompt_tokens = len(prepared.token_ids)
+        self._num_completion_tokens = 0
+        self._num_thinking_tokens = 0
+        self._detokenizer = vocabulary.detokenizer()
+        self._silent_ids = prepared.stop_token_ids | hidden_ids
+        self._ledger = None if prepared.sampling.num_top_logprobs is None else LogprobLedger(vocabulary)
+        self._machine = AnswerMachine(
+            tools=tools,
+            thinking=thinking,
+            stop=request.stop,
+            prompt_tail=prepared.prompt_tail,
+            max_calls=None if request.parallel_tool_calls else 1,
+            logprobs_between=None if self._ledger is None else self._ledger.take,
+        )
+
+    def feed(self, token_ids: Sequence[int], scores: Sequence[TokenScore] = ()) -> list[StreamEvent]:
+        """Take generated ids, the final stop token included, with their scores if log-probabilities were asked for."""
+        assert not scores or len(scores) == len(token_ids), "one score for each token"
+        events: list[StreamEvent] = []
+        for index, token_id in enumerate(token_ids):
+            if self.is_finished:
+                break
+            self._num_completion_tokens += 1
+            if self._machine.is_thinking:
+                self._num_thinking_tokens += 1
+            if token_id not in self._silent_ids:
+                self._read(token_id, scores[index] if scores else None, events)
+        return events
+
+    def finish(self, reason: Literal["stop", "length"]) -> list[StreamEvent]:
+        """Say what was held back, and that the answer is over; nothing if it was over before."""
+        if self.is_finished:
+            return []
+        events = self._speak(self._detokenizer.finish())
+        if not self._machine.is_over:
+            events += self._machine.finish()
+        events.append(self._finished(reason))
+        return events
+
+    def _read(self, token_id: int, score: TokenScore | None, events: list[StreamEvent]) -> None:
+        text = self._detokenizer.feed(token_id)
+        if self._ledger is not None and score is not None:
+            self._ledger.add(score)
+        if text:
+            events += self._speak(text)
+        if self._machine.is_over:
+            events.append(self._finished("stop"))
+
+    def _speak(self, text: str) -> list[StreamEvent]:
+        if self._ledger is not None:
+            self._ledger.advance(len(text))
+        return self._machine.feed(text)
+
+    def _finished(self, reason: FinishReason) -> Finished:
+        self.is_finished = True
+        if self._machine.stop_sequence is not None:
+            reason = "stop_sequence"
+        elif reason == "stop" and self._machine.num_complete_calls:
+            reason = "tool_calls"
+        usage = Usage(
+            num_prompt_tokens=self._num_prompt_tokens,
+            num_cached_tokens=self.num_cached_tokens,
+            num_completion_tokens=self._num_completion_tokens,
+            num_thinking_tokens=self._num_thinking_tokens,
+        )
+        return Finished(reason=reason, usage=usage, stop_sequence=self._machine.stop_sequence)
+
+
+def find_hidden_ids(vocabulary: Vocabulary, tools: ToolParser, thinking: ThinkingParser) -> frozenset[int]:
+    """The special tokens that no marker needs: they are no text."""
+    markers = (tools.opener, tools.closer, thinking.opener, thinking.closer)
+    return frozenset(
+        token.token_id
+        for token in vocabulary.added.values()
+        if token.is_special and not any(token.text in marker for marker in markers)
+    )

@@ -1,0 +1,63 @@
+"""From what was said about sampling to how it will happen: explicit values first, then the model's own, then neutral ones."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from mlxctl.errors import BrokenModel, InvalidRequest
+from mlxctl.ir import ModelFacts, SamplingOptions, SamplingParams
+
+T = TypeVar("T")
+
+_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+def sampling_defaults(facts: ModelFacts) -> SamplingOptions:
+    """What generation_config.json recommends; `do_sample: false` recommends greedy. Raises BrokenModel for no numbers."""
+    values: dict[str, Any] = {}
+    for name in _DEFAULTS:
+        value = facts.generation_config.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise BrokenModel(
+                facts.path, f"{name} in generation_config.json of {facts.path.name!r} is no number that fits: {value!r}"
+            )
+        values[name] = int(value) if name == "top_k" else float(value)
+    if facts.generation_config.get("do_sample") is False:
+        values["temperature"] = 0.0
+    return SamplingOptions(**values)
+
+
+def final_sampling(options: SamplingOptions, defaults: SamplingOptions, *, vocabulary_size: int) -> SamplingParams:
+    """Make every value final; raises InvalidRequest for a logit bias on a token that does not exist.
+
+    A `top_k` as large as the vocabulary keeps all tokens, so it is off.
+    """
+    neutral = SamplingParams()
+    top_k = _first(options.top_k, defaults.top_k, neutral.top_k)
+    return SamplingParams(
+        temperature=_first(options.temperature, defaults.temperature, neutral.temperature),
+        top_p=_first(options.top_p, defaults.top_p, neutral.top_p),
+        top_k=top_k if 0 < top_k < vocabulary_size else 0,
+        min_p=_first(options.min_p, defaults.min_p, neutral.min_p),
+        repetition_penalty=_first(options.repetition_penalty, defaults.repetition_penalty, neutral.repetition_penalty),
+        presence_penalty=_first(options.presence_penalty, neutral.presence_penalty),
+        frequency_penalty=_first(options.frequency_penalty, neutral.frequency_penalty),
+        logit_bias=_checked_bias(options.logit_bias or {}, vocabulary_size),
+        seed=secrets.randbits(63) if options.seed is None else options.seed,
+        num_top_logprobs=options.num_top_logprobs,
+    )
+
+
+def _first(*values: T | None) -> T:
+    """The first value that was said."""
+    return next(value for value in values if value is not None)
+
+
+def _checked_bias(logit_bias: Mapping[int, float], vocabulary_size: int) -> Mapping[int, float]:
+    for token_id in logit_bias:
+        if not 0 <= token_id < vocabulary_size:
+            message = f"logit_bias names token {token_id}, but this model's tokens are 0 to {vocabulary_size - 1}"
+            raise InvalidRequest(message, param=f"logit_bias.{token_id}")
+    return dict(logit_bias)

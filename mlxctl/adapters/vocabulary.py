@@ -1,0 +1,143 @@
+"""A model's tokenizer as this house uses it: text to ids, id to bytes, and which ids are special. Never `transformers`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from mlxctl.adapters.detokenizer import ByteDetokenizer, DecoderDetokenizer, Detokenizer
+from mlxctl.errors import BrokenModel
+from mlxctl.ir import ModelFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedToken:
+    """A token that is matched as a whole; a special one is no part of the visible text."""
+
+    token_id: int
+    text: str
+    is_special: bool
+
+
+class Vocabulary:
+    """One tokenizer, shared by all requests of a model; thread-safe, since nothing changes it after it was loaded."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+        self.size: int = tokenizer.get_vocab_size(with_added_tokens=True)
+        self.added: Mapping[int, AddedToken] = {
+            token_id: AddedToken(token_id=token_id, text=token.content, is_special=token.special)
+            for token_id, token in tokenizer.get_added_tokens_decoder().items()
+        }
+        self._decoding = _decoding_of(tokenizer.decoder)
+        self._bytes: dict[int, bytes] = {}
+        self._whole_texts: dict[int, str] = {}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a rendered prompt: special tokens in the text are recognised, none are added."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def id_of(self, token: str) -> int | None:
+        """The id of exactly this token, if there is one."""
+        token_id: int | None = self._tokenizer.token_to_id(token)
+        return token_id
+
+    def first_special(self, text: str) -> AddedToken | None:
+        """The first special token in a text."""
+        for token_id in self.encode(text):
+            token = self.added.get(token_id)
+            if token is not None and token.is_special:
+                return token
+        return None
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """The bytes that a token stands for, wherever in a text it is; empty for an id without a token."""
+        known = self._bytes.get(token_id)
+        if known is None:
+            known = self._bytes[token_id] = self._find_bytes(token_id)
+        return known
+
+    def detokenizer(self) -> Detokenizer:
+        """A fresh detokenizer for one answer."""
+        if self._decoding is None:
+            return DecoderDetokenizer(self._tokenizer)
+        return ByteDetokenizer(self.bytes_of, self._whole_texts, num_leading_spaces=self._decoding.num_leading_spaces)
+
+    def _find_bytes(self, token_id: int) -> bytes:
+        token: str | None = self._tokenizer.id_to_token(token_id)
+        if token is None:
+            return b""
+        if self._decoding is None:
+            text: str = self._tokenizer.decode([token_id], skip_special_tokens=False)
+            return text.encode()
+        return _byte_level(token) if self._decoding.is_byte_level else _sentencepiece(token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decoding:
+    """How tokens become bytes: by the byte-level alphabet, or with `▁` for a space and `<0xXX>` for a byte.
+
+    `num_leading_spaces` are dropped at the very beginning of a text.
+    """
+
+    is_byte_level: bool
+    num_leading_spaces: int = 0
+
+
+def _decoding_of(decoder: Any) -> _Decoding | None:
+    """Recognise the decoders whose tokens have bytes of their own; None for the others."""
+    if decoder is None:
+        return None
+    steps = json.loads(decoder.__getstate__())
+    steps = steps["decoders"] if steps["type"] == "Sequence" else [steps]
+    if [step["type"] for step in steps] == ["ByteLevel"]:
+        return _Decoding(is_byte_level=True)
+    strips = steps[3:]
+    space = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    if steps[:3] != [space, {"type": "ByteFallback"}, {"type": "Fuse"}]:
+        return None
+    if not strips:
+        return _Decoding(is_byte_level=False)
+    if len(strips) == 1 and strips[0]["type"] == "Strip" and strips[0]["content"] == " " and strips[0]["stop"] == 0:
+        return _Decoding(is_byte_level=False, num_leading_spaces=strips[0]["start"])
+    return None
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The alphabet of byte-level BPE, as GPT-2 laid it down: printable Latin-1 stands for itself, the rest from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(others)}
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def _byte_level(token: str) -> bytes:
+    """A token with a character outside the alphabet, such as an added one with a real space, is its own text."""
+    data = [_BYTE_OF.get(char, -1) for char in token]
+    return token.encode() if -1 in data else bytes(data)
+
+
+def _sentencepiece(token: str) -> bytes:
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        try:
+            return bytes([int(token[3:5], 16)])
+        except ValueError:
+            pass
+    return token.replace("▁", " ").encode()
+
+
+def load_vocabulary(facts: ModelFacts) -> Vocabulary:
+    """Load the tokenizer of a model; raises BrokenModel."""
+    path = facts.path / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
+        raise BrokenModel(facts.path, f"{path.name} of {facts.path.name!r} is not a tokenizer: {error}") from error
+    return Vocabulary(tokenizer)

@@ -1,0 +1,38 @@
+"""Bounded reading of a model directory's small files: it may come from anywhere, so nothing about it is taken on trust."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import BrokenModel
+
+MAX_JSON_BYTES = 64 << 20
+
+
+def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
+    """Return the text of a file, None if it is not there; raises BrokenModel if it is unreadable, too large or no UTF-8."""
+    path = directory / name
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit_bytes + 1)
+        if len(data) > limit_bytes:
+            raise BrokenModel(directory, f"{name} of model {directory.name!r} is larger than {limit_bytes} bytes")
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenModel(directory, f"{name} of model {directory.name!r} cannot be read: {error}") from error
+
+
+def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
+    """Return the JSON object in a file, None if the file is not there; raises BrokenModel if it holds anything else."""
+    text = read_text(directory, name, limit_bytes=MAX_JSON_BYTES)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BrokenModel(directory, f"{name} of model {directory.name!r} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BrokenModel(directory, f"{name} of model {directory.name!r} must hold a JSON object, not {type(value).__name__}")
+    return value

@@ -1,0 +1,100 @@
+"""What a parser declares: its markers, and how the body of a block becomes tool calls. The machine does the rest.
+
+A new tool parser is one module with one `ToolParser` value, one row in the registry and one file of transcripts. Its
+reader either decides while the body streams (`hermes_json`) or waits for the whole body (`WholeBodyReader`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+WHITESPACE = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """A call is certain and its name known; the text read so far has become part of it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallArguments:
+    """More of the arguments' JSON text of the call that started last."""
+
+    json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnded:
+    """The call is over; it `is_complete` when its arguments are a whole JSON object."""
+
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyEnded:
+    """The rest of the text is no longer this body's; what was read since the last call is punctuation and is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyRejected:
+    """This is no call after all: what was read since the last call, the opening marker included, is plain text."""
+
+
+Signal = CallStarted | CallArguments | CallEnded | BodyEnded | BodyRejected
+
+
+class BodyReader(Protocol):
+    """Reads one block's body as it comes; a fresh one per block. Never raises, whatever it reads."""
+
+    def read(self, text: str, start: int) -> tuple[int, Sequence[Signal]]:
+        """Read `text` from `start` up to the next decision; return where it stopped and what was decided.
+
+        No signals means that nothing is certain yet: what was not read comes again, in front of more text.
+        """
+        ...
+
+    def finish(self, rest: str) -> Sequence[Signal]:
+        """The stream is over in the middle of the body, after the unread `rest`: return the last decisions.
+
+        The last of them is BodyEnded or BodyRejected.
+        """
+        ...
+
+
+def force_nothing(_name: str | None) -> None:
+    """The forced prefix of a format that cannot be forced."""
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolParser:
+    """One format of tool calls. No opener means that it has no calls at all.
+
+    `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of any for
+    None); None where the format cannot be forced. `trims` are characters dropped between a call and the text around it.
+    """
+
+    id: str
+    opener: str = ""
+    closer: str = ""
+    open_body: Callable[[], BodyReader] | None = None
+    forced_prefix: Callable[[str | None], str | None] = force_nothing
+    trims: str = WHITESPACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingParser:
+    """One way to mark thinking. No opener means that the model does not think aloud.
+
+    `trims` are characters dropped around the markers. `closed_block` is a whole empty block, `closing` ends an open one: either,
+    put at the end of a prompt, makes the model answer without thinking.
+    """
+
+    id: str
+    opener: str = ""
+    closer: str = ""
+    trims: str = ""
+    closed_block: str = ""
+    closing: str = ""

@@ -1,0 +1,110 @@
+"""Finds the end of a JSON value that arrives in pieces, without parsing it.
+
+It follows strings, escapes and brackets, so that a brace or a marker inside a string ends nothing. What else is wrong with
+a value is found by parsing it once it is whole.
+"""
+
+import json
+import re
+from typing import Any
+
+MAX_DEPTH = 128
+
+_PLAIN_IN_STRING = re.compile(r'[^"\\]*')
+_PLAIN_BETWEEN = re.compile(r"[\s\w+\-.,:]*", re.ASCII)
+_SCALAR = re.compile(r"[\w+\-.]*", re.ASCII)
+_PARTNER = {"}": "{", "]": "["}
+
+
+class JsonValueScanner:
+    """Scans one value. `is_whole` once it has ended, `is_broken` once it cannot be JSON any more.
+
+    A number or literal ends before the first character that cannot belong to it, so at least one more is needed.
+    """
+
+    __slots__ = ("_escaped", "_in_scalar", "_in_string", "_open", "_pieces", "is_broken", "is_whole")
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self.is_broken = False
+        self._open: list[str] = []
+        self._in_string = False
+        self._in_scalar = False
+        self._escaped = False
+        self._pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What belongs to the value so far."""
+        return "".join(self._pieces)
+
+    def scan(self, text: str, start: int) -> int:
+        """Scan `text` from `start`; return where the value ended, broke, or the text ran out."""
+        at = start
+        while at < len(text) and not self.is_whole and not self.is_broken:
+            at = self._scan_string(text, at) if self._in_string else self._scan_between(text, at)
+        self._pieces.append(text[start:at])
+        return at
+
+    def parse(self) -> Any:
+        """Return the value; raises ValueError if the text is not strict JSON."""
+        return parse_json(self.text)
+
+    def _scan_string(self, text: str, at: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            return at + 1
+        at = _end_of(_PLAIN_IN_STRING, text, at)
+        if at == len(text):
+            return at
+        if text[at] == "\\":
+            self._escaped = True
+        else:
+            self._in_string = False
+            self.is_whole = not self._open
+        return at + 1
+
+    def _scan_between(self, text: str, at: int) -> int:
+        if not self._open:
+            return self._scan_outermost(text, at)
+        at = _end_of(_PLAIN_BETWEEN, text, at)
+        return self._take_structure(text[at], at) if at < len(text) else at
+
+    def _scan_outermost(self, text: str, at: int) -> int:
+        if text[at] in '"{[' and not self._in_scalar:
+            return self._take_structure(text[at], at)
+        end = _end_of(_SCALAR, text, at)
+        self.is_broken = end == at and not self._in_scalar
+        self.is_whole = end < len(text) and not self.is_broken
+        self._in_scalar = True
+        return end
+
+    def _take_structure(self, char: str, at: int) -> int:
+        if char == '"':
+            self._in_string = True
+        elif char in "{[" and len(self._open) < MAX_DEPTH:
+            self._open.append(char)
+        elif self._open and self._open[-1] == _PARTNER.get(char):
+            self._open.pop()
+            self.is_whole = not self._open
+        else:
+            self.is_broken = True
+            return at
+        return at + 1
+
+
+def parse_json(text: str) -> Any:
+    """Parse strict JSON (no NaN or Infinity); raises ValueError, also for a value nested too deeply to parse."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at

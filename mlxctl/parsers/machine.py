@@ -1,0 +1,270 @@
+"""The one machine that turns model text into events: text, thinking and tool calls are its states, not parsers in a chain.
+
+    state      ends with                what is said
+    text       <think>, <tool_call>     TextDelta; stop strings are looked for here and only here
+    thinking   </think>                 ThinkingDelta; a tool's marker here is what the model thinks, no call
+    call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
+
+Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. White space between
+markers and text is dropped as the parsers declare. A closing think marker without an opening is dropped, and so is an
+opening one at the very beginning of thinking, which the template may have opened already. Nothing else is ever lost.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from mlxctl.ir import StreamEvent, TextDelta, ThinkingDelta, TokenLogprob, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted
+from mlxctl.parsers import null
+from mlxctl.parsers.declarations import (
+    BodyEnded,
+    BodyReader,
+    BodyRejected,
+    CallArguments,
+    CallEnded,
+    CallStarted,
+    Signal,
+    ThinkingParser,
+    ToolParser,
+)
+from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.stop_strings import StopStrings
+
+LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
+
+
+class AnswerMachine:
+    """Reads one answer. Request-scoped, not thread-safe, never raises on what a model says.
+
+    `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues. `max_calls` complete calls
+    end the answer. `logprobs_between(start, end)` gives what is known of the tokens that begin in that span of the generated
+    text, counted in characters. `is_over` says that a stop string or the last allowed call has ended the answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: ToolParser = null.TOOLS,
+        thinking: ThinkingParser = null.THINKING,
+        stop: Sequence[str] = (),
+        prompt_tail: str = "",
+        max_calls: int | None = None,
+        logprobs_between: LogprobsBetween | None = None,
+    ) -> None:
+        self.is_over = False
+        self.stop_sequence: str | None = None
+        self.num_complete_calls = 0
+        self._tools = tools
+        self._thinking = thinking
+        self._max_calls = max_calls
+        self._logprobs_between = logprobs_between
+        self._stops = StopStrings(stop)
+        self._stops_start = 0
+        trims = tools.trims if tools.opener else thinking.trims
+        openers = (thinking.opener, thinking.closer, tools.opener)
+        self._outside_markers = MarkerSet(openers, trims)
+        self._in_block_markers = MarkerSet((*openers, tools.closer), trims)
+        self._thinking_markers = MarkerSet((thinking.closer,), thinking.trims)
+        self._text_markers = self._outside_markers
+        self._state: Literal["text", "thinking", "call"] = "text"
+        self._trim_next = ""
+        self._at_thinking_start = False
+        self._body: BodyReader | None = None
+        self._held: list[str] = []
+        self._held_start = 0
+        self._num_calls = 0
+        self._buffer = ""
+        self._offset = -len(prompt_tail)
+        self._events: list[StreamEvent] = []
+        said = self.feed(prompt_tail)
+        assert not said, f"a prompt's tail opens a block and says nothing by itself: {prompt_tail!r}"
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether what comes next is read as thinking."""
+        return self._state == "thinking"
+
+    def feed(self, text: str) -> list[StreamEvent]:
+        """Take more of the answer and return what it brought."""
+        if (
+            self._state == "text"
+            and not (self._buffer or self._trim_next or self._stops)
+            and text
+            and self._text_markers.is_plain(text)
+        ):
+            start = self._offset
+            self._offset += len(text)
+            return [self._text_delta(text, start)]
+        self._buffer += text
+        while self._buffer and not self.is_over and self._advance():
+            pass
+        return self._take_events()
+
+    def finish(self) -> list[StreamEvent]:
+        """The answer is over: return what was held back."""
+        if self.is_over:
+            return []
+        if self._state == "call":
+            self._finish_body()
+        self._trim()
+        if self._state == "thinking":
+            self._think(self._consume(len(self._buffer)).rstrip(self._thinking.trims))
+        self._say_next(len(self._buffer))
+        self._release_stops()
+        return self._take_events()
+
+    def _advance(self) -> bool:
+        """Read on from the buffer; say whether there may be more to read in it."""
+        if self._state == "call":
+            return self._advance_call()
+        self._trim()
+        if not self._buffer:
+            return False
+        return self._advance_text() if self._state == "text" else self._advance_thinking()
+
+    def _advance_text(self) -> bool:
+        marker = self._text_markers.find(self._buffer)
+        if marker is None:
+            self._say_next(self._text_markers.certain_length(self._buffer))
+            return False
+        trims = self._tools.trims if marker[0] in (self._tools.opener, self._tools.closer) else self._thinking.trims
+        text_length = len(self._buffer[: marker.start()].rstrip(trims))
+        self._say_next(text_length)
+        if not self.is_over:
+            self._enter(marker[0], marker.end() - text_length)
+        return not self.is_over
+
+    def _enter(self, marker: str, length: int) -> None:
+        """Go where the marker leads, over the marker and the `length` of it with what is trimmed before it."""
+        if marker == self._tools.opener:
+            assert self._tools.open_body is not None
+            self._state = "call"
+            self._body = self._tools.open_body()
+            self._text_markers = self._outside_markers
+            self._hold(length)
+            return
+        self._release_stops()
+        self._consume(length)
+        if marker == self._thinking.opener:
+            self._state = "thinking"
+            self._at_thinking_start = True
+        elif marker == self._tools.closer:
+            self._text_markers = self._outside_markers
+        self._trim_next = self._tools.trims if marker == self._tools.closer else self._thinking.trims
+
+    def _advance_thinking(self) -> bool:
+        if self._at_thinking_start:
+            if self._buffer.startswith(self._thinking.opener):
+                self._consume(len(self._thinking.opener))
+                self._trim_next = self._thinking.trims
+                return True
+            if self._thinking.opener.startswith(self._buffer):
+                return False
+            self._at_thinking_start = False
+        closer = self._thinking_markers.find(self._buffer)
+        if closer is None:
+            self._think(self._consume(self._thinking_markers.certain_length(self._buffer)))
+            return False
+        self._think(self._consume(closer.start()).rstrip(self._thinking.trims))
+        self._consume(len(closer[0]))
+        self._state = "text"
+        self._trim_next = self._thinking.trims
+        return True
+
+    def _advance_call(self) -> bool:
+        assert self._body is not None
+        end, signals = self._body.read(self._buffer, 0)
+        self._hold(end)
+        self._take_signals(signals)
+        return bool(signals)
+
+    def _finish_body(self) -> None:
+        assert self._body is not None
+        rest = self._buffer
+        self._hold(len(rest))
+        self._take_signals(self._body.finish(rest))
+
+    def _take_signals(self, signals: Sequence[Signal]) -> None:
+        for signal in signals:
+            match signal:
+                case CallStarted():
+                    self._release_stops()
+                    self._text_markers = self._in_block_markers
+                    call_id = f"call_{secrets.token_hex(12)}"
+                    self._events.append(ToolCallStarted(index=self._num_calls, id=call_id, name=signal.name))
+                case CallArguments():
+                    self._events.append(ToolArgumentsDelta(index=self._num_calls, json=signal.json))
+                case CallEnded():
+                    self._end_call(is_complete=signal.is_complete)
+                case BodyEnded():
+                    self._state = "text"
+                    self._trim_next = self._tools.trims
+                case BodyRejected():
+                    self._state = "text"
+                    self._say_held()
+            self._held.clear()
+            if self.is_over:
+                return
+
+    def _end_call(self, *, is_complete: bool) -> None:
+        self._events.append(ToolCallEnded(index=self._num_calls))
+        self._num_calls += 1
+        self.num_complete_calls += is_complete
+        if self._max_calls is not None and self.num_complete_calls >= self._max_calls:
+            self.is_over = True
+
+    def _hold(self, length: int) -> None:
+        """Consume what is neither text nor call yet."""
+        if not self._held:
+            self._held_start = self._offset
+        self._held.append(self._consume(length))
+
+    def _say_held(self) -> None:
+        """What was held is text; between the calls of one block, the white space before it is not."""
+        held = "".join(self._held)
+        text = held.lstrip(self._tools.trims) if self._text_markers is self._in_block_markers else held
+        self._say(text, self._held_start + len(held) - len(text))
+
+    def _consume(self, length: int) -> str:
+        text, self._buffer = self._buffer[:length], self._buffer[length:]
+        self._offset += length
+        return text
+
+    def _trim(self) -> None:
+        """Drop the white space that follows a marker, as far as it has come."""
+        if self._trim_next and self._buffer:
+            self._consume(len(self._buffer) - len(self._buffer.lstrip(self._trim_next)))
+            if self._buffer:
+                self._trim_next = ""
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._events.append(ThinkingDelta(text=text))
+
+    def _say_next(self, length: int) -> None:
+        start = self._offset
+        self._say(self._consume(length), start)
+
+    def _say(self, text: str, start: int) -> None:
+        """Say visible text that began at `start`, unless it completes a stop string or may become one."""
+        if self._stops and text:
+            start = self._stops_start if self._stops.held else start
+            text, self.stop_sequence = self._stops.feed(text)
+            self._stops_start = start + len(text)
+            self.is_over = self.stop_sequence is not None
+        if text:
+            self._events.append(self._text_delta(text, start))
+
+    def _release_stops(self) -> None:
+        """What is said next does not continue the visible text, so no stop string can go on there."""
+        if held := self._stops.release():
+            self._events.append(self._text_delta(held, self._stops_start))
+
+    def _text_delta(self, text: str, start: int) -> TextDelta:
+        if self._logprobs_between is None:
+            return TextDelta(text=text)
+        return TextDelta(text=text, logprobs=self._logprobs_between(start, start + len(text)))
+
+    def _take_events(self) -> list[StreamEvent]:
+        events, self._events = self._events, []
+        return events

@@ -1,0 +1,42 @@
+"""Finds markers in text that arrives in pieces, and tells how much of it is certain to be no marker."""
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+
+class MarkerSet:
+    """A set of literal markers, none of which is the beginning of another, and the characters that are trimmed before them."""
+
+    __slots__ = ("_attention", "_beginnings", "_longest", "_pattern", "trims")
+
+    def __init__(self, markers: Iterable[str], trims: str = "") -> None:
+        known = sorted({marker for marker in markers if marker})
+        for shorter, longer in pairwise(known):
+            assert not longer.startswith(shorter), f"marker {shorter!r} is the beginning of {longer!r}"
+        self.trims = trims if known else ""
+        self._pattern = re.compile("|".join(map(re.escape, known)) or r"(?!)")
+        self._beginnings = frozenset(marker[:length] for marker in known for length in range(1, len(marker)))
+        self._longest = max(map(len, known), default=0) - 1
+        first = "".join(sorted({re.escape(marker[0]) for marker in known}))
+        tail = rf"|[{re.escape(self.trims)}]\Z" if self.trims else ""
+        self._attention = re.compile(f"[{first}]{tail}" if first else r"(?!)")
+
+    def is_plain(self, text: str) -> bool:
+        """Whether the text, with nothing held before it, can be passed on as it is. PERF: one search per token."""
+        return self._attention.search(text) is None
+
+    def find(self, text: str) -> re.Match[str] | None:
+        """The first marker in the text."""
+        return self._pattern.search(text)
+
+    def certain_length(self, text: str) -> int:
+        """How much of a text without a marker stays text, whatever follows: all but the beginning of a marker and trims."""
+        certain = len(text) - self._beginning_length(text)
+        return len(text[:certain].rstrip(self.trims)) if self.trims else certain
+
+    def _beginning_length(self, text: str) -> int:
+        for length in range(min(self._longest, len(text)), 0, -1):
+            if text[-length:] in self._beginnings:
+                return length
+        return 0
