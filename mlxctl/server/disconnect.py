@@ -30,6 +30,9 @@ class DisconnectWatch:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
         callbacks: list[Callable[[], None]] = []
         scope[_AT_END] = callbacks
         connection = _Connection(receive, content_length=_content_length(scope))
@@ -85,7 +88,9 @@ class _Connection:
 
 def _content_length(scope: Scope) -> int | None:
     """Return the announced length of the body; None when there is none or it makes no sense."""
-    for name, value in scope.get("headers", ()):
+    # NOTE: ASGI promises iterables, which may be read once only; the application wants to read them, too.
+    scope["headers"] = [tuple(header) for header in scope["headers"]]
+    for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import forge
 import pytest
@@ -28,11 +29,18 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         yield running
 
 
+class LocalClient(testing.TestClient):
+    """Asks as a program on this machine does: Falcon's own client gives a foreign Host, which is refused."""
+
+    def simulate_request(self, *arguments: Any, **more: Any) -> testing.Result:
+        return super().simulate_request(*arguments, **{"host": "localhost", **more})
+
+
 def unstarted_app(model: Path, settings: ServerSettings) -> testing.TestClient:
     """A client of the application as it is before the engine runs: every route is there, no generation is taken."""
 
     async def build() -> testing.TestClient:
         services = build_services(Settings(server=settings, model=ModelSettings(path=model, name="tiny")))
-        return testing.TestClient(create_app(services, settings))
+        return LocalClient(create_app(services, settings))
 
     return asyncio.run(build())

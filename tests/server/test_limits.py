@@ -1,0 +1,61 @@
+"""Queue, time and silence: limits that a request can run into."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving, wait_for
+
+LIMIT_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """One place in the batch, none in the queue beyond the next in line, and little patience."""
+    limits = {
+        "MLXCTL_ENGINE_MAX_ROWS": "1",
+        "MLXCTL_SERVER_MAX_QUEUE": "0",
+        "MLXCTL_SERVER_REQUEST_TIMEOUT_SECONDS": str(LIMIT_SECONDS),
+        "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2",
+    }
+    with serving(endless_model, **limits) as running:
+        yield running
+
+
+def body(**more: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 30_000, **more}
+
+
+def ask(server: ServerProcess, path: str, **more: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}{path}", json=body(**more), timeout=30)
+
+
+def test_what_takes_too_long_is_ended_and_told_so(server: ServerProcess) -> None:
+    whole = ask(server, "/v1/chat/completions")
+    streamed = ask(server, "/v1/messages", stream=True)
+    assert (whole.status_code, whole.json()["error"]["code"]) == (504, "deadline_exceeded")
+    assert whole.elapsed.total_seconds() == pytest.approx(LIMIT_SECONDS, abs=0.5)
+    assert streamed.status_code == 200
+    assert "event: error" in streamed.text
+    assert "timeout_error" in streamed.text
+
+
+def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerProcess) -> None:
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(ask, server, "/v1/messages", stream=True)
+        wait_for(lambda: server.health()["open_requests"] == 1, seconds=2)
+        waiting = pool.submit(ask, server, "/v1/messages", stream=True)
+        wait_for(lambda: server.health()["open_requests"] == 2, seconds=2)
+        chat, messages = ask(server, "/v1/chat/completions", stream=True), ask(server, "/v1/messages")
+        kept_alive = waiting.result().text
+        assert "content_block_delta" in running.result().text
+    assert (chat.status_code, chat.json()["error"]["code"]) == (503, "server_overloaded")
+    assert (messages.status_code, messages.json()["error"]["type"]) == (529, "overloaded_error")
+    assert "retry-after" in chat.headers
+    assert "retry-after" in messages.headers
+    assert kept_alive.count("event: ping") >= 3
+    assert kept_alive.index("event: message_start") < kept_alive.index("event: ping")
