@@ -301,6 +301,7 @@ def test_values_out_of_range_in_both_protocols(protocol: str, path: str, values:
         ("messages[0].role", "robot", "messages[0].role"),
         ("messages[0].content[0].type", "video_url", "messages[0].content[0].type"),
         ("messages[1].content[0].image_url.url", "data:image/png;base64,%%%", "messages[1].content[0].image_url.url"),
+        ("messages[1].content[0].image_url.url", "data:image/png;base64,QU%FB", "messages[1].content[0].image_url.url"),
         ("messages[1].content[0].image_url.url", "data:image/png;base64,", "messages[1].content[0].image_url.url"),
         ("messages[1].content[1].input_audio.data", "A", "messages[1].content[1].input_audio.data"),
         ("messages[1].content[1].input_audio.format", "midi", "messages[1].content[1].input_audio.format"),

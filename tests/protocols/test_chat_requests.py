@@ -86,8 +86,9 @@ def test_both_ways_to_switch_top_k_off(top_k: int) -> None:
 
 
 def test_a_negative_seed_becomes_one_fixed_positive_seed() -> None:
-    seeds = [parse(seed=seed).sampling.seed for seed in (-1, -2, -1)]
-    assert seeds[0] == seeds[2] != seeds[1]
+    seeds = [parse(seed=seed).sampling.seed for seed in (-1, -1, -2, 1, 2)]
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds)) == 4
     assert all(seed is not None and 0 <= seed < 2**63 for seed in seeds)
 
 

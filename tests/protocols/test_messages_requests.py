@@ -169,7 +169,13 @@ def test_results_and_words_of_one_turn_become_messages_in_order() -> None:
 
 def test_an_empty_result_is_a_result() -> None:
     messages = parse(messages=[assistant(CALL), user(result())]).messages
+    assert [message.role for message in messages] == ["assistant", "tool"]
     assert messages[1].parts == (ToolResultPart(call_id="t1", content=()),)
+
+
+def test_an_empty_question_is_a_message_without_parts() -> None:
+    assert parse(messages=[user()]).messages == parse(messages=[{"role": "user", "content": ""}]).messages
+    assert parse(messages=[user()]).messages == (Message(role="user", parts=()),)
 
 
 def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() -> None:
