@@ -1,0 +1,108 @@
+"""`python -m tests.benchmarks`: run everything, print a table, store the result. The last line on stdout is one JSON document."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests import forge
+from tests.benchmarks import memory, serving
+from tests.benchmarks.raw import Raw
+from tests.benchmarks.rounds import Finding, Ratio
+from tests.benchmarks.servers import mlx_lm_server, mlxctl_server
+
+_RESULT = Path("bench_results/serving.json")
+
+
+def main() -> None:
+    """Parse, measure, report."""
+    parser = argparse.ArgumentParser(description="Measure mlxctl beside mlx_lm, as ratios in one run.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
+    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory"])
+    parser.add_argument("--out", type=Path, default=_RESULT)
+    options = parser.parse_args()
+    findings = list(_measure(options))
+    _print(findings)
+    document = {"environment": _environment(), "findings": [_described(finding) for finding in findings]}
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(json.dumps(document, indent=2) + "\n")
+    print(json.dumps(document))
+
+
+def _measure(options: argparse.Namespace) -> Any:
+    wanted = lambda part: options.only in (None, part)  # noqa: E731
+    model = forge.model("bench5m")
+    raw = Raw(model)
+    with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:
+        if wanted("throughput"):
+            yield from serving.throughput(ours, theirs, raw, rounds=options.rounds, num_tokens=options.tokens)
+        for server in (ours, theirs):
+            if wanted("latency"):
+                yield from serving.latency(server, rounds=options.rounds)
+            if wanted("values"):
+                yield from serving.new_values(server, rounds=4 * options.rounds)
+    raw.close()
+    if wanted("start"):
+        yield from _start(model, options.rounds)
+    if wanted("memory"):
+        for family in ("qwen3", "qwen3_next"):
+            yield memory.growth(forge.model(family), family, num_requests=options.requests)
+
+
+def _start(model: Path, rounds: int) -> Any:
+    live, helps = [], []
+    for _ in range(rounds):
+        with mlxctl_server(model) as server:
+            live.append(server.seconds_to_live)
+        begin = time.perf_counter()
+        subprocess.run([str(Path(sys.executable).parent / "mlxctl"), "--help"], check=True, stdout=subprocess.DEVNULL)
+        helps.append(time.perf_counter() - begin)
+    for name, seconds, bar in (("/livez answers after start, s", live, 0.7), ("mlxctl --help, s", helps, 0.15)):
+        ratio = Ratio(statistics.median(seconds), min(seconds), max(seconds))
+        yield Finding(name, ratio, bar, False, f"{ratio.median * 1e3:.0f} ms")
+
+
+def _print(findings: list[Finding]) -> None:
+    table = Table(title="mlxctl beside mlx_lm", caption="median of alternating rounds (lowest to highest)")
+    for column in ("measurement", "value", "spread", "bar", "", "detail"):
+        table.add_column(column)
+    for finding in findings:
+        spread = f"{finding.ratio.lowest:.2f} to {finding.ratio.highest:.2f}"
+        bar = f"{'≥' if finding.at_least else '≤'} {finding.bar:g}"
+        table.add_row(finding.name, f"{finding.ratio.median:.2f}", spread, bar, "ok" if finding.is_met else "no", finding.detail)
+    Console(stderr=True, width=160).print(table)
+
+
+def _described(finding: Finding) -> dict[str, Any]:
+    return asdict(finding) | {"is_met": finding.is_met}
+
+
+def _environment() -> dict[str, Any]:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "commit": commit,
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "num_cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "mlx": version("mlx"),
+        "mlx_lm": version("mlx-lm"),
+        "granian": version("granian"),
+    }
+
+
+if __name__ == "__main__":
+    main()

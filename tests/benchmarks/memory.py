@@ -1,0 +1,46 @@
+"""Whether a server's memory stays flat: resident bytes of its processes over many requests that join and leave."""
+
+import asyncio
+from pathlib import Path
+
+from tests.benchmarks.load import chat_body, run_stream
+from tests.benchmarks.rounds import Finding, Ratio
+from tests.benchmarks.servers import Server, mlxctl_server
+
+_AT_ONCE = 16
+
+
+def growth(model: Path, family: str, *, num_requests: int) -> Finding:
+    """Resident memory after `num_requests` over that after a fifth of them, when all buffers have found their size."""
+    with mlxctl_server(model) as server:
+        asyncio.run(_requests(server, num_requests // 5))
+        before = _resident_bytes(server)
+        asyncio.run(_requests(server, num_requests - num_requests // 5))
+        after = _resident_bytes(server)
+    ratio = Ratio(after / before, after / before, after / before)
+    name = f"{family}: resident memory after {num_requests} requests / after {num_requests // 5}"
+    return Finding(name, ratio, 1.05, False, f"{after / 1e6:.0f} and {before / 1e6:.0f} MB")
+
+
+async def _requests(server: Server, num: int) -> None:
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(index: int) -> None:
+        async with slots:
+            await run_stream(server.port, chat_body("word " * (index * 7 % 60 + 1), max_tokens=1 + index % 13))
+
+    await asyncio.gather(*(one(index) for index in range(num)))
+
+
+def _resident_bytes(server: Server) -> int:
+    """Front and engine together, from /proc."""
+    pids = [server.process.pid, *_children(server.process.pid)]
+    return sum(_pages(pid) for pid in pids) * 4096
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
+def _pages(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1])

@@ -1,0 +1,85 @@
+"""The servers that are compared, each in a process of its own on a free loopback port, on the same model and the same BLAS."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_OPENBLAS = Path("/usr/lib/x86_64-linux-gnu/libopenblas.so.0")
+_START_SECONDS = 60
+
+
+@dataclass
+class Server:
+    """A running server. `seconds_to_live` is from process start to its first HTTP answer."""
+
+    name: str
+    port: int
+    process: subprocess.Popen[bytes]
+    seconds_to_live: float
+
+
+def blas_environment() -> dict[str, str]:
+    """Give every peer the BLAS that our engine finds by itself."""
+    preload = {"LD_PRELOAD": str(_OPENBLAS)} if _OPENBLAS.exists() else {}
+    return os.environ | {"OPENBLAS_NUM_THREADS": str(max(1, (os.cpu_count() or 2) // 2))} | preload
+
+
+def free_port() -> int:
+    """A port that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def mlxctl_server(model: Path) -> Iterator[Server]:
+    """`mlxctl serve`."""
+    port = free_port()
+    command = [sys.executable, "-m", "mlxctl", "serve", "--model", str(model), "--name", "default_model", "--port", str(port)]
+    yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=dict(os.environ))
+
+
+@contextmanager
+def mlx_lm_server(model: Path) -> Iterator[Server]:
+    """`mlx_lm.server`."""
+    port = free_port()
+    command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(model), "--port", str(port), "--log-level", "ERROR"]
+    yield from _running("mlx_lm.server", command, port, live="/health", ready="/health", environment=blas_environment())
+
+
+def _running(name: str, command: list[str], port: int, *, live: str, ready: str, environment: dict[str, str]) -> Iterator[Server]:
+    started = time.perf_counter()
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}{live}", process)
+        seconds_to_live = time.perf_counter() - started
+        _wait_for(f"http://127.0.0.1:{port}{ready}", process)
+        yield Server(name, port, process, seconds_to_live)
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}")
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.01)
+    raise TimeoutError(url)
