@@ -76,11 +76,13 @@ def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs under `pid`; a zombie does not."""
+    """Whether a process runs under `pid`; on Linux a zombie, which nobody has asked about yet, does not count."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+        os.kill(pid, 0)
+    except ProcessLookupError:
         return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def wait_for(condition: Any, *, seconds: float) -> float:
