@@ -1,0 +1,87 @@
+"""The built-in demo model through the vendors' SDKs: greet, call a tool, take its result."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from .process import ServerProcess, serving
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = {"name": "get_weather", "description": "Get the weather of a city"}
+QUESTION: dict[str, Any] = {"role": "user", "content": "What is the weather in Lisbon?"}
+RESULT = "21 degrees and sunny"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with serving(None) as running:
+        yield running
+
+
+def test_openai_round_trip(server: ServerProcess) -> None:
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0)
+    asked: dict[str, Any] = {"model": client.models.list().data[0].id, "temperature": 0, "max_tokens": 200}
+    tools = [{"type": "function", "function": {**WEATHER, "parameters": SCHEMA}}]
+    first = client.chat.completions.create(messages=[QUESTION], tools=tools, **asked).choices[0]
+    assert first.finish_reason == "tool_calls"
+    assert first.message.tool_calls is not None
+    call = first.message.tool_calls[0]
+    assert (call.function.name, json.loads(call.function.arguments)) == ("get_weather", {"city": "Lisbon"})
+
+    results = [{"role": "tool", "tool_call_id": one.id, "content": RESULT} for one in first.message.tool_calls]
+    history = [QUESTION, first.message.model_dump(exclude_none=True), *results]
+    second = client.chat.completions.create(messages=history, tools=tools, **asked).choices[0]
+    assert "21" in (second.message.content or "")
+
+
+def test_anthropic_streamed_round_trip(server: ServerProcess) -> None:
+    client = anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0)
+    asked: dict[str, Any] = {
+        "model": client.models.list().data[0].id,
+        "max_tokens": 200,
+        "tools": [{**WEATHER, "input_schema": SCHEMA}],
+        "extra_body": {"temperature": 0},
+    }
+    with client.messages.stream(messages=[QUESTION], **asked) as stream:
+        first = stream.get_final_message()
+    calls = [block for block in first.content if block.type == "tool_use"]
+    assert first.stop_reason == "tool_use"
+    assert (calls[0].name, calls[0].input) == ("get_weather", {"city": "Lisbon"})
+
+    results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT} for call in calls]
+    history: list[Any] = [QUESTION, {"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
+    with client.messages.stream(messages=history, **asked) as stream:
+        assert "21" in "".join(stream.text_stream)
+
+
+def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(server: ServerProcess) -> None:
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0)
+    asked: dict[str, Any] = {"model": client.models.list().data[0].id, "temperature": 0, "max_tokens": 100}
+    greeting: list[Any] = [{"role": "user", "content": "Hello!"}]
+
+    def thoughts(effort: Any) -> str | None:
+        answer = client.chat.completions.create(messages=greeting, reasoning_effort=effort, **asked).choices[0].message
+        assert answer.content
+        assert "<think>" not in answer.content
+        return getattr(answer, "reasoning_content", None)
+
+    assert thoughts("high")
+    assert not thoughts("none")
+
+
+def test_the_banner_says_that_it_is_a_demo_and_how_to_ask() -> None:
+    server = ServerProcess()
+    try:
+        server.wait_ready()
+        server.stop()
+        assert server.process.stdout is not None
+        banner = server.process.stdout.read()
+    finally:
+        server.kill()
+    assert "tiny demo" in banner
+    assert "mlxctl-demo, context" in banner
+    assert f"curl {server.url}/v1/chat/completions" in banner
