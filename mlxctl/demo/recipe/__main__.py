@@ -45,13 +45,11 @@ def _make(directory: Path, *, quick: bool, seed: int | None, num_steps: int | No
     with _progress() as progress:
         tokenizer = _train_tokenizer(plan)
         losses = progress.add_task("training", total=plan.num_steps, note="")
-        model = training.train(
-            tokenizer, plan, lambda step, loss: progress.update(losses, completed=step, note=f"loss {loss:.3f}")
-        )
+        model = training.train(tokenizer, plan, lambda step, loss: progress.update(losses, completed=step, note=f"loss {loss:.3f}"))
         write_model(model, tokenizer, training.model_config(plan.vocab_size), directory, dtype=training.DTYPE)
-        measuring = progress.add_task("measuring", total=evaluation.num_parts(), note="")
-        num_per_task = 2 if quick else 60
-        measurements = evaluation.measure(directory, num_per_task=num_per_task, advance=lambda: progress.advance(measuring))
+        effort = evaluation.QUICK if quick else evaluation.Effort()
+        measuring = progress.add_task("measuring", total=effort.num_parts(), note="")
+        measurements = evaluation.measure(directory, effort, lambda: progress.advance(measuring))
     facts = {"num_parameters": training.num_parameters(model), "num_steps": plan.num_steps, "seed": plan.seed}
     write_report(measurements, facts, directory.parent)
     right, total = evaluation.totals(measurements["generated"])

@@ -52,9 +52,8 @@ class Sample:
 
 def render(messages: list[Message], *, tools: list[dict[str, Any]] | None = None, enable_thinking: bool = True) -> str:
     """Render a prompt that ends where the assistant begins, with the template that ships."""
-    return _template().render(
-        messages=messages, tools=tools, enable_thinking=enable_thinking, add_generation_prompt=True
-    )
+    text: str = _template().render(messages=messages, tools=tools, enable_thinking=enable_thinking, add_generation_prompt=True)
+    return text
 
 
 @cache

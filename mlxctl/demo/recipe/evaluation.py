@@ -10,7 +10,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +18,40 @@ import mlx.core as mx
 from mlx_lm import load, stream_generate
 
 from mlxctl.demo.recipe import conversation, tasks
-from mlxctl.demo.recipe.conversation import Message, Sample
+from mlxctl.demo.recipe.conversation import Message
 from mlxctl.demo.recipe.curriculum import ALL_TASKS
 from mlxctl.demo.recipe.lexicon import Lexicon
 
-_MAX_ANSWER_TOKENS = 256
-_DISTANCES = (50, 100, 200, 400, 800, 1_600)
 _HELD_OUT_SEED = 99
 Score = dict[str, int]
 Advance = Callable[[], None]
 
 
-def measure(directory: Path, *, num_per_task: int, advance: Advance = lambda: None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to measure: samples per task and mode, hand-written probes, the longest answer, recall distances (tokens)."""
+
+    num_per_task: int = 60
+    num_probes: int = 1_000
+    max_answer_tokens: int = 256
+    distances: tuple[int, ...] = (50, 100, 200, 400, 800, 1_600)
+
+    def num_parts(self) -> int:
+        """Say how often `measure` calls `advance`."""
+        return len(ALL_TASKS) + len(_probes()[: self.num_probes]) + 1
+
+
+QUICK = Effort(num_per_task=1, num_probes=4, max_answer_tokens=8, distances=(50,))
+
+
+def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) -> dict[str, Any]:
     """Load the model as anyone would and measure it; `advance` is called after each part."""
     model, tokenizer = load(str(directory))
-    generated = _measure_generated(model, tokenizer, num_per_task, advance)
-    written = _measure_written(model, tokenizer, advance)
-    recall = {str(distance): _measure_recall(model, tokenizer, distance, num_per_task) for distance in _DISTANCES}
+    generated = _measure_generated(model, tokenizer, effort.num_per_task, advance)
+    written = _measure_written(model, tokenizer, effort, advance)
+    recall = {str(distance): _measure_recall(model, tokenizer, distance, effort.num_per_task) for distance in effort.distances}
     advance()
     return {"generated": generated, "hand_written": written, "recall_by_distance_in_tokens": recall}
-
-
-def num_parts() -> int:
-    """Say how often `measure` will call `advance`."""
-    return len(ALL_TASKS) + len(_probes()) + 1
 
 
 def _measure_generated(model: Any, tokenizer: Any, num_per_task: int, advance: Advance) -> dict[str, dict[str, Score]]:
@@ -71,20 +81,20 @@ def _measure_recall(model: Any, tokenizer: Any, distance: int, num_samples: int)
     for _ in range(num_samples):
         word = lexicon.word()
         messages = [conversation.system(f"You are a helpful assistant. The codeword is {word}.")]
-        while len(tokenizer.encode(str(messages[1:]))) < distance:
-            messages += [*tasks.small_talk(lexicon, 1)]
+        while len(tokenizer.encode(conversation.render(messages[1:]))) < distance:
+            messages += tasks.small_talk(lexicon, 1)
         messages.append(conversation.user("What is the codeword?"))
         prompt = conversation.render(messages, enable_thinking=False)
         right += writes_exactly(model, tokenizer, prompt, f"The codeword is {word}.{conversation.END_OF_TURN}")
     return {"right": right, "of": num_samples}
 
 
-def _measure_written(model: Any, tokenizer: Any, advance: Advance) -> dict[str, dict[str, Any]]:
+def _measure_written(model: Any, tokenizer: Any, effort: Effort, advance: Advance) -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
-    for probe in _probes():
+    for probe in _probes()[: effort.num_probes]:
         row = table.setdefault(probe["ability"], {"right": 0, "of": 0, "wrong": []})
         for thinking in (True, False):
-            answer, ended = _answer(model, tokenizer, probe, thinking=thinking)
+            answer, ended = _answer(model, tokenizer, probe, thinking, effort.max_answer_tokens)
             row["of"] += 1
             if ended and _is_right(probe, answer, thinking=thinking):
                 row["right"] += 1
@@ -116,10 +126,10 @@ def _messages(probe: dict[str, Any]) -> Iterator[Message]:
         yield conversation.tool_result(probe["result"])
 
 
-def _answer(model: Any, tokenizer: Any, probe: dict[str, Any], *, thinking: bool) -> tuple[str, bool]:
+def _answer(model: Any, tokenizer: Any, probe: dict[str, Any], thinking: bool, max_tokens: int) -> tuple[str, bool]:
     prompt = conversation.render(list(_messages(probe)), tools=probe["tools"], enable_thinking=thinking)
     ids = tokenizer.encode(prompt, add_special_tokens=False)
-    steps = list(stream_generate(model, tokenizer, ids, max_tokens=_MAX_ANSWER_TOKENS))
+    steps = list(stream_generate(model, tokenizer, ids, max_tokens=max_tokens))
     ended = steps[-1].finish_reason == "stop"
     return tokenizer.decode([step.token for step in steps[: len(steps) - ended]]), ended
 
@@ -130,7 +140,7 @@ def _is_right(probe: dict[str, Any], answer: str, *, thinking: bool) -> bool:
             return False
         answer = answer.split("\n</think>\n\n", 1)[1]
     if "call" in probe:
-        return _call_in(answer) == probe["call"]
+        return bool(_call_in(answer) == probe["call"])
     return bool(probe.get("ends")) or answer == probe["expect"]
 
 

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 _HELD_OUT_EVERY = 7
-_COMMANDS = (
-    "ls -la", "ls", "pwd", "git status", "git log", "git diff", "date", "whoami", "uname -a", "df -h", "ps aux", "echo {w}", "cat {w}.txt",
-    "mkdir {w}", "rm {w}.log", "python {w}.py", "pytest", "make {w}", "npm run {w}", "touch {w}.md", "cd {w}", "grep {w} {v}.txt",
-    "ls /{w}/{v}", "head -n 5 {w}.csv", "wc -l {w}.txt", "cp {w} {v}", "echo hello", "uptime", "which {w}", "find {w}",
-)  # fmt: skip
-_PATHS = (
-    "/{w}/{v}.txt", "{w}.py", "src/{w}.py", "/home/{w}/{v}.md", "/tmp/{w}", "docs/{w}.md", "./{w}/{v}.json", "/etc/{w}.conf",
-    "/var/log/{w}.log", "README.md", "{w}/{v}", "tests/test_{w}.py", "/{w}", "~/{w}.csv", "{w}.toml", "/etc/hosts",
-)  # fmt: skip
+_OTHER_LETTERS = "äöüßéèñçøåłżšãôжяд日本語你好🙂🚀"
+
+
+def _read(file_name: str) -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / file_name).read_text(encoding="utf-8"))
 
 
 class Lexicon:
@@ -29,9 +25,10 @@ class Lexicon:
     def __init__(self, seed: int, *, held_out: bool) -> None:
         self.dice = random.Random(seed)
         self.held_out = held_out
-        lists = tomllib.loads((Path(__file__).parent / "lexicon.toml").read_text(encoding="utf-8"))
+        lists = _read("lexicon.toml")
         self._system_prompts: list[str] = self._side(lists.pop("system_prompts"))
         self._lists = {key: self._side([entry.strip() for entry in text.split(",")]) for key, text in lists.items()}
+        self._phrases: dict[str, list[str]] = _read("phrases.toml")
         self._kinds: dict[str, Callable[[], Any]] = {
             "city": self.city, "name": self.name, "word": self.word, "phrase": self.phrase, "command": self.command,
             "path": self.path, "number": self.number, "count": lambda: self.dice.randint(1, 20), "sum": self.sum,
@@ -50,13 +47,19 @@ class Lexicon:
         return self.dice.random() < probability
 
     def pick(self, list_name: str) -> str:
+        """Draw a word from a list of lexicon.toml, from this side of the split."""
         return self.dice.choice(self._lists[list_name])
+
+    def form(self, *list_names: str) -> str:
+        """Draw a phrase from lists of phrases.toml, its {slots} still open; phrases are not split."""
+        return self.dice.choice([phrase for name in list_names for phrase in self._phrases[name]])
 
     def invented(self) -> str:
         """Make up a word: of syllables, of the halves of two real words, or of any letters at all."""
         kind = self.dice.choice(("syllables", "syllables", "halves", "halves", "letters"))
         if kind == "letters":
-            return "".join(self.dice.choices(string.ascii_lowercase, k=self.dice.randint(2, 9)))
+            alphabet = string.ascii_lowercase + (_OTHER_LETTERS if self.chance(0.25) else "")
+            return "".join(self.dice.choices(alphabet, k=self.dice.randint(2, 9)))
         if kind == "syllables":
             return "".join(self.pick("syllables") for _ in range(self.dice.choice((2, 2, 3, 3, 4))))
         front, back = (self.pick(self.dice.choice(("nouns", "cities", "names", "topics"))).lower() for _ in range(2))
@@ -103,10 +106,10 @@ class Lexicon:
         return self.dice.choice((f"{self.number()} {sign} {self.number()}", f"{self.number()}{sign}{self.number()}"))
 
     def command(self) -> str:
-        return self.dice.choice(_COMMANDS).format(w=self.noun(), v=self.noun())
+        return self.form("commands").format(w=self.noun(), v=self.noun())
 
     def path(self) -> str:
-        return self.dice.choice(_PATHS).format(w=self.noun(), v=self.noun())
+        return self.form("paths").format(w=self.noun(), v=self.noun())
 
     def url(self) -> str:
         ending = self.dice.choice(("com", "org", "net"))
@@ -121,12 +124,7 @@ class Lexicon:
 
     def sentence(self) -> str:
         """Draw a sentence that is only there to be skipped over."""
-        form = self.dice.choice((
-            "The {adjective} {noun} is near the {other}.", "{name} likes the {noun}.", "Never talk about the {noun}.",
-            "Our {noun} has a {adjective} {other}.", "Use the {noun} when the {other} is {adjective}.",
-            "There are {number} kinds of {noun}.", "You know {city} and the {noun}.", "Be {adjective}.",
-        ))  # fmt: skip
-        return form.format(
+        return self.form("fillers").format(
             adjective=self.pick("adjectives"), noun=self.noun(), other=self.noun(), name=self.name(),
             number=self.number(), city=self.city(),
         )  # fmt: skip

@@ -25,8 +25,8 @@ whole output, thinking included, is exactly the expected one. Invented tools hav
 _WRITTEN = """\
 ## Hand-written conversations
 
-{num_probes} prompts that a person wrote (`recipe/probes.toml`), each with thinking on and off. Right means that the text or call after
-the thinking is the expected one; "end an answer" only asks that it stops by itself.
+{num_probes} prompts as people and SDK examples write them (`recipe/probes.toml`), each with thinking on and off. Right means that
+the text or call after the thinking is the expected one; "end an answer" only asks that it stops by itself.
 
 """
 _RECALL = """\
@@ -71,7 +71,11 @@ def _generated_rows(generated: dict[str, Any]) -> list[tuple[str, ...]]:
 def _weak_parts(measurements: dict[str, Any]) -> list[str]:
     """Name everything below 90 %, then the hand-written prompts it got wrong."""
     parts = {**measurements["generated"], **{f"{name} (hand-written)": row for name, row in measurements["hand_written"].items()}}
-    weak = [f"* {name}: {right} of {total}\n" for name, (right, total) in ((n, totals(p)) for n, p in parts.items()) if right < 0.9 * total]
+    weak = [
+        f"* {name}: {right} of {total}\n"
+        for name, (right, total) in ((n, totals(p)) for n, p in parts.items())
+        if right < 0.9 * total
+    ]
     wrong = [
         f"* {'thinking' if case['thinking'] else 'not thinking'}, `{case['user']}` → `{_one_line(case['said'])}`\n"
         for row in measurements["hand_written"].values()

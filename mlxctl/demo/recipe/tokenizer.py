@@ -52,10 +52,12 @@ def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
     added = [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
     added += [AddedToken(token, special=False, normalized=False) for token in (*MARKERS, *_STRETCHES)]
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(added),

@@ -20,22 +20,6 @@ from mlxctl.demo.recipe.conversation import (
 )
 from mlxctl.demo.recipe.lexicon import Lexicon
 
-_INVENTED_ASKS = (
-    "{verb} the {noun} {preposition} {slot}.", "{verb} the {noun} {preposition} {slot}", "What is the {noun} {preposition} {slot}?",
-    "Please {verb} the {noun} {preposition} {slot}.", "I need the {noun} {preposition} {slot}.", "{noun} {preposition} {slot}",
-    "Can you {verb} the {noun} {preposition} {slot}?", 'What is the {noun} {preposition} "{slot}"?', "Give me the {noun} {preposition} {slot}",
-    "Tell me the {noun} {preposition} {slot}.", 'Please {verb} the {noun} {preposition} "{slot}".', "Use the tool to {verb} the {noun} {preposition} {slot}.",
-)  # fmt: skip
-_DESCRIPTIONS = (
-    "{verb} the {noun} {preposition} a {argument}", "{verb} the {noun}", "Tool to {verb} the {noun} of something.",
-    "Returns the {noun} {preposition} the {argument}.", "Use this to {verb} the {noun}", "{noun} {preposition} a {argument}",
-)  # fmt: skip
-_RESULTS = (
-    "{number} degrees and {adjective}", "{adjective} and {other}", "{number}", "{phrase}", "The {noun} is {adjective}.", "{word}", "{city}: {number}",
-    "{phrase}, {phrase2}", "ok", "done", "Error: {noun} not found", "{number} {noun}s", "{name} has {number}", "12:{minute}", "{sentence}", "{number}%",
-    "sunny, {number} degrees", "rainy and {adjective}", "{number} C", "{noun}\n{other}\n{phrase}", "no {noun}", "{number}.{minute}",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
@@ -60,8 +44,8 @@ def known_tool(lexicon: Lexicon) -> Need:
 
     def ask() -> tuple[str, ToolCall]:
         values = {name: lexicon.value(kind) for name, _, _, kind in required}
-        question = _tint(lexicon, lexicon.dice.choice(tool["asks"]).format(**values))
-        return question, ToolCall(name=tool["name"], arguments=values)
+        question = lexicon.dice.choice(tool["asks"]).format(**values)
+        return lexicon.form("before_requests") + question, ToolCall(name=tool["name"], arguments=values)
 
     return Need(schema=schema, ask=ask)
 
@@ -74,18 +58,21 @@ def invented_tool(lexicon: Lexicon) -> Need:
     argument = lexicon.pick("argument_names") if lexicon.chance(0.7) else lexicon.invented()
     kind = lexicon.dice.choice(("city", "city", "word", "phrase", "name", "code", "title", "number", "path"))
     preposition = lexicon.dice.choice(("of", "in", "for", "at", "from", "with"))
-    described = lexicon.dice.choice(_DESCRIPTIONS).format(verb=verb.capitalize(), noun=noun, preposition=preposition, argument=argument)
+    described = lexicon.form("tool_descriptions").format(
+        verb=verb.capitalize(), noun=noun, preposition=preposition, argument=argument
+    )
     arguments = [[argument, "integer" if kind == "number" else "string", f"The {argument}", kind]]
-    for _ in range(lexicon.dice.choice((0, 0, 0, 1, 2))):
-        arguments.append([lexicon.pick("argument_names"), "string", f"Optional {lexicon.noun()}", "?word"])
+    arguments += [
+        [lexicon.pick("argument_names"), "string", f"Optional {lexicon.noun()}", "?word"]
+        for _ in range(lexicon.dice.choice((0, 0, 0, 1, 2)))
+    ]
     schema = _schema(lexicon, name, described, arguments, [argument])
 
     def ask() -> tuple[str, ToolCall]:
         value = lexicon.value(kind)
-        form = lexicon.dice.choice(_INVENTED_ASKS)
-        question = form.format(verb=verb, noun=noun, preposition=preposition, slot=value)
+        question = lexicon.form("tool_requests").format(verb=verb, noun=noun, preposition=preposition, slot=value)
         question = question[0].upper() + question[1:] if lexicon.chance(0.8) else question
-        return _tint(lexicon, question), ToolCall(name=name, arguments={argument: value})
+        return lexicon.form("before_requests") + question, ToolCall(name=name, arguments={argument: value})
 
     return Need(schema=schema, ask=ask)
 
@@ -100,11 +87,6 @@ def _tool_name(lexicon: Lexicon, verb: str, noun: str) -> str:
         "kebab": f"{verb}-{noun}",
         "invented": lexicon.invented(),
     }[style]
-
-
-def _tint(lexicon: Lexicon, question: str) -> str:
-    """Add what people add before a request."""
-    return lexicon.dice.choice(("", "", "", "", "", "", "Hi! ", "Hello, ", "Please help me. ", "Hey. ", "Quick question: ", "Use a tool. ")) + question
 
 
 def _schema(lexicon: Lexicon, name: str, description: str, arguments: list[list[str]], required: list[str]) -> dict[str, Any]:
@@ -179,8 +161,8 @@ def choose_tool(lexicon: Lexicon) -> Sample:
 
 def call_twice(lexicon: Lexicon) -> Sample:
     """Ask for two cities at once: two calls, one after the other."""
-    city_tools = [tool for tool in _known_tools()[lexicon.held_out] if tool["arguments"][0][3] == "city" and len(tool["arguments"]) < 3]
-    tool = lexicon.dice.choice(city_tools)
+    tools = _known_tools()[lexicon.held_out]
+    tool = lexicon.dice.choice([tool for tool in tools if tool["arguments"][0][3] == "city" and len(tool["arguments"]) < 3])
     argument = tool["arguments"][0]
     schema = _schema(lexicon, tool["name"], tool["description"], [argument], [argument[0]])
     one, other = lexicon.city(), lexicon.city()
@@ -200,10 +182,11 @@ def call_twice(lexicon: Lexicon) -> Sample:
 def result_of(lexicon: Lexicon) -> tuple[str, str]:
     """Draw what a tool may return, and how the model should say it: text as it is, a flat JSON object as a list."""
     if lexicon.chance(0.3):
-        keys = {lexicon.pick("topics") if lexicon.chance(0.7) else lexicon.noun() for _ in range(lexicon.dice.choice((1, 2, 2, 3)))}
+        num_keys = lexicon.dice.choice((1, 2, 2, 3))
+        keys = {lexicon.pick("topics") if lexicon.chance(0.7) else lexicon.noun() for _ in range(num_keys)}
         fields = {key: lexicon.dice.choice((lexicon.number, lexicon.noun, lexicon.city))() for key in sorted(keys)}
         return json.dumps(fields, ensure_ascii=False), ", ".join(f"{key}: {value}" for key, value in fields.items())
-    text = lexicon.dice.choice(_RESULTS).format(
+    text = lexicon.form("tool_results").format(
         number=lexicon.number(), adjective=lexicon.pick("adjectives"), other=lexicon.noun(), phrase=lexicon.phrase(),
         phrase2=lexicon.phrase(), noun=lexicon.noun(), word=lexicon.word(), city=lexicon.city(), name=lexicon.name(),
         minute=lexicon.dice.randint(10, 59), sentence=lexicon.sentence(),
@@ -215,25 +198,27 @@ def answer_from_result(lexicon: Lexicon) -> Sample:
     offered = needs(lexicon, lexicon.dice.choice((1, 1, 1, 2)))
     question, call = lexicon.dice.choice(offered).ask()
     result, said = result_of(lexicon)
-    past: list[Message] = [user(question), assistant_calls([call]), tool_result(result)]
-    answer = f"The answer is: {said}"
+    calls, results, answer = [call], [tool_result(result)], f"The answer is: {said}"
     if lexicon.chance(0.12):
         second, said_second = result_of(lexicon)
-        past = [user(question), assistant_calls([call, call]), tool_result(result), tool_result(second)]
-        answer = f"The answers are: {said}; {said_second}"
+        calls, results, answer = [call, call], [*results, tool_result(second)], f"The answers are: {said}; {said_second}"
+    thinking = lexicon.chance(0.5)
+    made = assistant_calls(calls)
+    if thinking and lexicon.chance(0.5):
+        made["reasoning_content"] = f"I call {call.name}."
     return Sample(
         ability="answer from a tool result",
-        messages=[*tasks.maybe_system(lexicon), *past],
+        messages=[*tasks.maybe_system(lexicon), user(question), made, *results],
         tools=[need.schema for need in offered],
         answer=answer,
         thought="I have the result.",
-        thinking=lexicon.chance(0.5),
+        thinking=thinking,
     )
 
 
 def talk_despite_tools(lexicon: Lexicon) -> Sample:
     """Offer tools that the question does not need."""
-    draw = lexicon.dice.choice((tasks.greet, tasks.greet, tasks.greet, tasks.who, tasks.thank, tasks.recall, tasks.echo, tasks.count, tasks.other))
+    draw = lexicon.dice.choice((*[tasks.greet] * 3, tasks.who, tasks.thank, tasks.recall, tasks.echo, tasks.count, tasks.other))
     plain = draw(lexicon)
     offered = needs(lexicon, lexicon.dice.choice((1, 1, 2, 3)))
     messages = plain.messages

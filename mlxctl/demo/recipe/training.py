@@ -28,9 +28,9 @@ Row = tuple[list[int], int]
 class Plan:
     """How long and how to train. `num_tokens_per_step` counts padding; the peak rate is that of AdamW."""
 
-    num_steps: int = 1_800
-    num_tokens_per_step: int = 4_096
-    peak_rate: float = 3e-3
+    num_steps: int = 2_500
+    num_tokens_per_step: int = 2_560
+    peak_rate: float = 2.5e-3
     num_pool_samples: int = 640
     vocab_size: int = 1_280
     num_tokenizer_samples: int = 12_000
@@ -88,11 +88,11 @@ def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
     return model
 
 
-def _rate(plan: Plan) -> Callable[[mx.array], mx.array]:
+def _rate(plan: Plan) -> Callable[[mx.array], Any]:
     """Warm up over 3 % of the steps, hold, and decay linearly to nearly nothing over the last 40 %."""
     warm, decay_from = max(1, round(0.03 * plan.num_steps)), 0.6 * plan.num_steps
 
-    def rate(step: mx.array) -> mx.array:
+    def rate(step: mx.array) -> Any:
         rising = mx.minimum(1.0, (step + 1) / warm)
         falling = mx.clip((plan.num_steps - step) / (plan.num_steps - decay_from), 0.02, 1.0)
         return plan.peak_rate * rising * falling
@@ -100,7 +100,7 @@ def _rate(plan: Plan) -> Callable[[mx.array], mx.array]:
     return rate
 
 
-def _loss(model: Any, inputs: mx.array, positions: mx.array, targets: mx.array, shares: mx.array) -> mx.array:
+def _loss(model: Any, inputs: mx.array, positions: mx.array, targets: mx.array, shares: mx.array) -> Any:
     """Weigh the loss at the answer positions only; the head is not even computed elsewhere."""
     hidden = model.model(inputs)
     hidden = hidden.reshape(-1, hidden.shape[-1])[positions]
