@@ -1,0 +1,60 @@
+"""The rules that keep the house in order, run as tests: rooms, names, and what may never be committed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parent.parent
+TOP_LEVEL = {
+    "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "pyproject.toml",
+    "mlxctl", "tests", "snapshots", "bench_results", "completions",
+}  # fmt: skip
+
+
+def committed() -> list[Path]:
+    """Files that git knows or would add; without git, nothing can have been committed."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / line for line in listing.splitlines() if (ROOT / line).is_file()]
+
+
+def test_rooms_import_only_what_they_may(capsys: object) -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+def test_the_top_level_holds_nothing_but_what_the_house_names() -> None:
+    names = {path.relative_to(ROOT).parts[0] for path in committed()}
+    assert {name for name in names if not name.startswith(".")} <= TOP_LEVEL
+
+
+def test_no_room_is_a_drawer_for_odds_and_ends() -> None:
+    drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
+    found = [path for path in committed() if drawers & set(path.relative_to(ROOT).with_suffix("").parts)]
+    assert found == []
+
+
+def test_every_package_and_module_of_ours_says_what_it_is() -> None:
+    modules = [path for path in committed() if path.suffix == ".py" and "mlxctl" in path.relative_to(ROOT).parts[:1]]
+    silent = [path for path in modules if not path.read_text().lstrip().startswith(('"""', 'r"""'))]
+    assert silent == []
+
+
+def test_nothing_committed_names_a_registry_or_holds_somebody_elses_weights() -> None:
+    allowed = ROOT / "mlxctl" / "demo" / "model"
+    weights = [path for path in committed() if path.suffix in {".safetensors", ".gguf", ".npz", ".bin", ".pt"}]
+    assert [path for path in weights if allowed not in path.parents] == []
+    assert not re.search(r"https?://|--index|@ ", (ROOT / "constraints.txt").read_text())
+
+
+def test_the_shipped_model_stays_small() -> None:
+    size = sum(path.stat().st_size for path in (ROOT / "mlxctl" / "demo" / "model").iterdir())
+    assert size < 8_000_000
+
+
+def test_the_front_loads_neither_mlx_nor_transformers() -> None:
+    program = "import mlxctl.bootstrap, mlxctl.server, sys; print([m for m in ('mlx', 'mlx_lm', 'transformers') if m in sys.modules])"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
