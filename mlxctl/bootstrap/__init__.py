@@ -17,7 +17,7 @@ class Services:
 
 
 def build_services(settings: Settings) -> Services:
-    """Wire the services up; nothing runs yet. Must be called with an event loop running. Raises ModelError for an unusable model."""
+    """Wire the services up; nothing runs yet. Needs a running event loop. Raises ModelError for an unusable model."""
     engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
     return Services(inference=InferenceService(engine, [choose_model(settings.model)]))
 
