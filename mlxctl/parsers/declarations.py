@@ -33,16 +33,21 @@ class CallEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Punctuation:
+    """What was read since the last decision holds calls together; it is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BodyEnded:
-    """The rest of the text is no longer this body's; what was read since the last call is punctuation and is dropped."""
+    """The rest of the text is no longer this body's; what was read since the last decision is dropped, trailing blanks excepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyRejected:
-    """This is no call after all: what was read since the last call, the opening marker included, is plain text."""
+    """This is no call after all: what was read since the last decision, the opening marker included, is plain text."""
 
 
-Signal = CallStarted | CallArguments | CallEnded | BodyEnded | BodyRejected
+Signal = CallStarted | CallArguments | CallEnded | Punctuation | BodyEnded | BodyRejected
 
 
 class BodyReader(Protocol):
@@ -73,7 +78,7 @@ class ToolParser:
     """One format of tool calls. No opener means that it has no calls at all.
 
     `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of any for
-    None); None where the format cannot be forced. `trims` are characters dropped between a call and the text around it.
+    None); None where the format cannot be forced.
     """
 
     id: str
@@ -81,15 +86,14 @@ class ToolParser:
     closer: str = ""
     open_body: Callable[[], BodyReader] | None = None
     forced_prefix: Callable[[str | None], str | None] = force_nothing
-    trims: str = WHITESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingParser:
     """One way to mark thinking. No opener means that the model does not think aloud.
 
-    `trims` are characters dropped around the markers. `closed_block` is a whole empty block, `closing` ends an open one: either,
-    put at the end of a prompt, makes the model answer without thinking.
+    `trims` are characters dropped inside both markers and behind the closing one. `closed_block` is a whole empty block,
+    `closing` ends an open one: either, put at the end of a prompt, makes the model answer without thinking.
     """
 
     id: str

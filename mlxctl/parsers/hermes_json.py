@@ -16,6 +16,7 @@ from mlxctl.parsers.declarations import (
     CallArguments,
     CallEnded,
     CallStarted,
+    Punctuation,
     Signal,
     ToolParser,
 )
@@ -148,7 +149,7 @@ class HermesBody:
             if self._name is None:
                 return _REJECTED
             self._arguments = "{}"
-        signals = _NOTHING if self._has_ended else self._whole_call()
+        signals = (Punctuation(),) if self._has_ended else self._whole_call()
         self._place = "after"
         return signals
 

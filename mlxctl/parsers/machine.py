@@ -5,9 +5,10 @@
     thinking   </think>                 ThinkingDelta; a tool's marker here is what the model thinks, no call
     call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
 
-Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. White space between
-markers and text is dropped as the parsers declare. A closing think marker without an opening is dropped, and so is an
-opening one at the very beginning of thinking, which the template may have opened already. Nothing else is ever lost.
+Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
+without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
+already. White space is dropped where a format puts it: on the inner sides of thinking and behind it, before a call, and where
+there is nothing else before thinking, between calls or after the last. Nothing else is ever lost.
 """
 
 import secrets
@@ -17,12 +18,14 @@ from typing import Literal
 from mlxctl.ir import StreamEvent, TextDelta, ThinkingDelta, TokenLogprob, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted
 from mlxctl.parsers import null
 from mlxctl.parsers.declarations import (
+    WHITESPACE,
     BodyEnded,
     BodyReader,
     BodyRejected,
     CallArguments,
     CallEnded,
     CallStarted,
+    Punctuation,
     Signal,
     ThinkingParser,
     ToolParser,
@@ -60,13 +63,13 @@ class AnswerMachine:
         self._logprobs_between = logprobs_between
         self._stops = StopStrings(stop)
         self._stops_start = 0
-        trims = tools.trims if tools.opener else thinking.trims
-        openers = (thinking.opener, thinking.closer, tools.opener)
-        self._outside_markers = MarkerSet(openers, trims)
-        self._in_block_markers = MarkerSet((*openers, tools.closer), trims)
+        markers = (thinking.opener, thinking.closer, tools.opener)
+        self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.opener else "")
+        self._in_block_markers = MarkerSet((*markers, tools.closer), trims=WHITESPACE)
         self._thinking_markers = MarkerSet((thinking.closer,), thinking.trims)
         self._text_markers = self._outside_markers
         self._state: Literal["text", "thinking", "call"] = "text"
+        self._is_blank = any(markers)
         self._trim_next = ""
         self._at_thinking_start = False
         self._body: BodyReader | None = None
@@ -88,7 +91,7 @@ class AnswerMachine:
         """Take more of the answer and return what it brought."""
         if (
             self._state == "text"
-            and not (self._buffer or self._trim_next or self._stops)
+            and not (self._buffer or self._is_blank or self._trim_next or self._stops)
             and text
             and self._text_markers.is_plain(text)
         ):
@@ -109,7 +112,8 @@ class AnswerMachine:
         self._trim()
         if self._state == "thinking":
             self._think(self._consume(len(self._buffer)).rstrip(self._thinking.trims))
-        self._say_next(len(self._buffer))
+        if not (self._num_calls and self._is_blank and self._buffer.isspace()):
+            self._say_next(len(self._buffer))
         self._release_stops()
         return self._take_events()
 
@@ -125,14 +129,20 @@ class AnswerMachine:
     def _advance_text(self) -> bool:
         marker = self._text_markers.find(self._buffer)
         if marker is None:
-            self._say_next(self._text_markers.certain_length(self._buffer))
+            certain = self._buffer[: self._text_markers.certain_length(self._buffer)]
+            self._say_next(0 if self._is_blank and certain.isspace() else len(certain))
             return False
-        trims = self._tools.trims if marker[0] in (self._tools.opener, self._tools.closer) else self._thinking.trims
-        text_length = len(self._buffer[: marker.start()].rstrip(trims))
+        text_length = self._spoken_length(self._buffer[: marker.start()], marker[0])
         self._say_next(text_length)
         if not self.is_over:
             self._enter(marker[0], marker.end() - text_length)
         return not self.is_over
+
+    def _spoken_length(self, text: str, marker: str) -> int:
+        """How much of the text before a marker is said."""
+        spoken = text.rstrip(WHITESPACE)
+        is_trimmed = marker in (self._tools.opener, self._tools.closer) or (self._is_blank and not spoken)
+        return len(spoken) if is_trimmed else len(text)
 
     def _enter(self, marker: str, length: int) -> None:
         """Go where the marker leads, over the marker and the `length` of it with what is trimmed before it."""
@@ -145,12 +155,13 @@ class AnswerMachine:
             return
         self._release_stops()
         self._consume(length)
+        if marker == self._tools.closer:
+            self._text_markers = self._outside_markers
+            return
+        self._trim_next = self._thinking.trims
         if marker == self._thinking.opener:
             self._state = "thinking"
             self._at_thinking_start = True
-        elif marker == self._tools.closer:
-            self._text_markers = self._outside_markers
-        self._trim_next = self._tools.trims if marker == self._tools.closer else self._thinking.trims
 
     def _advance_thinking(self) -> bool:
         if self._at_thinking_start:
@@ -196,11 +207,11 @@ class AnswerMachine:
                     self._events.append(ToolArgumentsDelta(index=self._num_calls, json=signal.json))
                 case CallEnded():
                     self._end_call(is_complete=signal.is_complete)
+                case Punctuation():
+                    pass
                 case BodyEnded():
-                    self._state = "text"
-                    self._trim_next = self._tools.trims
+                    self._give_back_white_space()
                 case BodyRejected():
-                    self._state = "text"
                     self._say_held()
             self._held.clear()
             if self.is_over:
@@ -209,6 +220,7 @@ class AnswerMachine:
     def _end_call(self, *, is_complete: bool) -> None:
         self._events.append(ToolCallEnded(index=self._num_calls))
         self._num_calls += 1
+        self._is_blank = True
         self.num_complete_calls += is_complete
         if self._max_calls is not None and self.num_complete_calls >= self._max_calls:
             self.is_over = True
@@ -220,10 +232,19 @@ class AnswerMachine:
         self._held.append(self._consume(length))
 
     def _say_held(self) -> None:
-        """What was held is text; between the calls of one block, the white space before it is not."""
+        """What was held is text."""
+        self._state = "text"
         held = "".join(self._held)
-        text = held.lstrip(self._tools.trims) if self._text_markers is self._in_block_markers else held
-        self._say(text, self._held_start + len(held) - len(text))
+        if not held.isspace():
+            self._say(held, self._held_start)
+
+    def _give_back_white_space(self) -> None:
+        """What was held is a block's punctuation, except the white space behind it: text may follow."""
+        self._state = "text"
+        held = "".join(self._held)
+        behind = held[len(held.rstrip(WHITESPACE)) :]
+        self._buffer = behind + self._buffer
+        self._offset -= len(behind)
 
     def _consume(self, length: int) -> str:
         text, self._buffer = self._buffer[:length], self._buffer[length:]
@@ -247,7 +268,10 @@ class AnswerMachine:
 
     def _say(self, text: str, start: int) -> None:
         """Say visible text that began at `start`, unless it completes a stop string or may become one."""
-        if self._stops and text:
+        if not text:
+            return
+        self._is_blank = False
+        if self._stops:
             start = self._stops_start if self._stops.held else start
             text, self.stop_sequence = self._stops.feed(text)
             self._stops_start = start + len(text)

@@ -1,0 +1,81 @@
+"""What comes out when: as early as it is certain, and not before."""
+
+from mlxctl.ir import StreamEvent, TextDelta, ThinkingDelta, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted
+from mlxctl.parsers import AnswerMachine, extract, thinking_parser, tool_parser
+
+from .replay import fold
+
+HERMES, THINK = tool_parser("hermes_json"), thinking_parser("think_tag")
+
+
+def _machine(prompt_tail: str = "", stop: tuple[str, ...] = ()) -> AnswerMachine:
+    return AnswerMachine(tools=HERMES, thinking=THINK, prompt_tail=prompt_tail, stop=stop)
+
+
+def test_text_is_not_held_back() -> None:
+    machine = _machine()
+    assert machine.feed("Hello") == [TextDelta(text="Hello")]
+    assert machine.feed(" <b>") == [TextDelta(text=" <b>")]
+
+
+def test_only_what_may_become_a_marker_is_held_back() -> None:
+    machine = _machine()
+    assert machine.feed("a <to") == [TextDelta(text="a")]
+    assert machine.feed("ol") == []
+    assert machine.feed("s>") == [TextDelta(text=" <tools>")]
+
+
+def test_thinking_streams_without_its_last_line_break() -> None:
+    machine = _machine("<think>\n")
+    assert machine.feed("one\n") == [ThinkingDelta(text="one")]
+    assert machine.feed("two") == [ThinkingDelta(text="\ntwo")]
+    assert machine.feed("\n</think>") == []
+    assert not machine.is_thinking
+
+
+def test_a_call_starts_with_the_first_character_of_its_arguments() -> None:
+    machine = _machine()
+    assert machine.feed('<tool_call>\n{"name": "f", "arguments": ') == []
+    started, fragment = machine.feed("{")
+    assert isinstance(started, ToolCallStarted)
+    assert started.name == "f"
+    assert fragment == ToolArgumentsDelta(index=0, json="{")
+
+
+def test_arguments_stream_character_by_character() -> None:
+    machine = _machine(HERMES.forced_prefix("f") or "")
+    arguments = '{"text": "a \\"}\\" b", "n": [1, 2]}'
+    events: list[StreamEvent] = []
+    for position, char in enumerate(arguments, start=1):
+        events += machine.feed(char)
+        assert "".join(event.json for event in events if isinstance(event, ToolArgumentsDelta)) == arguments[:position]
+    assert events[-1] == ToolCallEnded(index=0)
+
+
+def test_calls_have_ids_of_their_own() -> None:
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    first, second = extract(call + call, tools=HERMES).tool_calls
+    assert first.id != second.id
+    assert all(len(part.id) == 29 and part.id.startswith("call_") and int(part.id[5:], 16) >= 0 for part in (first, second))
+
+
+def test_a_stop_string_ends_the_answer_at_once() -> None:
+    machine = _machine(stop=("END",))
+    assert machine.feed("well E") == [TextDelta(text="well ")]
+    assert machine.feed("ND and more") == []
+    assert machine.is_over
+    assert machine.finish() == []
+
+
+def test_arguments_nested_too_deeply_break_the_call_and_nothing_else() -> None:
+    machine = _machine()
+    text = '<tool_call>{"name": "f", "arguments": {"a": ' + "[" * 10_000 + "</tool_call>"
+    said = fold(machine.feed(text) + machine.finish(), num_complete_calls=machine.num_complete_calls)
+    assert said[0][:2] == ("broken call", "f")
+    assert "".join(part[-1] for part in said).count("[") == 10_000
+
+
+def test_a_forced_prefix_names_the_tool_and_ends_before_its_arguments() -> None:
+    assert HERMES.forced_prefix(None) == "<tool_call>\n"
+    assert HERMES.forced_prefix('say "hi"') == '<tool_call>\n{"name": "say \\"hi\\"", "arguments":'
+    assert tool_parser("null").forced_prefix(None) is None
