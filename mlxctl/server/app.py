@@ -24,7 +24,7 @@ OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
 
 
 def create_app(services: Services, settings: ServerSettings, open_requests: OpenRequests | None = None) -> Application:
-    """Return the ASGI application. `open_requests` is what a graceful stop waits for and closes the door with."""
+    """Return the ASGI application. `open_requests` is what a graceful stop waits for."""
     inference = services.inference
     requests = open_requests or OpenRequests()
 
@@ -37,7 +37,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/v1/models": ModelsResource(inference),
         "/v1/models/{name:path}": ModelResource(inference),
         "/health": HealthResource(inference, requests),
-        "/readyz": ReadinessResource(inference, requests),
+        "/readyz": ReadinessResource(inference),
         "/livez": GreetingResource(),
         "/api/hello": GreetingResource(),
         "/": GreetingResource(),

@@ -5,7 +5,7 @@ from typing import Any
 from falcon.asgi import Request, Response
 
 from mlxctl import __version__
-from mlxctl.errors import EngineRecovering
+from mlxctl.errors import EngineRecovering, ShuttingDown
 from mlxctl.inference import InferenceService
 from mlxctl.server.open_requests import OpenRequests
 
@@ -23,15 +23,16 @@ class GreetingResource:
 class ReadinessResource:
     """200 when a request would be taken, else 503 with Retry-After."""
 
-    def __init__(self, inference: InferenceService, open_requests: OpenRequests) -> None:
+    def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
-        self._open_requests = open_requests
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer for load balancers."""
-        status = "draining" if self._open_requests.is_draining else self._inference.status
+        status = self._inference.status
+        if status == "draining":
+            raise ShuttingDown("not ready: the server is shutting down")
         if status != "ready":
-            raise EngineRecovering(f"not ready: the server is {status}")
+            raise EngineRecovering(f"not ready: the engine is {status}")
         response.media = {"status": status}
 
     on_head = on_get
@@ -46,8 +47,7 @@ class HealthResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer for people and monitors."""
-        status = "draining" if self._open_requests.is_draining else self._inference.status
-        facts: dict[str, Any] = {"status": status, "version": __version__}
+        facts: dict[str, Any] = {"status": self._inference.status, "version": __version__}
         if request.context.caller is not None:
             facts |= {"model": self._model_name(), "engine": self._engine_facts(), "open_requests": self._open_requests.num_open}
         response.media = facts

@@ -1,37 +1,31 @@
-"""The requests that are being answered, so that a server told to stop can finish them and take nothing new."""
+"""The requests that are being answered, so that a server told to stop can let the last answers leave."""
 
 import asyncio
 
-from mlxctl.errors import ShuttingDown
 from mlxctl.server.disconnect import Scope, call_at_end
 
 
 class OpenRequests:
-    """Counts what is open. Once draining it lets nothing in. Owned by the event loop's thread."""
+    """Counts generations that are open over HTTP. Refuses nothing: that is the engine's decision. Event-loop thread only."""
 
     def __init__(self) -> None:
-        self.is_draining = False
         self.num_open = 0
         self._all_done = asyncio.Event()
         self._all_done.set()
 
     def enter(self, scope: Scope) -> None:
-        """Count the request of `scope` until it ends; raises ShuttingDown when draining."""
-        if self.is_draining:
-            raise ShuttingDown("the server is shutting down; ask again when it is back", retry_after_seconds=5)
+        """Count the request of `scope` until it ends."""
         self.num_open += 1
         self._all_done.clear()
         call_at_end(scope, self._leave)
 
-    async def drain(self, *, seconds: float) -> bool:
-        """Let nothing new in and wait for the rest; return whether all of it ended in time."""
-        self.is_draining = True
+    async def wait_done(self, *, seconds: float) -> None:
+        """Wait until nothing is open, but no longer than `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._all_done.wait()
         except TimeoutError:
-            return False
-        return True
+            return
 
     def _leave(self) -> None:
         self.num_open -= 1

@@ -66,9 +66,8 @@ async def _is_ready_before(stop: asyncio.Event, inference: InferenceService) -> 
 
 
 async def _end(inference: InferenceService, open_requests: OpenRequests, listener: Listener, settings: ServerSettings) -> None:
-    open_requests.is_draining = True
     await inference.close(drain_seconds=settings.drain_seconds)
-    await open_requests.drain(seconds=_LAST_WORDS_SECONDS)
+    await open_requests.wait_done(seconds=_LAST_WORDS_SECONDS)
     await listener.stop()
 
 

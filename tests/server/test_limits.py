@@ -44,6 +44,15 @@ def test_what_takes_too_long_is_ended_and_told_so(server: ServerProcess) -> None
     assert "timeout_error" in streamed.text
 
 
+def test_leaving_frees_the_place_in_the_batch(server: ServerProcess) -> None:
+    with httpx.stream("POST", f"{server.url}/v1/messages", json=body(stream=True), timeout=30) as response:
+        lines = response.iter_lines()
+        assert any("text_delta" in line for line in lines)
+    next_one = ask(server, "/v1/chat/completions", max_tokens=1)
+    assert next_one.status_code == 200
+    assert next_one.elapsed.total_seconds() < LIMIT_SECONDS / 2
+
+
 def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerProcess) -> None:
     with ThreadPoolExecutor() as pool:
         running = pool.submit(ask, server, "/v1/messages", stream=True)
