@@ -3,12 +3,14 @@
 import asyncio
 import resource
 import sys
+from collections.abc import Callable
 
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
+from mlxctl.errors import SettingsError
 from mlxctl.server.address import Address
 from mlxctl.server.disconnect import Application
 from mlxctl.settings import ServerSettings
@@ -36,17 +38,29 @@ class Listener:
             log_level=LogLevels.error,
             log_dictconfig={"loggers": {"_granian": {"propagate": True}}},
         )
+        self._address = address
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to listen."""
+    @property
+    def is_lost(self) -> bool:
+        """Whether listening has ended."""
+        return self._task is not None and self._task.done()
+
+    async def start(self, *, on_lost: Callable[[], None]) -> None:
+        """Begin to listen; raises SettingsError if that fails. `on_lost` is called when listening ends, wanted or not."""
         _raise_file_limit()
         self._task = asyncio.create_task(self._server.serve(), name="listener")
+        # The socket is opened in the task's first step.
+        await asyncio.sleep(0)
+        if self._task.done():
+            reason = str(self._task.exception()).partition("\n")[0]
+            raise SettingsError(f"cannot listen on {self._address.ip} port {self._address.port}: {reason}")
+        self._task.add_done_callback(lambda _: on_lost())
 
     async def stop(self) -> None:
         """Close the door; what is still open after a moment is dropped."""
-        self._server.stop()  # type: ignore[no-untyped-call]
         assert self._task is not None, "stop comes after start"
+        self._server.stop()  # type: ignore[no-untyped-call]
         await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
 
 

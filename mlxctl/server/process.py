@@ -36,20 +36,21 @@ def run(settings: Settings, announcer: Announcer) -> int:
 async def _serve(settings: Settings, announcer: Announcer) -> int:
     stop = _stop_signals()
     address = claim_address(settings.server.host, settings.server.port)
-    inference_requests = OpenRequests()
     services = build_services(settings)
-    listener = Listener(create_app(services, settings.server, inference_requests), address, settings.server)
+    open_requests = OpenRequests()
+    listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
     _configure_logging(settings.server)
-    listener.start()
+    await listener.start(on_lost=stop.set)
     announcer.listening(address, settings)
     await services.inference.open()
     try:
         if await _is_ready_before(stop, services.inference):
             announcer.ready(address, settings, services.inference.served_models())
             await stop.wait()
+        exit_code = int(listener.is_lost)
     finally:
-        await _end(services.inference, inference_requests, listener, settings.server)
-    return 0
+        await _end(services.inference, open_requests, listener, settings.server)
+    return exit_code
 
 
 async def _is_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:

@@ -1,11 +1,14 @@
 """Where a server may listen."""
 
+import asyncio
 import socket
 
 import pytest
 
 from mlxctl.errors import SettingsError
 from mlxctl.server.address import Address, claim_address
+from mlxctl.server.listener import Listener
+from mlxctl.settings import ServerSettings
 
 
 def test_port_0_gives_a_free_port() -> None:
@@ -34,3 +37,16 @@ def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
 )
 def test_the_url_is_one_that_a_client_here_can_use(ip: str, url: str) -> None:
     assert Address(ip=ip, port=80).url == url
+
+
+def test_a_port_lost_at_the_last_moment_is_one_clear_error() -> None:
+    async def never_called(scope: object, receive: object, send: object) -> None:
+        raise AssertionError
+
+    async def listen(port: int) -> None:
+        listener = Listener(never_called, Address(ip="127.0.0.1", port=port), ServerSettings())
+        await listener.start(on_lost=lambda: None)
+
+    with socket.create_server(("127.0.0.1", 0)) as holder, pytest.raises(SettingsError, match=r"(?i)already in use") as caught:
+        asyncio.run(listen(holder.getsockname()[1]))
+    assert "\n" not in str(caught.value)
