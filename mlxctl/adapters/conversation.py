@@ -23,11 +23,16 @@ def template_messages(messages: Sequence[Message]) -> list[TemplateMessage]:
 
 
 def template_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Convert the tools on offer to function definitions."""
+    """Convert the tools on offer to function definitions; a tool without parameters takes an empty object."""
+    nothing = {"type": "object", "properties": {}}
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters) or nothing,
+            },
         }
         for tool in tools
     ]

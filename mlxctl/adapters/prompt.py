@@ -85,7 +85,9 @@ class PromptWriter:
             return request.thinking.enabled
         option = next((value for name in _THINKING_SWITCHES if (value := request.template_kwargs.get(name)) is not None), None)
         if option is not None:
-            return bool(option)
+            if not isinstance(option, bool):
+                raise InvalidRequest("a thinking switch is true or false", param="chat_template_kwargs")
+            return option
         effort = request.thinking.effort
         return None if effort is None else effort not in _EFFORTS_WITHOUT_THINKING
 

@@ -5,6 +5,7 @@ several system messages first     they become one, a blank line between them (al
 a system message                  it opens the first user message
 a later system message            it becomes a user message, marked as <system-reminder>
 tool calls, tool results          they become text, marked as <tool_call> and <tool_response>
+arguments as an object            they become JSON text
 two messages of one role          they become one, a blank line between them
 """
 
@@ -21,6 +22,8 @@ def reshape(messages: Sequence[TemplateMessage], shape: TemplateShape) -> list[T
     shaped = list(messages)
     if not shape.takes_calls:
         shaped = [_calls_as_text(message) for message in shaped]
+    elif shape.wants_arguments_text:
+        shaped = [_arguments_as_text(message) for message in shaped]
     if not shape.takes_results:
         shaped = [_result_as_text(message) for message in shaped]
     shaped = _place_system(shaped, shape)
@@ -33,6 +36,17 @@ def _calls_as_text(message: TemplateMessage) -> TemplateMessage:
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
     calls = [_call_text(call["function"]) for call in message["tool_calls"]]
     return {**rest, "content": "\n".join([*filter(None, [message["content"]]), *calls])}
+
+
+def _arguments_as_text(message: TemplateMessage) -> TemplateMessage:
+    if "tool_calls" not in message:
+        return message
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = call["function"]["arguments"]
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        calls.append({**call, "function": {**call["function"], "arguments": text}})
+    return {**message, "tool_calls": calls}
 
 
 def _call_text(function: dict[str, Any]) -> str:

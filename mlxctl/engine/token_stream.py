@@ -20,6 +20,7 @@ class TokenStream:
         self._updates: list[RowUpdate] = []
         self._error: MlxctlError | None = None
         self._is_closed = False
+        self._is_nudged = False
         self._wakeup: asyncio.Future[None] | None = None
 
     @property
@@ -43,18 +44,27 @@ class TokenStream:
             self._wake()
 
     async def next(self) -> list[RowUpdate]:
-        """Wait for news and return all of it, empty only at the end. Raises what `fail` was told, and SequenceFailed."""
+        """Wait for news and return all of it; empty at the end, or when nudged. Raises what `fail` was told, and SequenceFailed."""
         while not self._updates:
+            if self._is_nudged:
+                self._is_nudged = False
+                return []
             if self._error is not None:
                 raise self._error
             if self._is_closed:
                 return []
             self._wakeup = asyncio.get_running_loop().create_future()
             await self._wakeup
+        self._is_nudged = False
         updates, self._updates = self._updates, []
         if updates[-1].failure is not None:
             raise SequenceFailed(updates[-1].failure)
         return updates
+
+    def nudge(self) -> None:
+        """Have whoever waits return with nothing, to look around; the stream goes on."""
+        self._is_nudged = True
+        self._wake()
 
     def cancel(self) -> None:
         """Tell the engine to free the sequence, if it has not ended."""

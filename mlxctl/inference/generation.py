@@ -8,7 +8,7 @@ from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenS
 
 
 class Generation:
-    """An async iterator over non-empty lists of events; everything that is ready comes in one list.
+    """An async iterator over lists of events; everything that is ready comes in one list, and an empty one answers a `nudge`.
 
     The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
     cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
@@ -27,7 +27,9 @@ class Generation:
         while not self._is_over:
             updates = await self._tokens.next()
             if not updates:
-                break
+                if self._tokens.is_closed:
+                    break
+                return []
             if events := self._events(updates):
                 return events
         raise StopAsyncIteration
@@ -39,6 +41,10 @@ class Generation:
             for event in events:
                 collector.add(event)
         return collector.result()
+
+    def nudge(self) -> None:
+        """Have the one who waits for the next list look around: it gets an empty list if nothing has come."""
+        self._tokens.nudge()
 
     def cancel(self) -> None:
         """Free the sequence, if it still runs. Idempotent."""

@@ -50,7 +50,7 @@ def _encode(formatter: Formatter, events: list[StreamEvent]) -> bytes:
 class _SilenceWatch:
     """Nudges the generation when nothing has come for an interval, and at the deadline.
 
-    PERF: one timer a stream, moved on when it fires, instead of a timeout around every token, which costs a third of the front's time.
+    PERF: one timer a stream, moved on when it fires; a timeout around every token costs a tenth of the front's CPU time.
     """
 
     def __init__(self, generation: Generation, interval_seconds: float, deadline: Deadline) -> None:
@@ -79,4 +79,5 @@ class _SilenceWatch:
         if now >= min(self._last + self._interval_seconds, self._deadline.end):
             self._generation.nudge()
             self._last = now
-        self.start()
+        if now < self._deadline.end:
+            self.start()
