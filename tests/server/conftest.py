@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import forge
+import openai
 import pytest
 from falcon import testing
 
@@ -27,6 +29,18 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
     """A server for the endless model, called `tiny`."""
     with serving(endless_model) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def openai_client(server: ServerProcess) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def anthropic_client(server: ServerProcess) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0) as client:
+        yield client
 
 
 class LocalClient(testing.TestClient):

@@ -22,11 +22,10 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
-def test_openai_round_trip(server: ServerProcess) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0)
-    asked: dict[str, Any] = {"model": client.models.list().data[0].id, "temperature": 0, "max_tokens": 200}
+def test_openai_round_trip(openai_client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": openai_client.models.list().data[0].id, "temperature": 0, "max_tokens": 200}
     tools = [{"type": "function", "function": {**WEATHER, "parameters": SCHEMA}}]
-    first = client.chat.completions.create(messages=[QUESTION], tools=tools, **asked).choices[0]
+    first = openai_client.chat.completions.create(messages=[QUESTION], tools=tools, **asked).choices[0]
     assert first.finish_reason == "tool_calls"
     assert first.message.tool_calls is not None
     call = first.message.tool_calls[0]
@@ -34,19 +33,18 @@ def test_openai_round_trip(server: ServerProcess) -> None:
 
     results = [{"role": "tool", "tool_call_id": one.id, "content": RESULT} for one in first.message.tool_calls]
     history = [QUESTION, first.message.model_dump(exclude_none=True), *results]
-    second = client.chat.completions.create(messages=history, tools=tools, **asked).choices[0]
+    second = openai_client.chat.completions.create(messages=history, tools=tools, **asked).choices[0]
     assert "21" in (second.message.content or "")
 
 
-def test_anthropic_streamed_round_trip(server: ServerProcess) -> None:
-    client = anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0)
+def test_anthropic_streamed_round_trip(anthropic_client: anthropic.Anthropic) -> None:
     asked: dict[str, Any] = {
-        "model": client.models.list().data[0].id,
+        "model": anthropic_client.models.list().data[0].id,
         "max_tokens": 200,
         "tools": [{**WEATHER, "input_schema": SCHEMA}],
         "extra_body": {"temperature": 0},
     }
-    with client.messages.stream(messages=[QUESTION], **asked) as stream:
+    with anthropic_client.messages.stream(messages=[QUESTION], **asked) as stream:
         first = stream.get_final_message()
     calls = [block for block in first.content if block.type == "tool_use"]
     assert first.stop_reason == "tool_use"
@@ -54,17 +52,16 @@ def test_anthropic_streamed_round_trip(server: ServerProcess) -> None:
 
     results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT} for call in calls]
     history: list[Any] = [QUESTION, {"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
-    with client.messages.stream(messages=history, **asked) as stream:
+    with anthropic_client.messages.stream(messages=history, **asked) as stream:
         assert "21" in "".join(stream.text_stream)
 
 
-def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(server: ServerProcess) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0)
-    asked: dict[str, Any] = {"model": client.models.list().data[0].id, "temperature": 0, "max_tokens": 100}
+def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(openai_client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": openai_client.models.list().data[0].id, "temperature": 0, "max_tokens": 100}
     greeting: list[Any] = [{"role": "user", "content": "Hello!"}]
 
     def thoughts(effort: Any) -> str | None:
-        answer = client.chat.completions.create(messages=greeting, reasoning_effort=effort, **asked).choices[0].message
+        answer = openai_client.chat.completions.create(messages=greeting, reasoning_effort=effort, **asked).choices[0].message
         assert answer.content
         assert "<think>" not in answer.content
         return getattr(answer, "reasoning_content", None)

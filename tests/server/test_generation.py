@@ -14,16 +14,6 @@ from .process import ServerProcess
 ASK: list[Any] = [{"role": "user", "content": "Say something."}]
 
 
-@pytest.fixture(scope="module")
-def openai_client(server: ServerProcess) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0)
-
-
-@pytest.fixture(scope="module")
-def anthropic_client(server: ServerProcess) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0)
-
-
 def test_models_are_listed_and_found_for_both_sdks(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
     assert [model.id for model in openai_client.models.list()] == ["tiny"]
     assert [model.id for model in anthropic_client.models.list()] == ["tiny"]
