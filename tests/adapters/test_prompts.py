@@ -1,0 +1,192 @@
+"""What the model gets to see."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.ir import (
+    AudioPart,
+    ImagePart,
+    Message,
+    TextPart,
+    ThinkingOptions,
+    ThinkingPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    text_message,
+)
+
+from .directories import PLAIN_TEMPLATE, adapter_of, write_model
+from .requests import TIME, WEATHER, ask, decode, prompt_of
+
+USER = text_message("user", "Hi")
+
+
+def test_a_conversation_is_rendered_by_the_template(qwen: ModelAdapter) -> None:
+    request = ask(text_message("system", "Be brief."), USER, text_message("assistant", "Hello."), text_message("user", "Bye"))
+    assert prompt_of(qwen, request) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+        "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_special_tokens_are_single_ids(qwen: ModelAdapter) -> None:
+    prepared = qwen.prepare_input(ask(USER))
+    assert prepared.token_ids[0] == qwen.vocabulary.id_of("<|im_start|>")
+
+
+def test_text_in_blocks_is_the_same_as_text_in_one(qwen: ModelAdapter) -> None:
+    blocks = Message(role="user", parts=(TextPart(text="Hel"), TextPart(text="lo")))
+    assert qwen.prepare_input(ask(blocks)).token_ids == qwen.prepare_input(ask(text_message("user", "Hello"))).token_ids
+
+
+def test_a_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
+    call = ToolCallPart(id="c1", name="get_weather", arguments='{"city": "Zürich <&>", "b": 1, "a": [1.5, null]}')
+    result = ToolResultPart(call_id="c1", content=(TextPart(text="sunny"), TextPart(text="warm")))
+    request = ask(
+        USER,
+        Message(role="assistant", parts=(ThinkingPart(text="a call"), TextPart(text="I look."), call)),
+        Message(role="tool", parts=(result,)),
+        tools=(WEATHER,),
+    )
+    assert prompt_of(qwen, request).endswith(
+        "<|im_start|>assistant\n<think>\na call\n</think>\n\nI look.\n<tool_call>\n"
+        '{"name": "get_weather", "arguments": {"city": "Zürich <&>", "b": 1, "a": [1.5, null]}}\n</tool_call><|im_end|>\n'
+        "<|im_start|>user\n<tool_response>\nsunny\nwarm\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_results_beside_text_come_before_it_and_errors_say_so(qwen: ModelAdapter) -> None:
+    result = ToolResultPart(call_id="c1", content=(TextPart(text="no network"),), is_error=True)
+    prompt = prompt_of(qwen, ask(USER, Message(role="user", parts=(result, TextPart(text="Again?")))))
+    assert "<tool_response>\nError: no network\n</tool_response><|im_end|>\n<|im_start|>user\nAgain?<|im_end|>" in prompt
+
+
+def test_arguments_that_are_no_object_stay_text(qwen: ModelAdapter) -> None:
+    calls = tuple(ToolCallPart(id=str(number), name="f", arguments=text) for number, text in enumerate(("", "[1]", '{"a": ')))
+    prompt = prompt_of(qwen, ask(USER, Message(role="assistant", parts=calls), USER))
+    assert ['"arguments": {}}' in prompt, '"arguments": [1]}' in prompt, '"arguments": {"a": }' in prompt] == [True] * 3
+
+
+def test_tools_are_rendered_as_function_definitions(qwen: ModelAdapter) -> None:
+    prompt = prompt_of(qwen, ask(USER, tools=(WEATHER, TIME)))
+    first, second = (json.loads(line) for line in prompt.split("<tools>\n")[1].split("\n</tools>")[0].splitlines())
+    assert first["function"] == {
+        "name": "get_weather",
+        "description": "Tells the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+    assert second == {
+        "type": "function",
+        "function": {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}},
+    }
+
+
+def test_tool_choice_none_offers_no_tools(qwen: ModelAdapter) -> None:
+    assert prompt_of(qwen, ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none"))) == prompt_of(qwen, ask(USER))
+
+
+@pytest.mark.parametrize(
+    ("choice", "tail"),
+    [
+        (ToolChoice(mode="required"), "<tool_call>\n"),
+        (ToolChoice(mode="named", name="now"), '<tool_call>\n{"name": "now", "arguments":'),
+    ],
+)
+def test_a_forced_call_is_begun_in_the_prompt_without_thinking(qwen: ModelAdapter, choice: ToolChoice, tail: str) -> None:
+    request = ask(USER, tools=(WEATHER, TIME), tool_choice=choice, thinking=ThinkingOptions(enabled=True))
+    prepared = qwen.prepare_input(request)
+    assert prepared.prompt_tail == tail
+    assert decode(qwen, prepared.token_ids).endswith(f"assistant\n<think>\n\n</think>\n\n{tail}")
+
+
+@pytest.mark.parametrize(
+    ("request_options", "param"),
+    [
+        ({"tool_choice": ToolChoice(mode="required")}, "tool_choice"),
+        ({"tool_choice": ToolChoice(mode="named", name="other"), "tools": (WEATHER,)}, "tool_choice"),
+        ({"template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
+        ({"template_kwargs": {"add_generation_prompt": False}}, "chat_template_kwargs.add_generation_prompt"),
+        ({"template_kwargs": {"enable_thinking": "no"}}, "chat_template_kwargs"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(qwen: ModelAdapter, request_options: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        qwen.prepare_input(ask(USER, **request_options))
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("thinking", "template_kwargs", "thinks"),
+    [
+        (ThinkingOptions(), {}, True),
+        (ThinkingOptions(enabled=False), {}, False),
+        (ThinkingOptions(enabled=False, effort="high"), {"enable_thinking": True}, False),
+        (ThinkingOptions(enabled=True, effort="none"), {"enable_thinking": False}, True),
+        (ThinkingOptions(effort="high"), {"enable_thinking": False}, False),
+        (ThinkingOptions(effort="none"), {}, False),
+        (ThinkingOptions(effort="minimal"), {}, False),
+        (ThinkingOptions(effort="low"), {}, True),
+    ],
+)
+def test_thinking_is_switched_by_what_was_said_most_plainly(
+    qwen: ModelAdapter, thinking: ThinkingOptions, template_kwargs: dict[str, bool], thinks: bool
+) -> None:
+    prompt = prompt_of(qwen, ask(USER, thinking=thinking, template_kwargs=template_kwargs))
+    assert prompt.endswith("assistant\n" if thinks else "assistant\n<think>\n\n</think>\n\n")
+
+
+def test_thinking_that_the_template_opens_is_told_to_the_reader(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE[:-11] + "<think>\n{% endif %}"))
+    assert adapter.prepare_input(ask(USER)).prompt_tail == "<think>\n"
+    without = adapter.prepare_input(ask(USER, thinking=ThinkingOptions(enabled=False)))
+    assert without.prompt_tail == ""
+    assert decode(adapter, without.token_ids).endswith("assistant\n<think>\n\n</think>\n\n")
+
+
+def test_thinking_is_ignored_by_a_model_that_does_not_think(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
+    assert not adapter.supports_thinking
+    assert prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=False))) == prompt_of(adapter, ask(USER))
+
+
+@pytest.mark.parametrize("part", [ImagePart(data=b"", media_type="image/png"), AudioPart(data=b"", media_type="audio/wav")])
+def test_images_and_sounds_are_refused_by_a_text_model(qwen: ModelAdapter, part: ImagePart | AudioPart) -> None:
+    with pytest.raises(InvalidRequest, match="reads text only") as refusal:
+        qwen.prepare_input(ask(USER, Message(role="user", parts=(TextPart(text="Look"), part))))
+    assert refusal.value.param == "messages.1"
+
+
+def test_an_image_in_a_tool_result_is_refused_too(qwen: ModelAdapter) -> None:
+    result = ToolResultPart(call_id="c", content=(ImagePart(data=b"", media_type="image/png"),))
+    with pytest.raises(InvalidRequest, match="images"):
+        qwen.prepare_input(ask(USER, Message(role="tool", parts=(result,))))
+
+
+def test_a_prompt_that_fills_the_context_is_too_long(qwen: ModelAdapter) -> None:
+    request = ask(text_message("user", "x!" * 4096))
+    with pytest.raises(ContextTooLong) as refusal:
+        qwen.prepare_input(request)
+    assert refusal.value.context_length == 4096
+    assert refusal.value.num_prompt_tokens == qwen.count_prompt_tokens(request) > 4096
+
+
+@pytest.mark.parametrize(("asked", "granted"), [(None, "rest"), (128_000, "rest"), (5, 5), (0, 0)])
+def test_the_answer_is_capped_by_what_the_context_has_left(qwen: ModelAdapter, asked: int | None, granted: int | str) -> None:
+    prepared = qwen.prepare_input(ask(USER, max_tokens=asked))
+    assert prepared.max_tokens == (4096 - len(prepared.token_ids) if granted == "rest" else granted)
+
+
+def test_counting_agrees_with_preparing(qwen: ModelAdapter) -> None:
+    request = ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="required"))
+    assert qwen.count_prompt_tokens(request) == len(qwen.prepare_input(request).token_ids)
+
+
+def test_a_token_without_weights_is_refused(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, config={"vocab_size": 300}))
+    with pytest.raises(InvalidRequest, match="no weights"):
+        adapter.prepare_input(ask(text_message("user", "<|im_end|>")))

@@ -1,0 +1,130 @@
+"""Chat templates: what they may use, how they fail, and how a conversation is brought into their shape."""
+
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import BrokenModel, InvalidRequest
+from mlxctl.ir import Message, TextPart, ToolCallPart, ToolChoice, ToolResultPart, text_message
+
+from .directories import PLAIN_TEMPLATE, adapter_of, write_model
+from .requests import WEATHER, ask, prompt_of
+
+USER = text_message("user", "Hi")
+# Gemma 2's rules: no system role, no tools, strict turns.
+STRICT = """{{ bos_token }}{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
+{%- for message in messages %}
+{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles must alternate') }}{% endif %}
+{{- '[' ~ message.role ~ ']' ~ message.content }}
+{%- endfor %}"""
+
+
+@pytest.mark.parametrize(
+    ("template", "rendered"),
+    [
+        ("{% generation %}{{ messages[0].content }}{% endgeneration %}", "Hi"),
+        ("{% for n in range(9) %}{% if n == 2 %}{% break %}{% endif %}{{ n }}{% endfor %}", "01"),
+        ("{{ {'b': '<é>', 'a': 1} | tojson }}", '{"b": "<é>", "a": 1}'),
+        ("{{ {'b': 1} | tojson(indent=2) }}", '{\n  "b": 1\n}'),
+        ("{% set ns = namespace(n=1) %}{% set ns.n = 2 %}{{ ns.n }}", "2"),
+        ("{{ strftime_now('%%') }}", "%"),
+        ("{{ bos_token }}{{ eos_token }}{{ sep_token }}", "BE"),
+        ("    {% if true %}\nx\n    {% endif %}\n", "x\n"),
+        ("{{ answer }}", "42"),
+        ("{{ tools is none }}", "True"),
+    ],
+)
+def test_templates_find_what_the_format_promises(tmp_path: Path, template: str, rendered: str) -> None:
+    special = {"bos_token": "B", "eos_token": {"content": "E", "lstrip": False}}
+    adapter = adapter_of(write_model(tmp_path, template=template, tokenizer_config=special))
+    assert prompt_of(adapter, ask(USER, template_kwargs={"answer": 42})) == rendered
+
+
+def test_a_template_that_refuses_is_quoted(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template="{{ raise_exception('Only in rhyme, please.') }}"))
+    with pytest.raises(InvalidRequest, match=r"Only in rhyme, please\."):
+        adapter.prepare_input(ask(USER))
+
+
+@pytest.mark.parametrize("template", ["{{ messages[0].content + 1 }}", "{{ 1 / 0 }}", "{{ messages.append(1) }}"])
+def test_a_template_that_stumbles_refuses_the_conversation(tmp_path: Path, template: str) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    with pytest.raises(InvalidRequest, match="cannot render"):
+        adapter.prepare_input(ask(USER))
+
+
+@pytest.mark.parametrize("template", ["{% if %}", "{{ x", "{% for m in messages %}", "{% nonsense %}"])
+def test_a_broken_template_is_noticed_when_the_model_is_loaded(tmp_path: Path, template: str) -> None:
+    with pytest.raises(BrokenModel, match="chat template"):
+        adapter_of(write_model(tmp_path, template=template))
+
+
+@pytest.mark.parametrize("escape", ["{{ ''.__class__.__mro__ }}", "{{ messages.__init__.__globals__ }}"])
+def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> None:
+    adapter = adapter_of(write_model(tmp_path, template="<|im_start|>" + escape))
+    try:
+        assert prompt_of(adapter, ask(USER)) == "<|im_start|>"
+    except InvalidRequest as refusal:
+        assert "unsafe" in str(refusal)
+
+
+def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlxctl.adapters.chat_template.MAX_RENDERED_CHARS", 1000)
+    adapter = adapter_of(write_model(tmp_path, template="{% for n in range(10000) %}more{{ n }}{% endfor %}"))
+    with pytest.raises(InvalidRequest, match="longer than 1000 characters"):
+        adapter.prepare_input(ask(USER))
+
+
+def test_a_model_without_template_cannot_chat(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=None))
+    assert not (adapter.supports_tools or adapter.supports_thinking or adapter.can_force_tools)
+    with pytest.raises(InvalidRequest, match="no chat template"):
+        adapter.prepare_input(ask(USER))
+
+
+def test_leading_system_messages_become_one(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path))
+    prompt = prompt_of(adapter, ask(text_message("system", "One."), text_message("system", "Two."), USER))
+    assert prompt.startswith("<|im_start|>system\nOne.\n\nTwo.<|im_end|>\n<|im_start|>user\nHi")
+
+
+def test_a_later_system_message_stays_where_the_template_takes_it(tmp_path: Path) -> None:
+    prompt = prompt_of(adapter_of(write_model(tmp_path)), ask(USER, text_message("system", "Now rhyme.")))
+    assert "user\nHi<|im_end|>\n<|im_start|>system\nNow rhyme.<|im_end|>" in prompt
+
+
+def test_a_strict_template_gets_everything_in_its_shape(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=STRICT))
+    call = ToolCallPart(id="c", name="f", arguments='{"a": "ü"}')
+    request = ask(
+        text_message("system", "S"),
+        USER,
+        text_message("system", "later"),
+        Message(role="assistant", parts=(TextPart(text="I look."), call)),
+        Message(role="tool", parts=(ToolResultPart(call_id="c", content=(TextPart(text="R"),)),)),
+        text_message("user", "And?"),
+    )
+    assert prompt_of(adapter, request) == (
+        "[user]S\n\nHi\n\n<system-reminder>\nlater\n</system-reminder>"
+        '[assistant]I look.\n<tool_call>\n{"name": "f", "arguments": {"a": "ü"}}\n</tool_call>'
+        "[user]<tool_response>\nR\n</tool_response>\n\nAnd?"
+    )
+
+
+def test_a_template_that_concatenates_arguments_gets_them_as_text(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}{{ m.role ~ ':' ~ m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ c.function.name + c.function.arguments }}{% endfor %}{% endfor %}"
+    )
+    call = ToolCallPart(id="c", name="f", arguments='{"a":1}')
+    prompt = prompt_of(adapter_of(write_model(tmp_path, template=template)), ask(USER, Message(role="assistant", parts=(call,))))
+    assert prompt == 'user:Hiassistant:f{"a": 1}'
+
+
+def test_tools_are_refused_where_the_template_has_no_place_for_them(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
+    assert not adapter.supports_tools
+    with pytest.raises(InvalidRequest) as refusal:
+        adapter.prepare_input(ask(USER, tools=(WEATHER,)))
+    assert refusal.value.param == "tools"
+    adapter.prepare_input(ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none")))
