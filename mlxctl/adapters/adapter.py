@@ -1,5 +1,6 @@
 """What a model is like: how it is asked, and how its answer is read. One instance per loaded model."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from mlxctl.adapters.chat_template import ChatTemplate
@@ -118,8 +119,10 @@ _NO_TOOLS = tool_parser("null")
 
 def _vocabulary_size(facts: ModelFacts, vocabulary: Vocabulary) -> int:
     """How many ids the model has weights for; tokenizers may know fewer, or, oddly, more."""
-    text_config = facts.config.get("text_config") or {}
-    size = facts.config.get("vocab_size", text_config.get("vocab_size", vocabulary.size))
+    text_config = facts.config.get("text_config")
+    sources = [text_config, facts.config] if isinstance(text_config, Mapping) else [facts.config]
+    sizes = [size for source in sources if (size := source.get("vocab_size")) is not None]
+    size = sizes[0] if sizes else vocabulary.size
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise BrokenModel(facts.path, f"vocab_size in config.json of {facts.path.name!r} is no size: {size!r}")
     return size

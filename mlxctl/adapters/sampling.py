@@ -17,16 +17,18 @@ def sampling_defaults(facts: ModelFacts) -> SamplingOptions:
     values: dict[str, Any] = {}
     for name in _DEFAULTS:
         value = facts.generation_config.get(name)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise BrokenModel(
-                facts.path, f"{name} in generation_config.json of {facts.path.name!r} is no number that fits: {value!r}"
-            )
-        values[name] = int(value) if name == "top_k" else float(value)
+        if value is not None:
+            _check_default(facts, name, value)
+            values[name] = int(value) if name == "top_k" else float(value)
     if facts.generation_config.get("do_sample") is False:
         values["temperature"] = 0.0
     return SamplingOptions(**values)
+
+
+def _check_default(facts: ModelFacts, name: str, value: Any) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < float("inf") or (name == "repetition_penalty" and value == 0):
+        raise BrokenModel(facts.path, f"generation_config.json of {facts.path.name!r} has no fitting number for {name}: {value!r}")
 
 
 def final_sampling(options: SamplingOptions, defaults: SamplingOptions, *, vocabulary_size: int) -> SamplingParams:

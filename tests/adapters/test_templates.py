@@ -61,11 +61,9 @@ def test_a_broken_template_is_noticed_when_the_model_is_loaded(tmp_path: Path, t
 
 @pytest.mark.parametrize("escape", ["{{ ''.__class__.__mro__ }}", "{{ messages.__init__.__globals__ }}"])
 def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> None:
-    adapter = adapter_of(write_model(tmp_path, template="<|im_start|>" + escape))
-    try:
-        assert prompt_of(adapter, ask(USER)) == "<|im_start|>"
-    except InvalidRequest as refusal:
-        assert "unsafe" in str(refusal)
+    adapter = adapter_of(write_model(tmp_path, template=escape))
+    with pytest.raises(InvalidRequest, match="unsafe"):
+        adapter.prepare_input(ask(USER))
 
 
 def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +75,7 @@ def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_model_without_template_cannot_chat(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=None))
-    assert not (adapter.supports_tools or adapter.supports_thinking or adapter.can_force_tools)
+    assert [adapter.supports_tools, adapter.supports_thinking, adapter.can_force_tools] == [False] * 3
     with pytest.raises(InvalidRequest, match="no chat template"):
         adapter.prepare_input(ask(USER))
 

@@ -1,0 +1,81 @@
+"""Which adapter a model gets, and what is found out about a model that no family claims."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from mlxctl.adapters import create_adapter
+from mlxctl.adapters.default import DefaultAdapter
+from mlxctl.adapters.qwen import QwenAdapter
+from mlxctl.errors import BrokenModel
+from mlxctl.models import read_model
+
+from .directories import PLAIN_TEMPLATE, QWEN_TEMPLATE, adapter_of, write_model
+from .tokenizers_in_code import metaspace
+
+# Calls as Qwen3-Coder writes them: between the same tags, but no JSON.
+XML_CALLS = QWEN_TEMPLATE.replace(
+    """'<tool_call>\\n{"name": "' ~ tool_call.name ~ '", "arguments": '""", "'<tool_call><f=' ~ tool_call.name"
+)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "family"),
+    [("qwen2", QwenAdapter), ("qwen3_moe", QwenAdapter), ("qwen3_5", QwenAdapter), ("unheard_of", DefaultAdapter)],
+)
+def test_the_model_type_chooses_the_adapter(tmp_path: Path, model_type: str, family: type) -> None:
+    adapter = adapter_of(write_model(tmp_path, config={"model_type": model_type}))
+    assert type(adapter) is family
+    assert [adapter.supports_tools, adapter.supports_thinking, adapter.can_force_tools] == [True] * 3
+
+
+def test_calls_in_an_unknown_format_are_not_guessed_at(tmp_path: Path) -> None:
+    assert XML_CALLS != QWEN_TEMPLATE
+    for model_type in ("qwen3_moe", "unheard_of"):
+        adapter = adapter_of(write_model(tmp_path / model_type, template=XML_CALLS, config={"model_type": model_type}))
+        assert not adapter.supports_tools
+
+
+def test_a_template_that_offers_tools_but_shows_no_calls_is_believed_to_mean_hermes(tmp_path: Path) -> None:
+    template = "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}Answer in <tool_call> tags.\n" + PLAIN_TEMPLATE
+    adapter = adapter_of(write_model(tmp_path, template=template, config={"model_type": "unheard_of"}))
+    assert adapter.can_force_tools
+
+
+def test_a_model_without_think_tags_does_not_think(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE, config={"model_type": "unheard_of"}))
+    assert not adapter.supports_thinking
+
+
+def test_the_vocabulary_is_as_large_as_the_weights(tmp_path: Path) -> None:
+    assert adapter_of(write_model(tmp_path / "1", config={"vocab_size": 999})).vocabulary_size == 999
+    nested = {"vocab_size": None, "text_config": {"vocab_size": 1000}}
+    assert adapter_of(write_model(tmp_path / "2", config=nested)).vocabulary_size == 1000
+    with pytest.raises(BrokenModel, match="vocab_size"):
+        adapter_of(write_model(tmp_path / "3", config={"vocab_size": "many"}))
+
+
+def test_a_tokenizer_that_is_none_breaks_the_model(tmp_path: Path) -> None:
+    directory = write_model(tmp_path)
+    (directory / "tokenizer.json").write_text('{"model": 5}')
+    with pytest.raises(BrokenModel, match=r"tokenizer\.json"):
+        create_adapter(read_model(directory), name="small")
+
+
+def test_a_tokenizer_that_truncates_or_pads_does_so_no_longer(tmp_path: Path) -> None:
+    tokenizer: Tokenizer = metaspace()
+    tokenizer.enable_truncation(max_length=2)
+    tokenizer.enable_padding(length=50)
+    adapter = adapter_of(write_model(tmp_path, tokenizer=tokenizer))
+    assert len(adapter.vocabulary.encode("the the the the")) == 4
+
+
+def test_neither_mlx_nor_transformers_is_imported() -> None:
+    code = (
+        "import sys, mlxctl.adapters, mlxctl.models, mlxctl.parsers, mlxctl.adapters.qwen\n"
+        "sys.exit(bool({'mlx', 'mlx_lm', 'transformers', 'numpy'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
