@@ -63,11 +63,7 @@ class StreamProcessor:
         """Say what was held back, and that the answer is over; nothing if it was over before."""
         if self.is_finished:
             return []
-        events = self._speak(self._detokenizer.finish())
-        if not self._machine.is_over:
-            events += self._machine.finish()
-        events.append(self._finished(reason))
-        return events
+        return [*self._speak(self._detokenizer.finish()), *self._machine.finish(), self._finished(reason)]
 
     def _read(self, token_id: int, score: TokenScore | None, events: list[StreamEvent]) -> None:
         text = self._detokenizer.feed(token_id)

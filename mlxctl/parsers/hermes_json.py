@@ -92,7 +92,7 @@ class HermesBody:
         return at + 1, _NOTHING
 
     def _choose_value(self, char: str, at: int) -> tuple[int, tuple[Signal, ...]]:
-        streams = self._key in _ARGUMENT_KEYS and char == "{" and self._arguments is None and not self._has_ended
+        streams = self._key in _ARGUMENT_KEYS and char == "{" and not self._has_ended
         if streams and self._name is not None:
             self._begin_value(at, "arguments_text")
             return at, (CallStarted(name=self._name),)

@@ -8,8 +8,6 @@ import json
 import re
 from typing import Any
 
-MAX_DEPTH = 128
-
 _PLAIN_IN_STRING = re.compile(r'[^"\\]*')
 _PLAIN_BETWEEN = re.compile(r"[\s\w+\-.,:]*", re.ASCII)
 _SCALAR = re.compile(r"[\w+\-.]*", re.ASCII)
@@ -82,7 +80,7 @@ class JsonValueScanner:
     def _take_structure(self, char: str, at: int) -> int:
         if char == '"':
             self._in_string = True
-        elif char in "{[" and len(self._open) < MAX_DEPTH:
+        elif char in "{[":
             self._open.append(char)
         elif self._open and self._open[-1] == _PARTNER.get(char):
             self._open.pop()

@@ -153,6 +153,11 @@ def test_a_character_split_over_tokens_is_not_said_in_pieces() -> None:
     assert collect(events).text == "Zoë 👩‍👩‍👧 漢"
 
 
+def test_half_a_character_at_the_end_is_replaced() -> None:
+    ids = VOCABULARY.encode("the 漢")[:-1]
+    assert collect(_run(_spoken(""), [ids])).text == "the \ufffd"
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(0, VOCABULARY.size - 1), max_size=60), st.sampled_from([(), ("e",), ("the", " a")]))
 def test_any_tokens_at_all_are_read(ids: list[int], stop: tuple[str, ...]) -> None:
@@ -193,6 +198,18 @@ class TestLogprobs:
         deltas = [event for event in self._scored("a <b the", tools="hermes_json") if isinstance(event, TextDelta)]
         assert "".join(delta.text for delta in deltas) == "a <b the"
         assert all("".join(score.token for score in delta.logprobs) == delta.text for delta in deltas)
+
+    def test_text_behind_a_call_has_its_own_tokens(self) -> None:
+        call = '<tool_call>{"name": "f", "arguments": {}}\n</tool_call>'
+        result = collect(self._scored(f"the fox{call} the dog", tools="hermes_json"))
+        assert "".join(score.token for score in result.logprobs) == result.text == "the fox the dog"
+        junk = collect(self._scored(call.replace("</", "and</"), tools="hermes_json"))
+        assert "".join(score.token for score in junk.logprobs) == junk.text == "\nand"
+
+    def test_held_text_keeps_its_tokens(self) -> None:
+        deltas = [event for event in self._scored("a foxy b", stop=(" foxes",)) if isinstance(event, TextDelta)]
+        assert all("".join(score.token for score in delta.logprobs) == delta.text for delta in deltas)
+        assert "".join(delta.text for delta in deltas) == "a foxy b"
 
     def test_text_that_stops_before_a_stop_string_has_its_tokens_only(self) -> None:
         result = collect(self._scored("the fox jumps", stop=("jump",)))

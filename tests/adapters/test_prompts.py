@@ -66,6 +66,12 @@ def test_results_beside_text_come_before_it_and_errors_say_so(qwen: ModelAdapter
     assert "<tool_response>\nError: no network\n</tool_response><|im_end|>\n<|im_start|>user\nAgain?<|im_end|>" in prompt
 
 
+def test_a_message_of_results_alone_says_nothing_else(qwen: ModelAdapter) -> None:
+    result = ToolResultPart(call_id="c1", content=(TextPart(text="sunny"),))
+    by_user, by_tool = (prompt_of(qwen, ask(USER, Message(role=role, parts=(result,)))) for role in ("user", "tool"))
+    assert by_user == by_tool
+
+
 def test_arguments_that_are_no_object_stay_text(qwen: ModelAdapter) -> None:
     calls = tuple(ToolCallPart(id=str(number), name="f", arguments=text) for number, text in enumerate(("", "[1]", '{"a": ')))
     prompt = prompt_of(qwen, ask(USER, Message(role="assistant", parts=calls), USER))

@@ -38,6 +38,10 @@ def test_the_template_shows_how_a_turn_ends(tmp_path: Path) -> None:
     assert _ends(tmp_path, template=PLAIN_TEMPLATE) == {"<|im_end|>"}
 
 
+def test_a_special_token_further_on_is_no_end(tmp_path: Path) -> None:
+    assert _ends(tmp_path, template=PLAIN_TEMPLATE.replace("<|im_end|>", " (done)<|im_end|>")) == set()
+
+
 def test_qwen_ends_with_both_of_its_tokens(tmp_path: Path) -> None:
     assert _ends(tmp_path, model_type="qwen3") == {"<|im_end|>", "<|endoftext|>"}
 
