@@ -70,7 +70,7 @@ class ModelAdapter:
         """
         sampling = final_sampling(request.sampling, self._defaults, vocabulary_size=self.vocabulary_size)
         prompt = self._write(request)
-        token_ids = self._encode(prompt)
+        token_ids, prompt_tail = self._encode(prompt)
         rest = self.facts.context_length - len(token_ids)
         if rest <= 0:
             raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self.facts.context_length)
@@ -79,12 +79,13 @@ class ModelAdapter:
             sampling=sampling,
             stop_token_ids=self.stop_token_ids,
             max_tokens=rest if request.max_tokens is None else min(request.max_tokens, rest),
-            prompt_tail=prompt.tail,
+            prompt_tail=prompt_tail,
         )
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
-        return len(self._encode(self._write(request)))
+        token_ids, _ = self._encode(self._write(request))
+        return len(token_ids)
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
         """Make what reads the answer to this request. A call when no tools were offered is plain text."""
@@ -104,14 +105,14 @@ class ModelAdapter:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
         return self._writer.write(request)
 
-    def _encode(self, prompt: Prompt) -> tuple[int, ...]:
-        """Tokenise, and keep ids away from the engine that its embedding table does not have: it would read garbage."""
-        token_ids = tuple(self.vocabulary.encode(prompt.text))
+    def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str]:
+        """Tokenise, and give the tail as it is then. An id that the embedding table does not have would be read as garbage."""
+        token_ids, num_opening_chars = self.vocabulary.encode_up_to_seam(prompt.text, prompt.opening)
         if not token_ids:
             raise InvalidRequest("the prompt is empty", param="messages")
         if max(token_ids) >= self.vocabulary_size:
             raise InvalidRequest(f"the prompt has a token that model {self.name!r} has no weights for", param="messages")
-        return token_ids
+        return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars]
 
 
 _NO_TOOLS = tool_parser("null")

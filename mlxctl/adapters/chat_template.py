@@ -25,7 +25,9 @@ class ChatTemplate:
             self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
             self._template = environment.from_string(source)
         except (jinja2.TemplateError, RecursionError) as error:
-            raise BrokenModel(facts.path, f"the chat template of {facts.path.name!r} is broken: {error}") from error
+            reason = error.message if isinstance(error, jinja2.TemplateError) else error
+            line = f" in line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+            raise BrokenModel(facts.path, f"the chat template of {facts.path.name!r} is broken{line}: {reason}") from error
         self.source = source
         self._model = facts.path.name
         self._special_tokens = special_token_texts(facts.tokenizer_config)

@@ -20,10 +20,14 @@ _NO_TOOLS = "this model cannot call tools: its chat template has no place for th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The text of a prompt; `tail` is the part of it that opens what the model continues, from its marker on."""
+    """The text of a prompt; `tail` is the part of it that opens what the model continues, from its marker on.
+
+    `opening` is text that will most likely come next: should the tokenizer glue it to the end, the prompt may go on into it.
+    """
 
     text: str
     tail: str = ""
+    opening: str = ""
 
 
 class PromptWriter:
@@ -63,7 +67,8 @@ class PromptWriter:
             return Prompt(text=text, tail=tail)
         prefix = self._tools.forced_prefix(request.tool_choice.name)
         assert prefix is not None
-        return Prompt(text=text + prefix, tail=prefix)
+        takes_arguments = any(tool.name == request.tool_choice.name and tool.parameters.get("properties") for tool in tools)
+        return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if takes_arguments else "")
 
     def _offered_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
         choice = request.tool_choice

@@ -1,6 +1,6 @@
 """Brings a conversation into a shape that the template takes: merged or moved, never lost.
 
-the template cannot take          what happens
+what the template may not take    what is done then
 several system messages first     they become one, a blank line between them (always)
 a system message                  it opens the first user message
 a later system message            it becomes a user message, marked as <system-reminder>

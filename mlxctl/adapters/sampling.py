@@ -9,6 +9,7 @@ from mlxctl.ir import ModelFacts, SamplingOptions, SamplingParams
 
 T = TypeVar("T")
 
+_SEED_BITS = 63
 _DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -34,7 +35,7 @@ def _check_default(facts: ModelFacts, name: str, value: Any) -> None:
 def final_sampling(options: SamplingOptions, defaults: SamplingOptions, *, vocabulary_size: int) -> SamplingParams:
     """Make every value final; raises InvalidRequest for a logit bias on a token that does not exist.
 
-    A `top_k` as large as the vocabulary keeps all tokens, so it is off.
+    A `top_k` as large as the vocabulary keeps all tokens, so it is off. Any integer is a seed; 63 bits of it count.
     """
     neutral = SamplingParams()
     top_k = _first(options.top_k, defaults.top_k, neutral.top_k)
@@ -47,7 +48,7 @@ def final_sampling(options: SamplingOptions, defaults: SamplingOptions, *, vocab
         presence_penalty=_first(options.presence_penalty, neutral.presence_penalty),
         frequency_penalty=_first(options.frequency_penalty, neutral.frequency_penalty),
         logit_bias=_checked_bias(options.logit_bias or {}, vocabulary_size),
-        seed=secrets.randbits(63) if options.seed is None else options.seed,
+        seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed % (1 << _SEED_BITS),
         num_top_logprobs=options.num_top_logprobs,
     )
 

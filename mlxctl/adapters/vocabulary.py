@@ -42,6 +42,18 @@ class Vocabulary:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
+    def encode_up_to_seam(self, text: str, opening: str) -> tuple[list[int], int]:
+        """Encode `text` as it is encoded when `opening`, in ASCII, follows it.
+
+        Ends with the first token that reaches the end of `text`, and says how many characters of `opening` that token takes in. A
+        model that was cut short within a token it always uses there would go on strangely.
+        """
+        ids = self.encode(text + opening)
+        num_chars = len(opening)
+        while num_chars and len(self.bytes_of(ids[-1])) <= num_chars:
+            num_chars -= len(self.bytes_of(ids.pop()))
+        return ids, num_chars
+
     def id_of(self, token: str) -> int | None:
         """The id of exactly this token, if there is one."""
         token_id: int | None = self._tokenizer.token_to_id(token)

@@ -78,7 +78,8 @@ class ToolParser:
     """One format of tool calls. No opener means that it has no calls at all.
 
     `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of any for
-    None); None where the format cannot be forced.
+    None); None where the format cannot be forced. `arguments_opening` is how arguments that are not empty go on behind the
+    prefix of a named tool: where a tokenizer has a token across that seam, the prompt takes it in.
     """
 
     id: str
@@ -86,6 +87,7 @@ class ToolParser:
     closer: str = ""
     open_body: Callable[[], BodyReader] | None = None
     forced_prefix: Callable[[str | None], str | None] = force_nothing
+    arguments_opening: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,4 +192,5 @@ TOOLS = ToolParser(
     closer="</tool_call>",
     open_body=HermesBody,
     forced_prefix=force_call,
+    arguments_opening=' {"',
 )

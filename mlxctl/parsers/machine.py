@@ -39,7 +39,8 @@ LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 class AnswerMachine:
     """Reads one answer. Request-scoped, not thread-safe, never raises on what a model says.
 
-    `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues. `max_calls` complete calls
+    `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; what it says already
+    comes with the first text. `max_calls` complete calls
     end the answer. `logprobs_between(start, end)` gives what is known of the tokens that begin in that span of the generated
     text, counted in characters. `is_over` says that a stop string or the last allowed call has ended the answer.
     """
@@ -79,8 +80,7 @@ class AnswerMachine:
         self._buffer = ""
         self._offset = -len(prompt_tail)
         self._events: list[StreamEvent] = []
-        said = self.feed(prompt_tail)
-        assert not said, f"a prompt's tail opens a block and says nothing by itself: {prompt_tail!r}"
+        self._events = self.feed(prompt_tail)
 
     @property
     def is_thinking(self) -> bool:

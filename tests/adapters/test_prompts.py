@@ -1,9 +1,11 @@
 """What the model gets to see."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tokenizers import AddedToken
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.errors import ContextTooLong, InvalidRequest
@@ -22,6 +24,7 @@ from mlxctl.ir import (
 
 from .directories import PLAIN_TEMPLATE, adapter_of, write_model
 from .requests import TIME, WEATHER, ask, decode, prompt_of
+from .tokenizers_in_code import byte_level
 
 USER = text_message("user", "Hi")
 
@@ -110,6 +113,19 @@ def test_a_forced_call_is_begun_in_the_prompt_without_thinking(qwen: ModelAdapte
     assert decode(qwen, prepared.token_ids).endswith(f"assistant\n<think>\n\n</think>\n\n{tail}")
 
 
+def test_a_forced_prefix_takes_in_a_token_that_lies_across_its_end(tmp_path: Path) -> None:
+    tokenizer = byte_level()
+    tokenizer.add_tokens([AddedToken('", "arguments": {"', special=False, normalized=False)])
+    adapter = adapter_of(write_model(tmp_path, tokenizer=tokenizer))
+    prefix = '<tool_call>\n{"name": "%s", "arguments":'
+    for tool, tail in ((WEATHER, prefix % "get_weather" + ' {"'), (TIME, prefix % "now")):
+        request = ask(USER, tools=(tool,), tool_choice=ToolChoice(mode="named", name=tool.name))
+        prepared = adapter.prepare_input(request)
+        assert prepared.prompt_tail == tail
+        assert decode(adapter, prepared.token_ids).endswith(tail)
+        assert adapter.count_prompt_tokens(request) == len(prepared.token_ids)
+
+
 @pytest.mark.parametrize(
     ("request_options", "param"),
     [
@@ -190,6 +206,13 @@ def test_the_answer_is_capped_by_what_the_context_has_left(qwen: ModelAdapter, a
 def test_counting_agrees_with_preparing(qwen: ModelAdapter) -> None:
     request = ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="required"))
     assert qwen.count_prompt_tokens(request) == len(qwen.prepare_input(request).token_ids)
+
+
+def test_many_threads_prepare_at_once(qwen: ModelAdapter) -> None:
+    requests = [ask(text_message("user", f"question {number} " * 50), tools=(WEATHER,)) for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        prepared = list(pool.map(qwen.prepare_input, requests))
+    assert [answer.token_ids for answer in prepared] == [qwen.prepare_input(request).token_ids for request in requests]
 
 
 def test_a_token_without_weights_is_refused(tmp_path: Path) -> None:

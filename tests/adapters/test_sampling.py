@@ -49,6 +49,10 @@ def test_an_unsaid_seed_is_drawn_anew(qwen: ModelAdapter) -> None:
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
+def test_any_integer_is_a_seed(qwen: ModelAdapter) -> None:
+    assert [_sampling(qwen, seed=seed).seed for seed in (0, 7, -1, 2**63 + 5)] == [0, 7, 2**63 - 1, 5]
+
+
 def test_a_top_k_of_all_tokens_or_more_is_off(qwen: ModelAdapter) -> None:
     size = qwen.vocabulary_size
     assert [_sampling(qwen, top_k=top_k).top_k for top_k in (size - 1, size, 10_000_000, -1)] == [size - 1, 0, 0, 0]
