@@ -10,6 +10,8 @@ import contextlib
 import itertools
 import logging
 import time
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, assert_never
@@ -105,7 +107,7 @@ class EngineClient:
         self,
         *,
         model: str,
-        prompt_token_ids: list[int],
+        prompt_token_ids: Sequence[int],
         sampling: SamplingParams,
         stop_token_ids: frozenset[int],
         max_tokens: int,
@@ -126,7 +128,7 @@ class EngineClient:
             Submit(
                 sequence_id=stream.sequence_id,
                 model=model,
-                prompt_token_ids=prompt_token_ids,
+                prompt_token_ids=array("I", prompt_token_ids).tobytes(),
                 sampling=sampling,
                 stop_token_ids=sorted(stop_token_ids),
                 max_tokens=max_tokens,

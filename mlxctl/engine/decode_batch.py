@@ -39,7 +39,7 @@ class DecodeBatch:
     @classmethod
     def of_prefilled(cls, model: Any, *, vocabulary_size: int, sequence: Sequence, caches: Caches) -> "DecodeBatch":
         """Return a batch of one row whose prompt, but for the last token, is in `caches`."""
-        inputs = mx.array(sequence.prompt_token_ids[-1:], dtype=mx.uint32)
+        inputs = mx.array([sequence.prompt_token_ids[-1]], dtype=mx.uint32)
         return cls(model, vocabulary_size=vocabulary_size, rows=[sequence], caches=caches, inputs=inputs)
 
     @classmethod

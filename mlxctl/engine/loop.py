@@ -41,7 +41,10 @@ class EngineLoop:
 
     def __init__(self, mailbox: Mailbox, settings: EngineSettings, *, blas: str) -> None:
         self._mailbox = mailbox
-        self._pool = ModelPool(limit_bytes=settings.memory_limit_bytes or loading.default_memory_limit())
+        self._pool = ModelPool(
+            limit_bytes=settings.memory_limit_bytes or loading.default_memory_limit(),
+            prefix_cache_bytes=settings.prefix_cache_bytes,
+        )
         self._scheduler = Scheduler(
             max_rows=settings.max_rows,
             prefill_slice_seconds=settings.prefill_slice_seconds,
@@ -113,6 +116,7 @@ class EngineLoop:
         if finished:
             self._pool.runner(batch.model).drop(finished)
         self._num_steps += 1
+        self._pool.make_room()
         if self._num_steps % _TRIM_EVERY_STEPS == 0 or not self._scheduler.has_work:
             self._pool.trim()
 
@@ -183,6 +187,7 @@ class EngineLoop:
     def _report_stats(self, token: int) -> None:
         import mlx.core as mx
 
+        hits, num_reused = self._pool.cache_hits()
         num_waiting, num_prefilling, num_decoding, num_groups = self._scheduler.counts()
         self._mailbox.publish(
             Stats(
@@ -194,6 +199,12 @@ class EngineLoop:
                 num_steps=self._num_steps,
                 num_prompt_tokens=self._scheduler.num_prompt_tokens,
                 num_generated_tokens=self._scheduler.num_generated_tokens,
+                cache_bytes=self._pool.prefixes.num_bytes,
+                cache_max_bytes=self._pool.prefixes.max_bytes,
+                cache_chunks=len(self._pool.prefixes),
+                cache_evicted=self._pool.prefixes.num_evicted,
+                cache_tokens_reused=num_reused,
+                cache_hits=hits,
                 active_memory_bytes=int(mx.get_active_memory()),
                 peak_memory_bytes=int(mx.get_peak_memory()),
                 buffer_cache_bytes=int(mx.get_cache_memory()),

@@ -27,11 +27,11 @@ class LoadModel(Command, frozen=True, kw_only=True):
 
 
 class Submit(Command, frozen=True, kw_only=True):
-    """Generate after `prompt_token_ids`, until a stop token, `max_tokens`, or a Cancel."""
+    """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token, `max_tokens`, or a Cancel."""
 
     sequence_id: int
     model: str
-    prompt_token_ids: list[int]
+    prompt_token_ids: bytes
     sampling: SamplingParams
     stop_token_ids: list[int]
     max_tokens: int
@@ -131,6 +131,12 @@ class Stats(Report, frozen=True, kw_only=True):
     num_steps: int
     num_prompt_tokens: int
     num_generated_tokens: int
+    cache_bytes: int
+    cache_max_bytes: int
+    cache_chunks: int
+    cache_evicted: int
+    cache_tokens_reused: int
+    cache_hits: dict[str, int]
     active_memory_bytes: int
     peak_memory_bytes: int
     buffer_cache_bytes: int

@@ -5,6 +5,7 @@ from collections.abc import Sequence as Many
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxctl.engine import caches as kv
 from mlxctl.engine.caches import Caches
@@ -12,15 +13,21 @@ from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.scheduler import Batch, RowResult
 from mlxctl.engine.sequence import Sequence
+from mlxctl.prefix_cache.cache import PrefixCache, Record
+from mlxctl.prefix_cache.chunks import pack
+from mlxctl.prefix_cache.index import Chunk
 
 
 class ModelRunner:
     """A model, the caches of prompts that are half read, and the decode batches. A step that raises costs only its own rows."""
 
-    def __init__(self, weights: LoadedWeights) -> None:
+    def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
         self._model = weights.model
+        self._prefix_cache = prefix_cache
         self._vocabulary_size = weights.vocabulary_size
         self._prompts: dict[int, Caches] = {}
+        # The last full chunk of each sequence that the prefix cache knows.
+        self._known: dict[int, Chunk[Record] | None] = {}
         self._batches: list[DecodeBatch] = []
 
     def run(self, batch: Batch) -> list[RowResult]:
@@ -28,17 +35,23 @@ class ModelRunner:
         if batch.phase == "decode":
             return self._decode(batch.groups)
         assert batch.sequence is not None
+        if batch.phase == "restore":
+            return self._restore(batch.sequence)
         return self._prefill(batch.sequence, batch.num_tokens)
 
     def drop(self, sequences: Iterable[Sequence]) -> None:
-        """Free what these sequences hold, at once."""
-        gone = {sequence.sequence_id for sequence in sequences}
-        for sequence_id in gone:
-            self._prompts.pop(sequence_id, None)
+        """Free what these sequences hold, at once, after the prefix cache has taken what it can use of it."""
+        gone = {sequence.sequence_id: sequence for sequence in sequences}
+        for sequence_id, sequence in gone.items():
+            if caches := self._prompts.pop(sequence_id, None):
+                self._remember(sequence, sequence.num_computed_tokens, caches, is_stop=True)
         for batch in self._batches:
             if any(row.sequence_id in gone for row in batch.rows):
+                self._remember_rows(batch, gone)
                 self._shrink(batch, [row for row in batch.rows if row.sequence_id not in gone])
         self._batches = [batch for batch in self._batches if batch.rows]
+        for sequence_id in gone:
+            self._known.pop(sequence_id, None)
 
     def _shrink(self, batch: DecodeBatch, rows: list[Sequence]) -> None:
         if rows:
@@ -46,20 +59,44 @@ class ModelRunner:
         else:
             batch.rows = []
 
+    def _remember_rows(self, batch: DecodeBatch, gone: dict[int, Sequence]) -> None:
+        for place, row in enumerate(batch.rows):
+            if row.sequence_id in gone:
+                self._remember(row, row.length, batch.caches, row=place if len(batch.rows) > 1 else None, is_stop=True)
+
+    def _remember(self, sequence: Sequence, num_tokens: int, caches: Caches, *, row: int | None = None, is_stop: bool) -> None:
+        tokens = sequence.prompt_token_ids
+        if num_tokens > len(tokens):
+            tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
+        known = self._known.get(sequence.sequence_id)
+        self._known[sequence.sequence_id] = self._prefix_cache.remember(
+            tokens, num_tokens, caches, row=row, known=known, is_stop=is_stop
+        )
+
+    def _restore(self, sequence: Sequence) -> list[RowResult]:
+        plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
+        caches = kv.new_caches(self._model)
+        num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(plan, caches)
+        if num_cached < plan.num_cached:
+            caches = kv.new_caches(self._model)
+        self._prompts[sequence.sequence_id] = caches
+        return [RowResult(sequence=sequence, num_cached=num_cached, stop_positions=plan.positions)]
+
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
+        prompt = self._prompts[sequence.sequence_id]
+        start = sequence.num_computed_tokens
         try:
-            prompt = self._prompts.setdefault(sequence.sequence_id, [])
-            if not prompt:
-                prompt.extend(kv.new_caches(self._model))
-            start = sequence.num_computed_tokens
             if num_tokens:
-                chunk = mx.array(sequence.prompt_token_ids[start : start + num_tokens], dtype=mx.uint32)
+                chunk = mx.array(np.frombuffer(sequence.prompt_token_ids[start : start + num_tokens], dtype=np.uint32))
                 # The logits are never evaluated, so the output head costs nothing here.
                 self._model(chunk[None], cache=prompt)
                 kv.evaluate(prompt)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
+        end = start + num_tokens
+        is_stop = end in sequence.stop_positions
+        self._remember(sequence, end, prompt, is_stop=is_stop)
         if sequence.num_tokens_to_prefill == num_tokens:
             caches = self._prompts.pop(sequence.sequence_id)
             self._batches.append(

@@ -14,11 +14,14 @@ from mlxctl.engine.grouping import affordable_padding, plan_joins
 from mlxctl.engine.messages import RowUpdate, Score
 from mlxctl.engine.pacing import PrefillPacer
 from mlxctl.engine.sequence import Sequence, SequenceState
+from mlxctl.prefix_cache.chunks import common_tokens
 
 # Prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
 _MAX_PREFILLING = 4
 # Tokens of the answer that a prompt must have memory for before it is begun.
 _ANSWER_ROOM_TOKENS = 256
+# A prefix that another is reading is worth waiting for from this many tokens on.
+_MIN_SHARED_TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +42,13 @@ class ModelCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One step's work for one model: either the next `num_tokens` of one prompt, or a token for every row of `groups`."""
+    """One step's work for one model.
 
-    phase: Literal["prefill", "decode"]
+    Restore: take over what the prefix cache has of one prompt. Prefill: compute its next `num_tokens`. Decode: a token for every
+    row of `groups`.
+    """
+
+    phase: Literal["restore", "prefill", "decode"]
     model: str
     groups: Many[Many[Sequence]] = ()
     sequence: Sequence | None = None
@@ -51,12 +58,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowResult:
-    """What a step gave for one row: a token that was read back, or why the row failed."""
+    """What a step gave for one row: a token that was read back, what was restored and where to pause, or why the row failed."""
 
     sequence: Sequence
     token_id: int | None = None
     score: Score | None = None
     failure: str | None = None
+    num_cached: int = 0
+    stop_positions: Many[int] = ()
 
 
 @dataclass(slots=True)
@@ -123,6 +132,7 @@ class Scheduler:
         self._last_phase: Literal["prefill", "decode"] | None = None
         self._last_model: str | None = None
         self.num_prompt_tokens = 0
+        self.num_cached_tokens = 0
         self.num_generated_tokens = 0
 
     def open_model(self, name: str, costs: ModelCosts) -> None:
@@ -136,6 +146,8 @@ class Scheduler:
         self._fair.enter(sequence.fairness_key, {other.fairness_key for other in self._by_id.values()})
         self._by_id[sequence.sequence_id] = sequence
         queue.waiting.append(sequence)
+        for other in queue.prefilling:
+            _share(sequence, other)
 
     def cancel(self, sequence_ids: Iterable[int]) -> list[Sequence]:
         """Forget these sequences and return those that were there; unknown ids have finished already."""
@@ -176,7 +188,7 @@ class Scheduler:
         candidates = self._prefill_candidates(queue, available_bytes)
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
-            return self._prefill_batch(name, queue, self._fair.choose(candidates, now=now))
+            return self._prompt_batch(name, queue, self._fair.choose(candidates, now=now))
         assert queue.groups, "a queue with work has a prompt to read or rows to decode"
         queue.regroup()
         self._last_phase = "decode"
@@ -186,6 +198,8 @@ class Scheduler:
         """Take the results of a batch and return what the front has to know."""
         if batch.phase == "decode":
             return self._settle_decode(batch, results, seconds)
+        if batch.phase == "restore":
+            return self._settle_restore(results)
         return self._settle_prefill(batch, results, seconds, now)
 
     def pure_decode_follows(self, batch: Batch) -> bool:
@@ -209,19 +223,33 @@ class Scheduler:
             candidates += [
                 row
                 for row in queue.waiting
+                if not row.waits_for_producer
                 if num_holding == 0 or self.prompt_bytes(row.model, row.num_prompt_tokens) <= available_bytes - promised
             ]
         return candidates
 
-    def _prefill_batch(self, name: str, queue: _ModelQueue, sequence: Sequence) -> Batch:
+    def _prompt_batch(self, name: str, queue: _ModelQueue, sequence: Sequence) -> Batch:
+        self._last_phase = "prefill"
         if sequence.state is SequenceState.WAITING:
             queue.waiting.remove(sequence)
             queue.prefilling.append(sequence)
             sequence.state = SequenceState.PREFILLING
-        self._last_phase = "prefill"
+            for other in queue.waiting:
+                _share(other, sequence)
+            return Batch(phase="restore", model=name, sequence=sequence)
         contended = bool(queue.groups)
-        num_tokens = min(sequence.num_tokens_to_prefill, queue.pacer.chunk_tokens(contended=contended))
+        num_tokens = min(sequence.num_tokens_to_stop, queue.pacer.chunk_tokens(contended=contended))
         return Batch(phase="prefill", model=name, sequence=sequence, num_tokens=num_tokens, contended=contended)
+
+    def _settle_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
+        for result in results:
+            sequence = result.sequence
+            if result.failure:
+                return [self._fail(result)]
+            sequence.num_cached_tokens = sequence.num_computed_tokens = result.num_cached
+            sequence.stop_positions = sorted({*sequence.stop_positions, *result.stop_positions})
+            self.num_cached_tokens += result.num_cached
+        return []
 
     def _settle_prefill(self, batch: Batch, results: Iterable[RowResult], seconds: float, now: float) -> list[RowUpdate]:
         sequence, queue = batch.sequence, self._queues[batch.model]
@@ -280,3 +308,14 @@ class Scheduler:
     def _forget(self, sequence: Sequence) -> None:
         self._queues[sequence.model].forget(sequence)
         self._by_id.pop(sequence.sequence_id, None)
+
+
+def _share(waiting: Sequence, producer: Sequence) -> None:
+    """Let `waiting` wait for what `producer` is about to read, if that is a good part of its own prompt."""
+    if waiting.waits_for_producer:
+        return
+    shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids)
+    # The last token of a prompt is never prefilled, neither here nor there.
+    shared = min(shared, waiting.num_prompt_tokens - 1, producer.num_prompt_tokens - 1)
+    if shared - producer.num_computed_tokens >= _MIN_SHARED_TOKENS:
+        waiting.wait_for(producer, shared)

@@ -1,10 +1,13 @@
 """One request inside the engine: its tokens, its counters, its state. Pure; knows no mlx and no text."""
 
+from array import array
+from bisect import insort
 from dataclasses import dataclass, field
 from enum import Enum
 
 from mlxctl.engine.messages import Submit
 from mlxctl.ir import SamplingParams
+from mlxctl.prefix_cache.chunks import Tokens
 
 
 class SequenceState(Enum):
@@ -27,7 +30,7 @@ class Sequence:
 
     sequence_id: int
     model: str
-    prompt_token_ids: list[int]
+    prompt_token_ids: Tokens
     sampling: SamplingParams
     stop_token_ids: frozenset[int]
     max_tokens: int
@@ -40,6 +43,9 @@ class Sequence:
     num_computed_tokens: int = 0
     num_sampled_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
+    stop_positions: list[int] = field(default_factory=list)
+    producer: "Sequence | None" = None
+    shared_length: int = 0
 
     @classmethod
     def from_submit(cls, command: Submit, *, now: float) -> "Sequence":
@@ -47,7 +53,7 @@ class Sequence:
         return cls(
             sequence_id=command.sequence_id,
             model=command.model,
-            prompt_token_ids=command.prompt_token_ids,
+            prompt_token_ids=array("I", command.prompt_token_ids),
             sampling=command.sampling,
             stop_token_ids=frozenset(command.stop_token_ids),
             max_tokens=command.max_tokens,
@@ -66,6 +72,25 @@ class Sequence:
     def num_tokens_to_prefill(self) -> int:
         """Prompt tokens that still have to be computed before decoding can begin."""
         return self.num_prompt_tokens - 1 - self.num_computed_tokens
+
+    @property
+    def num_tokens_to_stop(self) -> int:
+        """Prompt tokens to compute before the next place to pause at, or before decoding."""
+        stops = [position for position in self.stop_positions if position > self.num_computed_tokens]
+        return min(self.num_tokens_to_prefill, stops[0] - self.num_computed_tokens) if stops else self.num_tokens_to_prefill
+
+    @property
+    def waits_for_producer(self) -> bool:
+        """Whether another sequence is about to compute what this one needs."""
+        producer = self.producer
+        return producer is not None and not producer.is_finished and producer.num_computed_tokens < self.shared_length
+
+    def wait_for(self, producer: "Sequence", shared_length: int) -> None:
+        """Let `producer` read the shared prefix, stop at its end, and be as urgent as this sequence is."""
+        self.producer, self.shared_length = producer, shared_length
+        producer.priority = max(producer.priority, self.priority)
+        if shared_length not in producer.stop_positions:
+            insort(producer.stop_positions, shared_length)
 
     @property
     def length(self) -> int:

@@ -54,8 +54,10 @@ class Generation:
         events: list[StreamEvent] = []
         last = updates[-1]
         token_ids = [token_id for update in updates for token_id in update.token_ids]
+        for update in updates:
+            if update.num_processed is not None:
+                self._processor.num_cached_tokens = update.num_cached
         if not token_ids and last.num_processed is not None:
-            self._processor.num_cached_tokens = last.num_cached
             events += self._progress(last.num_processed, last.num_cached)
         if token_ids:
             events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])

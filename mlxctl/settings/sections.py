@@ -63,6 +63,9 @@ class EngineSettings:
     memory_limit_bytes: int | None = bounded(None, least=1)
     """Memory for weights and caches together; without one, what the machine recommends."""
 
+    prefix_cache_bytes: int | None = bounded(None, least=0)
+    """Memory for prompts and answers computed already; without one, a fifth of the memory limit; 0 keeps nothing."""
+
     max_rows: int = bounded(32, least=1)
     """Requests that are decoded at the same time."""
 

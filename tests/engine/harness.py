@@ -19,6 +19,7 @@ class Output:
     token_ids: list[int] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     last: RowUpdate | None = None
+    num_cached: int = 0
 
 
 def sources(names: Sequence[str]) -> list[ModelSource]:
@@ -70,4 +71,5 @@ async def finish(stream: TokenStream) -> Output:
             output.token_ids += update.token_ids
             output.scores += update.scores
             output.last = update
+            output.num_cached = max(output.num_cached, update.num_cached)
     return output

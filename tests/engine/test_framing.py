@@ -12,7 +12,7 @@ from mlxctl.ir import SamplingParams
 SUBMIT = Submit(
     sequence_id=1,
     model="m",
-    prompt_token_ids=[1, 2, 3],
+    prompt_token_ids=bytes(12),
     sampling=SamplingParams(temperature=0.3, logit_bias={7: -1.5}, seed=2**63 - 1),
     stop_token_ids=[4],
     max_tokens=9,

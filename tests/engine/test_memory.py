@@ -4,13 +4,16 @@ import asyncio
 
 import pytest
 
+from mlxctl.settings import EngineSettings
 from tests.engine.harness import finish, running_engine, submit
+
+NOTHING_KEPT = EngineSettings(max_rows=8, prefix_cache_bytes=0)
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_next", "gemma3"])
 def test_active_memory_is_flat_over_many_requests_that_join_and_leave(family: str) -> None:
     async def run() -> tuple[int, int]:
-        async with running_engine(family) as client:
+        async with running_engine(family, settings=NOTHING_KEPT) as client:
 
             async def burst(num: int) -> int:
                 lengths = [(index * 37) % 90 + 1 for index in range(num)]
@@ -32,7 +35,7 @@ def test_active_memory_is_flat_over_many_requests_that_join_and_leave(family: st
 
 def test_a_row_that_left_does_not_keep_the_batch_alive() -> None:
     async def run() -> tuple[int, int]:
-        async with running_engine("endless") as client:
+        async with running_engine("endless", settings=NOTHING_KEPT) as client:
             staying = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
             leaving = [submit(client, "endless", [30] * 2000, max_tokens=1_000_000) for _ in range(3)]
             for stream in leaving:

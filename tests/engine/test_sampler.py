@@ -10,13 +10,16 @@ import pytest
 from mlxctl.engine.sampler import BatchSampler, position_key
 from mlxctl.engine.sequence import Sequence
 from mlxctl.ir import SamplingParams
+from mlxctl.prefix_cache.chunks import pack
 
 VOCABULARY = 16
 
 
 def make_row(sampling: SamplingParams, *, generated: list[int] | None = None, num_sampled: int | None = None) -> Sequence:
     output = generated or []
-    row = Sequence(sequence_id=1, model="m", prompt_token_ids=[1], sampling=sampling, stop_token_ids=frozenset(), max_tokens=99)
+    row = Sequence(
+        sequence_id=1, model="m", prompt_token_ids=pack([1]), sampling=sampling, stop_token_ids=frozenset(), max_tokens=99
+    )
     row.output_token_ids = output
     row.num_sampled_tokens = len(output) if num_sampled is None else num_sampled
     return row

@@ -6,6 +6,7 @@ from mlxctl.engine.messages import RowUpdate
 from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
 from mlxctl.engine.sequence import Sequence, SequenceState
 from mlxctl.ir import SamplingParams
+from mlxctl.prefix_cache.chunks import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
 PLENTY = 1 << 40
@@ -18,15 +19,19 @@ def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS) -> Scheduler
     return scheduler
 
 
-def make_sequence(sequence_id: int, num_tokens: int = 5, **fields: object) -> Sequence:
+def make_sequence(sequence_id: int, num_tokens: int = 5, *, first_token: int | None = None, **fields: object) -> Sequence:
+    """A sequence whose prompt begins like no other's, unless `first_token` says so."""
+    first = first_token if first_token is not None else 100_000 * sequence_id
     values: dict[str, object] = {"max_tokens": 3, "sampling": SamplingParams(), "stop_token_ids": frozenset({STOP})}
-    return Sequence(sequence_id=sequence_id, model="m", prompt_token_ids=list(range(num_tokens)), **(values | fields))  # type: ignore[arg-type]
+    return Sequence(
+        sequence_id=sequence_id, model="m", prompt_token_ids=pack(range(first, first + num_tokens)), **(values | fields)
+    )  # type: ignore[arg-type]
 
 
 def run_step(scheduler: Scheduler, *, now: float = 0.0, token_id: int = 7, seconds: float = 0.01) -> tuple[Batch, list[RowUpdate]]:
     """Play the runner: every row gives `token_id` one step after it was launched."""
     batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
-    results = []
+    results = [RowResult(sequence=batch.sequence)] if batch.phase == "restore" and batch.sequence else []
     for row in (row for group in batch.groups for row in group):
         if row.has_token_in_flight:
             results.append(RowResult(sequence=row, token_id=token_id))
@@ -48,15 +53,15 @@ def test_a_prompt_is_read_but_for_its_last_token_and_then_decoded_to_its_limit()
 
     batches = run_until_idle(scheduler)
 
-    assert [batch.phase for batch in batches] == ["prefill", "decode", "decode", "decode", "decode"]
-    assert batches[0].num_tokens == 4
+    assert [batch.phase for batch in batches] == ["restore", "prefill", "decode", "decode", "decode", "decode"]
+    assert batches[1].num_tokens == 4
     assert (scheduler.num_prompt_tokens, scheduler.num_generated_tokens) == (4, 3)
 
 
 def test_a_stop_token_ends_the_row_and_is_reported() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=50))
-    for _ in range(2):
+    for _ in range(3):
         run_step(scheduler)
 
     _, updates = run_step(scheduler, token_id=STOP)
@@ -69,7 +74,10 @@ def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=100))
     run_step(scheduler)
-    scheduler.add(make_sequence(2, num_tokens=200))
+    run_step(scheduler)
+    scheduler.add(make_sequence(2, num_tokens=200, first_token=500))
+    run_step(scheduler)
+    run_step(scheduler)
 
     phases = [run_step(scheduler)[0].phase for _ in range(6)]
 
@@ -79,6 +87,7 @@ def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
 def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=5000))
+    run_step(scheduler)
     run_step(scheduler)
     scheduler.add(make_sequence(2, num_tokens=10))
 
@@ -109,9 +118,9 @@ def test_a_key_that_was_served_less_goes_first() -> None:
     scheduler.add(make_sequence(2, num_tokens=60, fairness_key="greedy"))
     scheduler.add(make_sequence(3, num_tokens=60, fairness_key="modest"))
 
-    order = [batch.sequence.sequence_id for batch in run_until_idle(scheduler) if batch.sequence]
+    batches = run_until_idle(scheduler)
 
-    assert order == [1, 3, 2]
+    assert [batch.sequence.sequence_id for batch in batches if batch.phase == "restore" and batch.sequence] == [1, 3, 2]
 
 
 def test_no_more_rows_hold_a_cache_than_allowed() -> None:
@@ -131,6 +140,7 @@ def test_no_more_rows_hold_a_cache_than_allowed() -> None:
 def test_a_prompt_that_does_not_fit_waits_for_the_rows_that_run() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=2))
+    run_step(scheduler)
     run_step(scheduler)
     scheduler.add(make_sequence(2, num_tokens=500))
 
@@ -154,7 +164,7 @@ def test_rows_whose_caches_cannot_be_merged_decode_alone() -> None:
     scheduler.add(make_sequence(1, max_tokens=50))
     scheduler.add(make_sequence(2, max_tokens=50))
 
-    batches = [run_step(scheduler)[0] for _ in range(6)]
+    batches = [run_step(scheduler)[0] for _ in range(12)]
 
     assert [len(group) for group in batches[-1].groups] == [1, 1]
 
@@ -178,7 +188,9 @@ def test_a_row_that_fails_fails_alone() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=50))
     scheduler.add(make_sequence(2, max_tokens=50))
-    for _ in range(4):
+    for _ in range(8):
+        batch, _ = run_step(scheduler)
+    while batch.phase != "decode":
         batch, _ = run_step(scheduler)
     failed = next(row for group in batch.groups for row in group if row.sequence_id == 1)
 
@@ -199,3 +211,53 @@ def test_models_take_turns() -> None:
     models = [run_step(scheduler)[0].model for _ in range(8)]
 
     assert models.count("m") == models.count("n") == 4
+
+
+def test_a_prompt_that_another_is_reading_waits_for_it_and_lends_it_its_priority() -> None:
+    scheduler = make_scheduler()
+    producer = make_sequence(1, num_tokens=1000, first_token=0)
+    waiter = make_sequence(2, num_tokens=900, first_token=0, priority=3)
+    scheduler.add(producer)
+    run_step(scheduler)
+    scheduler.add(waiter)
+
+    batches = [run_step(scheduler)[0] for _ in range(3)]
+
+    assert all(batch.sequence is producer for batch in batches)
+    assert waiter.state is SequenceState.WAITING
+    assert producer.priority == 3
+    while waiter.state is SequenceState.WAITING:
+        run_step(scheduler)
+    assert producer.num_computed_tokens >= 899
+    assert 899 in producer.stop_positions
+
+
+def test_when_the_one_that_reads_dies_a_waiter_takes_over_and_the_others_wait_for_it() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, num_tokens=1000, first_token=0))
+    run_step(scheduler)
+    for sequence_id in (2, 3):
+        scheduler.add(make_sequence(sequence_id, num_tokens=1000, first_token=0))
+    run_step(scheduler)
+
+    scheduler.cancel([1])
+    batches = [run_step(scheduler)[0] for _ in range(4)]
+
+    assert [batch.phase for batch in batches] == ["restore", "prefill", "prefill", "prefill"]
+    assert len({batch.sequence.sequence_id for batch in batches if batch.sequence}) == 1
+
+
+def test_reading_pauses_where_something_is_to_be_kept() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, num_tokens=200))
+    batch = scheduler.next_batch(now=0, available_bytes=PLENTY)
+    assert batch.sequence is not None
+    scheduler.settle(batch, [RowResult(sequence=batch.sequence, num_cached=10, stop_positions=[50, 120])], seconds=0.01, now=0)
+
+    ends = []
+    while batch.sequence.state is SequenceState.PREFILLING:
+        run_step(scheduler)
+        ends.append(batch.sequence.num_computed_tokens)
+
+    assert batch.sequence.num_cached_tokens == 10
+    assert {50, 120, 199} <= set(ends)

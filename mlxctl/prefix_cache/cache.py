@@ -1,0 +1,183 @@
+"""The facade that the engine calls: plan, restore, remember. MLX thread only.
+
+A failure in here is a miss, logged once, and never an error: restoring and remembering catch broadly, and nothing else in the house
+does. What a sequence has in its working caches is its own; what is kept is immutable and shared.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens
+from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
+from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
+
+Hit = Literal["exact", "prefix", "common_prefix", "checkpoint", "miss"]
+Record = KVRecord | StateRecord
+
+# Below this a copy costs more than reading the tokens again.
+_MIN_TOKENS = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is known of a prompt: how many tokens can be taken over, how the match is classified, where to keep states."""
+
+    match: Match[Record]
+    checkpoint: Checkpoint[Record] | None
+    num_cached: int
+    hit: Hit
+    positions: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the cache did since it was made."""
+
+    hits: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("exact", "prefix", "common_prefix", "checkpoint", "miss"), 0)
+    )
+    num_tokens_reused: int = 0
+    num_failures: int = 0
+
+
+class PrefixCache:
+    """What one model has already computed, in an index that all models share."""
+
+    def __init__(self, index: PrefixIndex[Record], *, namespace: bytes, layout: CacheLayout) -> None:
+        self._index = index
+        self._namespace = namespace
+        self._layout = layout
+        self.counters = Counters()
+
+    @property
+    def needs_positions(self) -> bool:
+        """Whether a prompt has to be read in steps that end at the planned positions."""
+        return self._layout.has_states
+
+    def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int]) -> Plan:
+        """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
+        most = len(tokens) - 1
+        match = self._index.match(self._namespace, tokens)
+        checkpoint = match.checkpoint(at_most=most) if self._layout.has_states else None
+        num_cached = min(match.num_tokens, most)
+        if self._layout.has_states:
+            num_cached = checkpoint.position if checkpoint else 0
+        if num_cached < _MIN_TOKENS:
+            num_cached, checkpoint = 0, None
+        positions: list[int] = []
+        if self._layout.has_states:
+            branch = match.num_tokens if match.num_tokens - num_cached >= _MIN_TOKENS else None
+            positions = planned_positions(
+                num_prompt_tokens=len(tokens),
+                boundaries=_boundaries(tokens, boundary_ids),
+                branch=branch,
+                num_cached=num_cached,
+            )
+        hit = self._classify(match, num_cached, most)
+        return Plan(match=match, checkpoint=checkpoint, num_cached=num_cached, hit=hit, positions=tuple(positions))
+
+    def restore(self, plan: Plan, caches: list[Any]) -> "tuple[int, Chunk[Record] | None]":
+        """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
+
+        After a failure that is nothing, and the caches are in no usable state.
+        """
+        num_cached = plan.num_cached
+        if num_cached:
+            chunks = [chunk for chunk in plan.match.chunks if chunk.start < num_cached]
+            records = [chunk.payload for chunk in chunks if isinstance(chunk.payload, KVRecord)]
+            state = plan.checkpoint.payload if plan.checkpoint else None
+            assert state is None or isinstance(state, StateRecord)
+            self._index.lease(plan.match)
+            try:
+                self._layout.restore(caches, records, num_cached, state)
+                self._index.touch(chunks)
+                for chunk in chunks:
+                    chunk.num_hits += 1
+            except Exception:
+                self._failed("restoring")
+                return 0, None
+            finally:
+                self._index.release(plan.match)
+        self.counters.hits[plan.hit] += 1
+        self.counters.num_tokens_reused += num_cached
+        full = [chunk for chunk in plan.match.chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_cached]
+        return num_cached, full[-1] if full else None
+
+    def remember(
+        self,
+        tokens: Tokens,
+        num_tokens: int,
+        caches: list[Any],
+        *,
+        row: int | None = None,
+        known: "Chunk[Record] | None",
+        is_stop: bool,
+    ) -> "Chunk[Record] | None":
+        """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`.
+
+        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. Returns the last full chunk
+        that is known now.
+        """
+        if num_tokens < _MIN_TOKENS or not self._index.max_bytes:
+            return known
+        try:
+            return self._remember(tokens, num_tokens, caches, row, known, is_stop)
+        except Exception:
+            self._failed("remembering")
+            return known
+
+    def _remember(
+        self, tokens: Tokens, num_tokens: int, caches: list[Any], row: int | None, known: "Chunk[Record] | None", is_stop: bool
+    ) -> "Chunk[Record] | None":
+        place = known
+        start = known.end if known is not None else 0
+        while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
+            end = min(start + CHUNK_TOKENS, num_tokens)
+            record = self._layout.cut(caches, start, end, row=row)
+            place = self._index.publish(self._namespace, known, tokens[start:end].tobytes(), record, record.num_bytes)
+            if place is None:
+                return known
+            start = end
+            if end % CHUNK_TOKENS == 0 and place.num_tokens == CHUNK_TOKENS:
+                known = place
+        if is_stop and self._layout.has_states and place is not None and place.start < num_tokens <= place.end:
+            state = self._layout.snapshot(caches, row=row)
+            self._index.add_checkpoint(place, Checkpoint(num_tokens, state, state.num_bytes))
+            self._thin(place)
+        return known
+
+    def _thin(self, chunk: Chunk[Record]) -> None:
+        """Keep the checkpoints of the path to `chunk` few and spread."""
+        path: list[Chunk[Record]] = []
+        place: Chunk[Record] | None = chunk
+        while place is not None:
+            path.append(place)
+            place = place.parent
+        held = {checkpoint.position: (owner, checkpoint) for owner in path for checkpoint in owner.checkpoints}
+        for position in surplus(held):
+            self._index.drop_checkpoint(*held[position])
+
+    def _classify(self, match: Match[Record], num_cached: int, most: int) -> Hit:
+        if not num_cached:
+            return "miss"
+        if self._layout.has_states:
+            return "checkpoint"
+        if num_cached == most:
+            return "exact"
+        return "prefix" if match.num_tokens == match.chunks[-1].end else "common_prefix"
+
+    def _failed(self, what: str) -> None:
+        self.counters.num_failures += 1
+        if self.counters.num_failures == 1:
+            _log.exception("prefix cache: %s failed; it counts as a miss, and is logged only this once", what)
+
+
+def _boundaries(tokens: Tokens, boundary_ids: frozenset[int]) -> list[int]:
+    """Positions after the tokens that end a message."""
+    return [int(place) + 1 for place in np.flatnonzero(np.isin(np.frombuffer(tokens, dtype=np.uint32), list(boundary_ids)))]

@@ -1,0 +1,46 @@
+"""Where the state of layers that cannot be cut is kept, and which of these checkpoints stay. Pure.
+
+A recurrent or sliding layer has one state, after the last token it has seen; a prefix can be taken up again only where that state
+was kept. It is kept where conversations part: after the system prompt and after each message, where a match ended, every
+STRIDE_TOKENS of a long prompt, and at the end of a turn. Too many are thinned so that they stay spread: the first and the newest
+always stay, then the one that leaves the smallest hole goes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+STRIDE_TOKENS = 4096
+MAX_CHECKPOINTS = 16
+_MAX_BOUNDARIES = 4
+
+
+def planned_positions(*, num_prompt_tokens: int, boundaries: Sequence[int], branch: int | None, num_cached: int) -> list[int]:
+    """Return where to keep a state while a prompt is read, ascending, all within (num_cached, num_prompt_tokens).
+
+    `boundaries` are the ends of the messages, in tokens; of many only the first and the last few are worth their copy. `branch`
+    is where a match with something known ended without a checkpoint.
+    """
+    last = num_prompt_tokens - 1
+    inner = [position for position in boundaries if 0 < position <= last]
+    chosen = {*inner[:1], *inner[-_MAX_BOUNDARIES:], *range(STRIDE_TOKENS, last, STRIDE_TOKENS), last}
+    if branch is not None:
+        chosen.add(branch)
+    return sorted(position for position in chosen if num_cached < position <= last)
+
+
+def next_position(planned: Sequence[int], position: int) -> int | None:
+    """Return the first planned position after `position`."""
+    place = bisect_right(planned, position)
+    return planned[place] if place < len(planned) else None
+
+
+def surplus(positions: Iterable[int], *, keep: int = MAX_CHECKPOINTS) -> list[int]:
+    """Return which of a path's checkpoints to drop so that `keep` remain, spread over it."""
+    kept = sorted(set(positions))
+    dropped = []
+    while len(kept) > max(keep, 2):
+        hole, victim = min((kept[place + 1] - kept[place - 1], kept[place]) for place in range(1, len(kept) - 1))
+        del hole
+        kept.remove(victim)
+        dropped.append(victim)
+    return dropped

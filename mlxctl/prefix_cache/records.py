@@ -1,0 +1,126 @@
+"""Payloads: cutting a sequence's caches into records and building caches from records again. MLX thread only.
+
+The one place that looks inside cache objects. Layers whose keys and values grow with the sequence (`KVCache`) are cut by position
+and stacked, all layers of one shape in one array: 2 arrays a chunk, not 2 a layer, because live buffers are limited in number.
+All other layers (recurrent, convolution, sliding window) are kept whole, as a state at one position.
+Records are contiguous and evaluated, never views: a view would keep the buffer alive that it was cut from.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+
+# Room for the tokens to come, so that the first of them does not copy everything again.
+_GROWTH_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class KVRecord:
+    """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim) each."""
+
+    groups: tuple[tuple[mx.array, mx.array], ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes on the device."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """The states of all layers that cannot be cut, in layer order, as their cache classes give them."""
+
+    states: tuple[Any, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes on the device."""
+        return sum(leaf.nbytes for _, leaf in tree_flatten(list(self.states)) if isinstance(leaf, mx.array))
+
+
+class CacheLayout:
+    """How one model's caches are made: which layers can be cut, and which of them have the same shape."""
+
+    def __init__(self, caches: Sequence[Any]) -> None:
+        self._kinds = [type(layer) for layer in _leaves(caches)]
+        self._cut = [index for index, kind in enumerate(self._kinds) if kind.__name__ == "KVCache"]
+        self._whole = [index for index, kind in enumerate(self._kinds) if kind.__name__ != "KVCache"]
+        self._groups: list[list[int]] | None = None
+
+    @property
+    def has_states(self) -> bool:
+        """Whether some layers can only be taken up at checkpoints."""
+        return bool(self._whole)
+
+    def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
+        """Return a record of the positions `start` to `end` of a sequence, or of one row of a batch."""
+        layers = list(_leaves(caches))
+        # All layers of a batch are padded alike.
+        padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
+        span = slice(padding + start, padding + end)
+        place = row or 0
+        spans = {index: (layers[index].keys[place, :, span], layers[index].values[place, :, span]) for index in self._cut}
+        if self._groups is None:
+            self._groups = _grouped(spans)
+        groups = tuple(
+            (mx.stack([spans[index][0] for index in group]), mx.stack([spans[index][1] for index in group]))
+            for group in self._groups
+        )
+        mx.eval([array for pair in groups for array in pair])
+        return KVRecord(groups)
+
+    def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
+        """Return a copy of the states that cannot be cut, as they are now."""
+        layers = list(_leaves(caches))
+        whole = [layers[index] if row is None else layers[index].extract(row) for index in self._whole]
+        states = tuple(tree_map(_copied, layer.state) for layer in whole)
+        mx.eval([leaf for _, leaf in tree_flatten(list(states)) if isinstance(leaf, mx.array)])
+        return StateRecord(states)
+
+    def restore(self, caches: Sequence[Any], records: Sequence[KVRecord], num_tokens: int, state: StateRecord | None) -> None:
+        """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state. One copy in all."""
+        layers = list(_leaves(caches))
+        for group_index, group in enumerate(self._groups or []):
+            for place, layer_index in enumerate(group):
+                pairs = [(record.groups[group_index][0][place], record.groups[group_index][1][place]) for record in records]
+                _fill(layers[layer_index], pairs, num_tokens)
+        for layer_index, layer_state in zip(self._whole, state.states if state is not None else (), strict=bool(state)):
+            layers[layer_index].state = tree_map(_copied, layer_state)
+        mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
+
+
+def _leaves(caches: Sequence[Any]) -> Iterator[Any]:
+    for layer in caches:
+        children = getattr(layer, "caches", None)
+        if children is None:
+            yield layer
+        else:
+            yield from _leaves(children)
+
+
+def _grouped(spans: dict[int, tuple[mx.array, mx.array]]) -> list[list[int]]:
+    groups: dict[Any, list[int]] = {}
+    for index, (keys, values) in spans.items():
+        groups.setdefault((keys.shape[0], keys.shape[2], values.shape[2], keys.dtype), []).append(index)
+    return list(groups.values())
+
+
+def _fill(layer: Any, pairs: Sequence[tuple[mx.array, mx.array]], num_tokens: int) -> None:
+    layer.keys = _joined([keys for keys, _ in pairs], num_tokens)
+    layer.values = _joined([values for _, values in pairs], num_tokens)
+    layer.offset = num_tokens
+
+
+def _joined(pieces: Sequence[mx.array], num_tokens: int) -> mx.array:
+    num_before = sum(piece.shape[1] for piece in pieces[:-1])
+    last = pieces[-1][:, : num_tokens - num_before]
+    room = mx.zeros((last.shape[0], _GROWTH_TOKENS, last.shape[2]), dtype=last.dtype)
+    return mx.concatenate([*pieces[:-1], last, room], axis=1)[None]
+
+
+def _copied(leaf: Any) -> Any:
+    # A handle of its own: cache classes write into their arrays in place, and a write copies when somebody else holds the buffer.
+    return mx.contiguous(leaf) + 0 if isinstance(leaf, mx.array) else leaf

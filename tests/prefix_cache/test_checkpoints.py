@@ -1,0 +1,35 @@
+"""States are kept where conversations part, and thinned so that they stay spread."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.prefix_cache.checkpoints import STRIDE_TOKENS, next_position, planned_positions, surplus
+
+
+def test_a_prompt_is_kept_after_the_system_prompt_the_last_messages_the_branch_and_each_stride() -> None:
+    boundaries = [900, 1500, 2000, 2500, 5000, 9000]
+
+    positions = planned_positions(num_prompt_tokens=9010, boundaries=boundaries, branch=1234, num_cached=0)
+
+    assert positions == [900, 1234, 2000, 2500, STRIDE_TOKENS, 5000, 2 * STRIDE_TOKENS, 9000, 9009]
+
+
+def test_nothing_is_planned_where_the_state_was_restored_from_or_behind_the_last_token() -> None:
+    assert planned_positions(num_prompt_tokens=100, boundaries=[20, 50, 100, 120], branch=None, num_cached=20) == [50, 99]
+
+
+def test_the_next_position_is_the_first_one_behind() -> None:
+    assert [next_position([10, 20], place) for place in (0, 10, 19, 20)] == [10, 20, 20, None]
+
+
+@given(st.sets(st.integers(1, 100_000), max_size=60), st.integers(2, 20))
+def test_the_first_and_the_newest_stay_and_no_more_than_wanted(positions: set[int], keep: int) -> None:
+    kept = positions - set(surplus(positions, keep=keep))
+
+    assert len(kept) == min(keep, len(positions))
+    if positions:
+        assert {min(positions), max(positions)} <= kept
+
+
+def test_the_closest_pair_loses_one() -> None:
+    assert surplus([100, 110, 500, 1000], keep=3) == [110]

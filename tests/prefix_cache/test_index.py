@@ -1,0 +1,173 @@
+"""The index, in ints: the longest known prefix to the token, what is shared is stored once, and the oldest goes first."""
+
+from array import array
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, chunk_key, common_tokens, pack, root_key
+from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+
+NAMESPACE = b"weights"
+
+
+def publish(index: PrefixIndex[str], tokens: Tokens, *, namespace: bytes = NAMESPACE, bytes_per_token: int = 1) -> None:
+    """Publish a whole sequence, chunk by chunk."""
+    parent: Chunk[str] | None = None
+    for start in range(0, len(tokens), CHUNK_TOKENS):
+        piece = tokens[start : start + CHUNK_TOKENS]
+        parent = index.publish(namespace, parent, piece.tobytes(), f"kv@{start}", len(piece) * bytes_per_token)
+        if parent is None:
+            return
+
+
+def sequence(trunk: int, *tail: int) -> Tokens:
+    return pack([*range(trunk), *tail])
+
+
+def test_a_prompt_matches_to_the_token_where_it_parts_from_what_is_known() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    publish(index, sequence(600, 1, 2, 3))
+
+    assert index.match(NAMESPACE, sequence(600, 1, 2, 9)).num_tokens == 602
+    assert index.match(NAMESPACE, sequence(300, 7)).num_tokens == 300
+    assert index.match(NAMESPACE, pack([5])).num_tokens == 0
+    assert index.match(b"other weights", sequence(600)).num_tokens == 0
+
+
+def test_a_trunk_is_stored_once_for_all_conversations_on_it() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    for agent in range(10):
+        publish(index, sequence(2048, *([agent] * 100)))
+
+    assert index.num_bytes == 2048 + 10 * 100
+
+
+def test_a_longer_sequence_replaces_the_partial_end_of_a_shorter_one_and_keeps_its_checkpoints() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    publish(index, sequence(300))
+    partial = index.match(NAMESPACE, sequence(300)).chunks[-1]
+    index.add_checkpoint(partial, Checkpoint(290, "state", 7))
+
+    publish(index, sequence(400))
+
+    match = index.match(NAMESPACE, sequence(500))
+    checkpoint = match.checkpoint(at_most=499)
+    assert (len(index), index.num_bytes, match.num_tokens) == (2, 407, 400)
+    assert checkpoint is not None
+    assert checkpoint.position == 290
+    index.check_integrity()
+
+
+def test_a_checkpoint_counts_only_within_what_matches_and_before_the_last_token() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    publish(index, sequence(512))
+    first, second = index.match(NAMESPACE, sequence(512)).chunks
+    index.add_checkpoint(first, Checkpoint(100, "early", 1))
+    index.add_checkpoint(second, Checkpoint(400, "late", 1))
+
+    positions = [
+        checkpoint.position if (checkpoint := index.match(NAMESPACE, sequence(length)).checkpoint(at_most=length - 1)) else None
+        for length in (512, 401, 400, 101, 100)
+    ]
+
+    assert positions == [400, 400, 100, 100, None]
+
+
+def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=3 * CHUNK_TOKENS)
+    old, used, leased = (sequence(0, *([number] * CHUNK_TOKENS)) for number in (1, 2, 3))
+    for tokens in (leased, old, used):
+        publish(index, tokens)
+    index.touch(index.match(NAMESPACE, used).chunks)
+    lease = index.match(NAMESPACE, leased)
+    index.lease(lease)
+
+    publish(index, sequence(0, *([4] * CHUNK_TOKENS)))
+
+    assert index.match(NAMESPACE, old).num_tokens == 0
+    assert index.match(NAMESPACE, used).num_tokens == CHUNK_TOKENS
+    assert index.match(NAMESPACE, leased).num_tokens == CHUNK_TOKENS
+    index.release(lease)
+    index.check_integrity()
+
+
+def test_what_is_larger_than_the_budget_is_not_kept() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=100)
+    publish(index, sequence(1000))
+
+    assert index.num_bytes <= 100
+    index.check_integrity()
+
+
+def test_an_image_salts_only_the_chunks_that_it_overlaps() -> None:
+    tokens = sequence(3 * CHUNK_TOKENS).tobytes()
+    one, other = Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"red"), Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"blue")
+
+    def keys(salt: Salt) -> list[bytes]:
+        found, parent = [], root_key(NAMESPACE)
+        for start in range(0, 3 * CHUNK_TOKENS, CHUNK_TOKENS):
+            parent = chunk_key(parent, tokens[4 * start : 4 * (start + CHUNK_TOKENS)], (salt,), start=start)
+            found.append(parent)
+        return found
+
+    assert keys(one)[0] == keys(other)[0]
+    assert keys(one)[1] != keys(other)[1]
+    assert keys(one)[2] != keys(other)[2]
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def test_the_common_length_is_that_of_a_naive_count(one: list[int], other: list[int]) -> None:
+    naive = next(
+        (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
+    )
+    assert common_tokens(pack(one), pack(other)) == naive
+
+
+class AgainstNaiveModel(RuleBasedStateMachine):
+    """Whatever is published, matched and evicted, the longest match is that of a list of all sequences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+        self.known: list[Tokens] = []
+
+    @rule(shape=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4))
+    def publish(self, shape: list[tuple[int, int]]) -> None:
+        tokens = pack([token for token, repeat in shape for _ in range(repeat)])
+        publish(self.index, tokens)
+        self.known.append(tokens)
+
+    @rule(shape=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4))
+    def match(self, shape: list[tuple[int, int]]) -> None:
+        tokens = pack([token for token, repeat in shape for _ in range(repeat)])
+        longest = max((common_tokens(tokens, other) for other in self.known), default=0)
+        match = self.index.match(NAMESPACE, tokens)
+        assert match.num_tokens == longest
+        matched = array("I", b"".join(chunk.tokens for chunk in match.chunks))
+        assert matched[: match.num_tokens] == tokens[: match.num_tokens]
+
+    @invariant()
+    def books_balance(self) -> None:
+        self.index.check_integrity()
+
+
+AgainstNaiveModel.TestCase.settings = settings(max_examples=60, stateful_step_count=12, deadline=None, derandomize=True)
+TestAgainstNaiveModel = AgainstNaiveModel.TestCase
+
+
+@pytest.mark.parametrize("budget", [0, 300, 2000])
+@given(shapes=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4), max_size=8))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_under_any_budget_a_match_is_true_and_the_books_balance(budget: int, shapes: list[list[tuple[int, int]]]) -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=budget)
+    for shape in shapes:
+        tokens = pack([token for token, repeat in shape for _ in range(repeat)])
+        publish(index, tokens)
+        match = index.match(NAMESPACE, tokens)
+        matched = array("I", b"".join(chunk.tokens for chunk in match.chunks))
+        assert matched[: match.num_tokens] == tokens[: match.num_tokens]
+        assert index.num_bytes <= budget
+        index.check_integrity()

@@ -1,0 +1,145 @@
+"""A hit continues with exactly the tokens of a cold run, for every kind of layer; and what was computed is not computed again."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from mlxctl.engine import EngineClient
+from mlxctl.ir import SamplingParams
+from mlxctl.settings import EngineSettings
+from tests.engine.harness import Output, finish, running_engine, submit
+
+# Plain attention, sliding window, short convolutions with attention, linear attention with attention and experts.
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+END_OF_MESSAGE = 3
+COLD = EngineSettings(max_rows=8, prefix_cache_bytes=0)
+WARM = EngineSettings(max_rows=8, prefix_cache_bytes=1 << 30)
+GREEDY = SamplingParams(temperature=0)
+SEEDED = SamplingParams(temperature=1.0, seed=5)
+
+
+def text(num: int, seed: int) -> list[int]:
+    generator = random.Random(seed)
+    return [generator.randrange(10, 500) for _ in range(num)]
+
+
+async def ask(client: EngineClient, family: str, prompt: Sequence[int], sampling: SamplingParams = GREEDY, num: int = 12) -> Output:
+    stop = frozenset({END_OF_MESSAGE})
+    return await finish(submit(client, family, prompt, max_tokens=num, sampling=sampling, stop=stop))
+
+
+async def cold(family: str, prompts: Sequence[Sequence[int]], sampling: SamplingParams = GREEDY) -> list[list[int]]:
+    async with running_engine(family, settings=COLD) as client:
+        return [(await ask(client, family, prompt, sampling)).token_ids for prompt in prompts]
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run(family: str, sampling: SamplingParams) -> None:
+    async def run() -> None:
+        system = [*text(290, 1), END_OF_MESSAGE]
+        prompts = []
+        async with running_engine(family, settings=WARM) as client:
+            outputs = []
+            prompt = [*system, *text(40, 2), END_OF_MESSAGE]
+            for turn in range(4):
+                prompts.append(prompt)
+                outputs.append(await ask(client, family, prompt, sampling))
+                prompt = [*prompt, *outputs[-1].token_ids, *text(30, 10 + turn), END_OF_MESSAGE, *text(4, 99)]
+        assert [output.token_ids for output in outputs] == await cold(family, prompts, sampling)
+        # Every turn takes up what the one before left: all but the new message.
+        assert all(output.num_cached >= len(prompts[turn]) for turn, output in enumerate(outputs[1:]))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were(family: str) -> None:
+    async def run() -> None:
+        trunk = text(700, 3)
+        prompts = [[*trunk[:length], *text(20, length)] for length in (699, 5, 17, 255, 256, 257, 400, 511, 513, 640)]
+        async with running_engine(family, settings=WARM) as client:
+            await ask(client, family, trunk)
+            warm = [await ask(client, family, prompt) for prompt in prompts]
+        assert [output.token_ids for output in warm] == await cold(family, prompts)
+        if family == "qwen3":
+            assert [output.num_cached for output in warm] == [699, 0, 17, 255, 256, 257, 400, 511, 513, 640]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_that_run_at_once_share_a_hit_and_spoil_nothing_for_each_other(family: str) -> None:
+    async def run() -> None:
+        trunk = [*text(400, 4), END_OF_MESSAGE]
+        prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(6)]
+        async with running_engine(family, settings=WARM) as client:
+            await ask(client, family, [*trunk, *text(9, 1)])
+            warm = await asyncio.gather(*(ask(client, family, prompt) for prompt in prompts))
+            again = await asyncio.gather(*(ask(client, family, prompt) for prompt in prompts))
+        expected = await cold(family, prompts)
+        assert [output.token_ids for output in warm] == expected
+        assert [output.token_ids for output in again] == expected
+        assert all(output.num_cached >= 401 for output in warm)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", ["qwen3", "lfm2"])
+def test_agents_that_arrive_together_on_a_cold_prefix_compute_it_once(family: str) -> None:
+    async def run() -> None:
+        trunk = [*text(1500, 5), END_OF_MESSAGE]
+        prompts = [[*trunk, *text(10, 70 + agent)] for agent in range(8)]
+        async with running_engine(family, settings=WARM) as client:
+            outputs = await asyncio.gather(*(ask(client, family, prompt) for prompt in prompts))
+            stats = await client.stats()
+        assert [output.token_ids for output in outputs] == await cold(family, prompts)
+        assert stats.num_prompt_tokens <= 1.1 * len(prompts[0])
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", ["qwen3", "lfm2"])
+def test_a_prompt_whose_client_left_half_way_is_not_read_again_from_the_start(family: str) -> None:
+    async def run() -> None:
+        prompt = text(3000, 6)
+        async with running_engine(family, settings=WARM) as client:
+            leaving = submit(client, family, prompt, stop=frozenset({END_OF_MESSAGE}))
+            num_read = 0
+            while num_read < 300:
+                num_read = max(update.num_processed or 0 for update in await leaving.next())
+            leaving.cancel()
+            retry = await ask(client, family, prompt)
+        assert retry.num_cached >= 256
+        assert [retry.token_ids] == await cold(family, [prompt])
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_after_eviction_answers_stay_the_same(family: str) -> None:
+    async def run() -> None:
+        prompts = [text(300, seed) for seed in range(6)]
+        small = EngineSettings(max_rows=2, prefix_cache_bytes=700_000)
+        async with running_engine(family, settings=small) as client:
+            first = [(await ask(client, family, prompt)).token_ids for prompt in prompts]
+            second = [(await ask(client, family, prompt)).token_ids for prompt in prompts]
+            stats = await client.stats()
+        assert first == second == await cold(family, prompts)
+        assert stats.cache_evicted > 0
+        assert stats.cache_bytes <= 700_000
+
+    asyncio.run(run())
+
+
+def test_models_do_not_read_each_others_prefixes() -> None:
+    async def run() -> None:
+        prompt = text(300, 8)
+        async with running_engine("qwen3", "mistral", settings=WARM) as client:
+            await ask(client, "qwen3", prompt)
+            other = await ask(client, "mistral", prompt)
+        assert other.num_cached == 0
+
+    asyncio.run(run())
