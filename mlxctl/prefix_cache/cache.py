@@ -26,10 +26,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is known of a prompt: how many tokens can be taken over, how the match is classified, where to keep states."""
+    """What is known of a prompt: how many tokens can be taken over, from which chunks and state, and where to keep new states."""
 
     match: Match[Record]
-    checkpoint: Checkpoint[Record] | None
+    chunks: tuple[Chunk[Record], ...]
+    state: StateRecord | None
     num_cached: int
     hit: Hit
     positions: tuple[int, ...]
@@ -64,23 +65,19 @@ class PrefixCache:
         """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
         most = len(tokens) - 1
         match = self._index.match(self._namespace, tokens)
-        checkpoint = match.checkpoint(at_most=most) if self._layout.has_states else None
-        num_cached = min(match.num_tokens, most)
-        if self._layout.has_states:
-            num_cached = checkpoint.position if checkpoint else 0
+        num_cached, chunks, state = self._usable(match, most)
         if num_cached < _MIN_TOKENS:
-            num_cached, checkpoint = 0, None
+            num_cached, chunks, state = 0, (), None
         positions: list[int] = []
         if self._layout.has_states:
-            branch = match.num_tokens if match.num_tokens - num_cached >= _MIN_TOKENS else None
             positions = planned_positions(
                 num_prompt_tokens=len(tokens),
                 boundaries=_boundaries(tokens, boundary_ids),
-                branch=branch,
+                branch=match.num_tokens if match.num_tokens - num_cached >= _MIN_TOKENS else None,
                 num_cached=num_cached,
             )
         hit = self._classify(match, num_cached, most)
-        return Plan(match=match, checkpoint=checkpoint, num_cached=num_cached, hit=hit, positions=tuple(positions))
+        return Plan(match=match, chunks=chunks, state=state, num_cached=num_cached, hit=hit, positions=tuple(positions))
 
     def restore(self, plan: Plan, caches: list[Any]) -> "tuple[int, Chunk[Record] | None]":
         """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
@@ -88,14 +85,12 @@ class PrefixCache:
         After a failure that is nothing, and the caches are in no usable state.
         """
         num_cached = plan.num_cached
+        chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
         if num_cached:
-            chunks = [chunk for chunk in plan.match.chunks if chunk.start < num_cached]
             records = [chunk.payload for chunk in chunks if isinstance(chunk.payload, KVRecord)]
-            state = plan.checkpoint.payload if plan.checkpoint else None
-            assert state is None or isinstance(state, StateRecord)
             self._index.lease(plan.match)
             try:
-                self._layout.restore(caches, records, num_cached, state)
+                self._layout.restore(caches, records, num_cached, plan.state)
                 self._index.touch(chunks)
                 for chunk in chunks:
                     chunk.num_hits += 1
@@ -106,7 +101,7 @@ class PrefixCache:
                 self._index.release(plan.match)
         self.counters.hits[plan.hit] += 1
         self.counters.num_tokens_reused += num_cached
-        full = [chunk for chunk in plan.match.chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_cached]
+        full = [chunk for chunk in chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_cached]
         return num_cached, full[-1] if full else None
 
     def remember(
@@ -131,6 +126,15 @@ class PrefixCache:
         except Exception:
             self._failed("remembering")
             return known
+
+    def _usable(self, match: Match[Record], most: int) -> "tuple[int, tuple[Chunk[Record], ...], StateRecord | None]":
+        """How much of a match can be taken over: all of it, or up to the last checkpoint when a layer's state is needed."""
+        if not self._layout.has_states:
+            return min(match.num_tokens, most), match.chunks, None
+        found = match.checkpoint(at_most=most)
+        if found is None or not isinstance(found[0].payload, StateRecord):
+            return 0, (), None
+        return found[0].position, found[1], found[0].payload
 
     def _remember(
         self, tokens: Tokens, num_tokens: int, caches: list[Any], row: int | None, known: "Chunk[Record] | None", is_stop: bool

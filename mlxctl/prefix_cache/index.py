@@ -20,11 +20,12 @@ P = TypeVar("P")
 
 @dataclass(slots=True)
 class Checkpoint(Generic[P]):
-    """The state after the first `position` tokens."""
+    """The state after the first `position` tokens. Chunks that begin alike share it; its bytes count once."""
 
     position: int
     payload: P
     num_bytes: int
+    num_owners: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -52,27 +53,48 @@ class Chunk(Generic[P]):
         """Position after its last token."""
         return self.start + self.num_tokens
 
-    @property
-    def num_bytes(self) -> int:
-        """What it holds."""
-        return self.payload_bytes + sum(checkpoint.num_bytes for checkpoint in self.checkpoints)
+    def has_checkpoint_at(self, position: int) -> bool:
+        """Whether a state is kept there."""
+        return any(checkpoint.position == position for checkpoint in self.checkpoints)
 
 
 @dataclass(frozen=True, slots=True)
 class Match(Generic[P]):
-    """The longest known prefix of a prompt: its chunks in order, and its length to the token."""
+    """The longest known prefix of a prompt, to the token.
 
-    chunks: "tuple[Chunk[P], ...]"
-    num_tokens: int
+    `full` are the chunks that agree whole, in order; `partial` those of their children that agree for some tokens more, each with
+    the position up to which it does, the furthest first.
+    """
 
-    def checkpoint(self, *, at_most: int) -> "Checkpoint[P] | None":
-        """Return the last checkpoint within the match that leaves the prompt's token `at_most` to be run."""
-        limit = min(at_most, self.num_tokens)
-        for chunk in reversed(self.chunks):
-            fitting = [checkpoint for checkpoint in chunk.checkpoints if checkpoint.position <= limit]
-            if fitting:
-                return max(fitting, key=lambda checkpoint: checkpoint.position)
-        return None
+    full: "tuple[Chunk[P], ...]"
+    partial: "tuple[tuple[Chunk[P], int], ...]" = ()
+
+    @property
+    def num_tokens(self) -> int:
+        """Its length."""
+        if self.partial:
+            return self.partial[0][1]
+        return self.full[-1].end if self.full else 0
+
+    @property
+    def chunks(self) -> "tuple[Chunk[P], ...]":
+        """The path to its end."""
+        return (*self.full, self.partial[0][0]) if self.partial else self.full
+
+    def checkpoint(self, *, at_most: int) -> "tuple[Checkpoint[P], tuple[Chunk[P], ...]] | None":
+        """Return the last checkpoint in it up to position `at_most`, and the path of chunks to it."""
+        found = [
+            (checkpoint, (*self.full, chunk))
+            for chunk, end in self.partial
+            for checkpoint in chunk.checkpoints
+            if checkpoint.position <= min(at_most, end)
+        ]
+        for place in range(len(self.full) - 1, -1, -1):
+            if found:
+                break
+            path = self.full[: place + 1]
+            found = [(checkpoint, path) for checkpoint in path[-1].checkpoints if checkpoint.position <= at_most]
+        return max(found, key=lambda pair: pair[0].position, default=None)
 
 
 class PrefixIndex(Generic[P]):
@@ -104,7 +126,7 @@ class PrefixIndex(Generic[P]):
             path.append(chunk)
             children = chunk.children
             start += CHUNK_TOKENS
-        return Match(tuple(path), min(len(tokens), path[-1].end if path else 0))
+        return Match(tuple(path))
 
     def publish(
         self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, payload: P, num_bytes: int, salts: Sequence[Salt] = ()
@@ -128,7 +150,7 @@ class PrefixIndex(Generic[P]):
         children[key] = chunk
         self._chunks[key] = chunk
         self.num_bytes += num_bytes
-        self._drop_covered(children, chunk)
+        self._inherit(children, chunk)
         self.touch(self._path(chunk))
         self.evict()
         return chunk if key in self._chunks else None
@@ -140,16 +162,20 @@ class PrefixIndex(Generic[P]):
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
         """Keep a state in the chunk that covers its position (start < position <= end); one that is there already stays."""
         assert chunk.start < checkpoint.position <= chunk.end, "a checkpoint lies in its chunk"
-        if any(known.position == checkpoint.position for known in chunk.checkpoints):
+        if chunk.has_checkpoint_at(checkpoint.position):
             return
-        chunk.checkpoints.append(checkpoint)
         self.num_bytes += checkpoint.num_bytes
+        for sibling in self._siblings(chunk).values():
+            if sibling is chunk or _agree(sibling, chunk, checkpoint.position):
+                self._own(sibling, checkpoint)
         self.evict()
 
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Forget a state."""
+        """Forget a state in this chunk; it is gone when no other has it."""
         chunk.checkpoints.remove(checkpoint)
-        self.num_bytes -= checkpoint.num_bytes
+        checkpoint.num_owners -= 1
+        if not checkpoint.num_owners:
+            self.num_bytes -= checkpoint.num_bytes
 
     def touch(self, path: Sequence[Chunk[P]]) -> None:
         """Make these chunks, a path from the root, the most recently used, each newer than its children."""
@@ -158,12 +184,12 @@ class PrefixIndex(Generic[P]):
 
     def lease(self, match: Match[P]) -> None:
         """Keep the chunks of the match from eviction until `release`; does not change recency."""
-        for chunk in match.chunks:
+        for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases += 1
 
     def release(self, match: Match[P]) -> None:
         """End a lease."""
-        for chunk in match.chunks:
+        for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases -= 1
 
     def evict(self) -> None:
@@ -194,7 +220,9 @@ class PrefixIndex(Generic[P]):
     def check_integrity(self) -> None:
         """Recount everything; an AssertionError is a bug in here."""
         order = {key: place for place, key in enumerate(self._chunks)}
-        assert self.num_bytes == sum(chunk.num_bytes for chunk in self._chunks.values())
+        checkpoints = {id(checkpoint): checkpoint for chunk in self._chunks.values() for checkpoint in chunk.checkpoints}
+        payload_bytes = sum(chunk.payload_bytes for chunk in self._chunks.values())
+        assert self.num_bytes == payload_bytes + sum(checkpoint.num_bytes for checkpoint in checkpoints.values())
         for chunk in self._chunks.values():
             assert chunk.num_leases >= 0
             assert not chunk.children or chunk.num_tokens == CHUNK_TOKENS
@@ -207,44 +235,42 @@ class PrefixIndex(Generic[P]):
         self, path: list[Chunk[P]], children: dict[Key, Chunk[P]], piece: memoryview, start: int, salts: Sequence[Salt]
     ) -> Match[P]:
         """The grid ends here; among the children one may agree for some more tokens, but never into or behind an image."""
-        salted_from = min((salt.start for salt in salts if salt.end > start), default=None)
-        best: Chunk[P] | None = None
-        best_length = 0
+        salted_from = min((salt.start for salt in salts if salt.end > start), default=start + len(piece) // 4)
+        agreeing = []
         for child in children.values():
-            length = common_length(memoryview(child.tokens), piece) // 4
-            if salted_from is not None:
-                length = min(length, max(0, salted_from - start))
-            if length > best_length:
-                best, best_length = child, length
-        if best is None:
-            return Match(tuple(path), start)
-        return Match((*path, best), start + best_length)
+            length = min(common_length(memoryview(child.tokens), piece) // 4, max(0, salted_from - start))
+            if length:
+                agreeing.append((child, start + length))
+        return Match(tuple(path), tuple(sorted(agreeing, key=lambda pair: -pair[1])))
 
-    def _drop_covered(self, children: dict[Key, Chunk[P]], chunk: Chunk[P]) -> None:
-        """A shorter sibling whose tokens the new chunk begins with says nothing more; its checkpoints move over."""
+    def _inherit(self, children: dict[Key, Chunk[P]], chunk: Chunk[P]) -> None:
+        """Share the states of siblings that begin alike, and drop a sibling that says nothing more than the chunk does."""
         for sibling in list(children.values()):
-            is_covered = (
-                sibling is not chunk and len(sibling.tokens) < len(chunk.tokens) and chunk.tokens.startswith(sibling.tokens)
-            )
-            if is_covered and not sibling.num_leases:
-                moved, sibling.checkpoints = sibling.checkpoints, []
-                chunk.checkpoints += moved
-                self._remove_from_tree(sibling)
-                self.num_bytes -= sibling.payload_bytes
+            if sibling is chunk:
+                continue
+            for checkpoint in sibling.checkpoints:
+                if _agree(sibling, chunk, checkpoint.position):
+                    self._own(chunk, checkpoint)
+            if chunk.tokens.startswith(sibling.tokens) and not sibling.num_leases:
+                self._remove(sibling)
+
+    @staticmethod
+    def _own(chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
+        if not chunk.has_checkpoint_at(checkpoint.position):
+            chunk.checkpoints.append(checkpoint)
+            checkpoint.num_owners += 1
+
+    def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
+        if chunk.parent is not None:
+            return chunk.parent.children
+        return next(children for children in self._roots.values() if children.get(chunk.key) is chunk)
 
     def _remove(self, chunk: Chunk[P]) -> None:
-        self.num_bytes -= chunk.num_bytes
-        self._remove_from_tree(chunk)
-
-    def _remove_from_tree(self, chunk: Chunk[P]) -> None:
+        for checkpoint in list(chunk.checkpoints):
+            self.drop_checkpoint(chunk, checkpoint)
+        self.num_bytes -= chunk.payload_bytes
         del self._chunks[chunk.key]
-        if chunk.parent is not None:
-            del chunk.parent.children[chunk.key]
-            return
-        for children in self._roots.values():
-            if children.get(chunk.key) is chunk:
-                del children[chunk.key]
-                return
+        del self._siblings(chunk)[chunk.key]
 
     @staticmethod
     def _path(chunk: Chunk[P]) -> list[Chunk[P]]:
@@ -252,3 +278,9 @@ class PrefixIndex(Generic[P]):
         while path[-1].parent is not None:
             path.append(path[-1].parent)
         return path[::-1]
+
+
+def _agree(one: Chunk[P], other: Chunk[P], position: int) -> bool:
+    """Whether two siblings have the same tokens up to `position`, which must lie in both."""
+    num_bytes = 4 * (position - one.start)
+    return len(one.tokens) >= num_bytes <= len(other.tokens) and one.tokens[:num_bytes] == other.tokens[:num_bytes]

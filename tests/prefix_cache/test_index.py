@@ -54,10 +54,10 @@ def test_a_longer_sequence_replaces_the_partial_end_of_a_shorter_one_and_keeps_i
     publish(index, sequence(400))
 
     match = index.match(NAMESPACE, sequence(500))
-    checkpoint = match.checkpoint(at_most=499)
+    found = match.checkpoint(at_most=499)
     assert (len(index), index.num_bytes, match.num_tokens) == (2, 407, 400)
-    assert checkpoint is not None
-    assert checkpoint.position == 290
+    assert found is not None
+    assert found[0].position == 290
     index.check_integrity()
 
 
@@ -69,11 +69,26 @@ def test_a_checkpoint_counts_only_within_what_matches_and_before_the_last_token(
     index.add_checkpoint(second, Checkpoint(400, "late", 1))
 
     positions = [
-        checkpoint.position if (checkpoint := index.match(NAMESPACE, sequence(length)).checkpoint(at_most=length - 1)) else None
+        found[0].position if (found := index.match(NAMESPACE, sequence(length)).checkpoint(at_most=length - 1)) else None
         for length in (512, 401, 400, 101, 100)
     ]
 
     assert positions == [400, 400, 100, 100, None]
+
+
+def test_a_checkpoint_serves_all_chunks_that_begin_alike_and_counts_once() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    publish(index, sequence(100, *([7] * 50)))
+    publish(index, sequence(100, *([8] * 50)))
+    holder = index.match(NAMESPACE, sequence(100, *([8] * 50))).chunks[-1]
+    index.add_checkpoint(holder, Checkpoint(90, "state", 1))
+
+    found = index.match(NAMESPACE, sequence(100, *([7] * 50))).checkpoint(at_most=149)
+
+    assert found is not None
+    assert found[0].position == 90
+    assert index.num_bytes == 150 + 150 + 1
+    index.check_integrity()
 
 
 def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> None:
