@@ -1,6 +1,6 @@
 """What a model is like: how it is asked, and how its answer is read. One instance per loaded model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from mlxctl.adapters.chat_template import ChatTemplate
@@ -14,7 +14,7 @@ from mlxctl.adapters.stop_tokens import find_stop_tokens
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
 from mlxctl.ir import GenerationRequest, ModelFacts
-from mlxctl.parsers import TOOL_PARSER_IDS, tool_parser
+from mlxctl.parsers import TOOL_PARSER_IDS, thinking_parser, tool_parser
 
 
 class ModelAdapter:
@@ -41,7 +41,9 @@ class ModelAdapter:
         self._thinking = find_thinking_parser(template, self.vocabulary)
         self._writer = None if template is None else PromptWriter(template, shape, self._tools, self._thinking)
         self._hidden_ids = {
-            parser.id: find_hidden_ids(self.vocabulary, parser, self._thinking) for parser in (self._tools, _NO_TOOLS)
+            (tools.id, thinking.id): find_hidden_ids(self.vocabulary, tools, thinking)
+            for tools in (self._tools, _NO_TOOLS)
+            for thinking in (self._thinking, _NO_THINKING)
         }
         self._defaults = sampling_defaults(facts)
         self.stop_token_ids = find_stop_tokens(
@@ -64,22 +66,32 @@ class ModelAdapter:
         return self._writer is not None and self._writer.can_force_tools
 
     def prepare_input(self, request: GenerationRequest) -> PreparedInput:
-        """Turn a request into token ids and final values. Takes milliseconds to seconds: call it in a worker thread.
+        """Turn a conversation into token ids and final values. Takes milliseconds to seconds: call it in a worker thread.
 
         Raises InvalidRequest for what this model cannot do, ContextTooLong when the prompt leaves no place for an answer.
         """
         sampling = final_sampling(request.sampling, self._defaults, vocabulary_size=self.vocabulary_size)
-        prompt = self._write(request)
-        token_ids, prompt_tail = self._encode(prompt)
-        rest = self.facts.context_length - len(token_ids)
-        if rest <= 0:
-            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self.facts.context_length)
+        token_ids, prompt_tail = self._encode(self._write(request))
         return PreparedInput(
             token_ids=token_ids,
             sampling=sampling,
             stop_token_ids=self.stop_token_ids,
-            max_tokens=rest if request.max_tokens is None else min(request.max_tokens, rest),
+            max_tokens=self._max_tokens(request, token_ids),
             prompt_tail=prompt_tail,
+        )
+
+    def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
+        """Turn one of a request's raw prompts into what `prepare_input` makes of a conversation; it raises the same."""
+        sampling = final_sampling(request.sampling, self._defaults, vocabulary_size=self.vocabulary_size)
+        token_ids = tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
+        self._check_ids(token_ids, "prompt")
+        echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
+        return PreparedInput(
+            token_ids=token_ids,
+            sampling=sampling,
+            stop_token_ids=self.stop_token_ids,
+            max_tokens=self._max_tokens(request, token_ids),
+            echo=echo if request.echo else "",
         )
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
@@ -91,14 +103,9 @@ class ModelAdapter:
         """Make what reads the answer to this request. A call when no tools were offered is plain text."""
         offers_tools = bool(request.tools) and request.tool_choice.mode != "none"
         tools = self._tools if offers_tools else _NO_TOOLS
-        return StreamProcessor(
-            request,
-            prepared,
-            self.vocabulary,
-            tools=tools,
-            thinking=self._thinking,
-            hidden_ids=self._hidden_ids[tools.id],
-        )
+        thinking = _NO_THINKING if request.prompts else self._thinking
+        hidden_ids = self._hidden_ids[tools.id, thinking.id]
+        return StreamProcessor(request, prepared, self.vocabulary, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
 
     def _write(self, request: GenerationRequest) -> Prompt:
         if self._writer is None:
@@ -108,14 +115,26 @@ class ModelAdapter:
     def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str]:
         """Tokenise, and give the tail as it is then. An id that the embedding table does not have would be read as garbage."""
         token_ids, num_opening_chars = self.vocabulary.encode_up_to_seam(prompt.text, prompt.opening)
-        if not token_ids:
-            raise InvalidRequest("the prompt is empty", param="messages")
-        if max(token_ids) >= self.vocabulary_size:
-            raise InvalidRequest(f"the prompt has a token that model {self.name!r} has no weights for", param="messages")
+        self._check_ids(token_ids, "messages")
         return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars]
+
+    def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
+        if not token_ids:
+            raise InvalidRequest("the prompt is empty", param=param)
+        if (highest := max(token_ids)) >= self.vocabulary_size:
+            last = self.vocabulary_size - 1
+            message = f"the prompt has token {highest}, but model {self.name!r} has no weights for tokens beyond {last}"
+            raise InvalidRequest(message, param=param)
+
+    def _max_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
+        rest = self.facts.context_length - len(token_ids)
+        if rest <= 0:
+            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self.facts.context_length)
+        return rest if request.max_tokens is None else min(request.max_tokens, rest)
 
 
 _NO_TOOLS = tool_parser("null")
+_NO_THINKING = thinking_parser("null")
 
 
 def _vocabulary_size(facts: ModelFacts, vocabulary: Vocabulary) -> int:

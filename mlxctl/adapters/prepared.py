@@ -11,6 +11,7 @@ class PreparedInput:
 
     `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what follows it, that the prompt
     ends with and the model continues (an opened thinking, a forced call); it decides how the answer is read from its first token.
+    `echo` is the prompt as text when the answer has to begin with it.
     """
 
     token_ids: tuple[int, ...]
@@ -18,3 +19,4 @@ class PreparedInput:
     stop_token_ids: frozenset[int]
     max_tokens: int
     prompt_tail: str = ""
+    echo: str = ""

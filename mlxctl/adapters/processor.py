@@ -33,7 +33,7 @@ class StreamProcessor:
         self._num_prompt_tokens = len(prepared.token_ids)
         self._num_completion_tokens = 0
         self._num_thinking_tokens = 0
-        self._detokenizer = vocabulary.detokenizer()
+        self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
         self._silent_ids = prepared.stop_token_ids | hidden_ids
         self._ledger = None if prepared.sampling.num_top_logprobs is None else LogprobLedger(vocabulary)
         self._machine = AnswerMachine(

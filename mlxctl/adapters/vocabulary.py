@@ -1,7 +1,7 @@
 """A model's tokenizer as this house uses it: text to ids, id to bytes, and which ids are special. Never `transformers`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,23 @@ class Vocabulary:
         self._decoding = _decoding_of(tokenizer.decoder)
         self._bytes: dict[int, bytes] = {}
         self._whole_texts: dict[int, str] = {}
+        bare, dressed = (tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True))
+        self._beginning: list[int] = dressed if dressed != bare else []
 
     def encode(self, text: str) -> list[int]:
         """The ids of a rendered prompt: special tokens in the text are recognised, none are added."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
+
+    def encode_whole_text(self, text: str) -> list[int]:
+        """The ids of a text by itself: the token that the tokenizer begins texts with stands before it, if there is one, once."""
+        ids = self.encode(text)
+        return ids if ids[:1] == self._beginning else self._beginning + ids
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids, special tokens left out."""
+        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+        return text
 
     def encode_up_to_seam(self, text: str, opening: str) -> tuple[list[int], int]:
         """Encode `text` as it is encoded when `opening`, in ASCII, follows it.
@@ -74,11 +86,12 @@ class Vocabulary:
             known = self._bytes[token_id] = self._find_bytes(token_id)
         return known
 
-    def detokenizer(self) -> Detokenizer:
-        """A fresh detokenizer for one answer."""
+    def detokenizer(self, *, is_continuation: bool = False) -> Detokenizer:
+        """A fresh detokenizer for one answer; one that continues a text keeps the space that it begins with."""
         if self._decoding is None:
             return DecoderDetokenizer(self._tokenizer)
-        return ByteDetokenizer(self.bytes_of, self._whole_texts, num_leading_spaces=self._decoding.num_leading_spaces)
+        num_leading_spaces = 0 if is_continuation else self._decoding.num_leading_spaces
+        return ByteDetokenizer(self.bytes_of, self._whole_texts, num_leading_spaces=num_leading_spaces)
 
     def _find_bytes(self, token_id: int) -> bytes:
         token: str | None = self._tokenizer.id_to_token(token_id)

@@ -1,7 +1,8 @@
 """Ask a model: the room where requests meet adapters and the engine. Knows no HTTP and no wire format."""
 
+from mlxctl.inference.answers import Answers
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.served_model import ModelToServe, ServedModel
 from mlxctl.inference.service import InferenceService
 
-__all__ = ["Generation", "InferenceService", "ModelToServe", "ServedModel"]
+__all__ = ["Answers", "Generation", "InferenceService", "ModelToServe", "ServedModel"]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
-from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenScore
+from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextDelta, TextResult, TokenScore
 
 
 class Generation:
@@ -12,10 +12,12 @@ class Generation:
 
     The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
     cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
+    `echo` is text that comes before what is generated.
     """
 
-    def __init__(self, tokens: TokenStream, processor: StreamProcessor, *, num_prompt_tokens: int) -> None:
+    def __init__(self, tokens: TokenStream, processor: StreamProcessor, *, num_prompt_tokens: int, echo: str = "") -> None:
         self.num_prompt_tokens = num_prompt_tokens
+        self._echo = echo
         self._tokens = tokens
         self._processor = processor
         self._is_over = False
@@ -24,6 +26,9 @@ class Generation:
         return self
 
     async def __anext__(self) -> list[StreamEvent]:
+        if self._echo:
+            echo, self._echo = self._echo, ""
+            return [TextDelta(text=echo)]
         while not self._is_over:
             updates = await self._tokens.next()
             if not updates:

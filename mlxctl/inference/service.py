@@ -5,7 +5,8 @@ import time
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource
-from mlxctl.errors import BrokenModel, EngineRecovering, ModelError, UnknownModel
+from mlxctl.errors import BrokenModel, EngineRecovering, MlxctlError, ModelError, UnknownModel
+from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.served_model import ModelToServe, ServedModel
 from mlxctl.ir import GenerationRequest
@@ -93,9 +94,36 @@ class InferenceService:
         )
 
     async def start(self, request: GenerationRequest) -> Generation:
-        """Submit the request. Raises RequestError or CapacityError before anything was generated."""
+        """Submit a request for one answer. Raises RequestError or CapacityError before anything was generated."""
+        answers = await self.start_all(request)
+        assert len(answers.generations) == 1, "several answers are started together"
+        return answers.generations[0]
+
+    async def start_all(self, request: GenerationRequest) -> Answers:
+        """Submit a request for any number of answers: all of them, or none, and then it raises what `start` does."""
         adapter = self._adapter(request.model)
         prepared = await self._prepare(adapter, request)
+        generations: list[Generation] = []
+        try:
+            for prompt in prepared:
+                for index in range(request.num_choices):
+                    # What was begun has to be known when one is refused.
+                    generations.append(self._submit(adapter, request, choice_of(prompt, index)))  # noqa: PERF401
+        except MlxctlError:
+            for generation in generations:
+                generation.cancel()
+            raise
+        num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared)
+        return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared[0].sampling)
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Count the tokens of a conversation's prompt, which may be longer than the model takes. Raises RequestError."""
+        adapter = self._adapter(request.model)
+        if _is_short(request):
+            return adapter.count_prompt_tokens(request)
+        return await asyncio.to_thread(adapter.count_prompt_tokens, request)
+
+    def _submit(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Generation:
         processor = adapter.create_stream_processor(request, prepared)
         tokens = self._engine.submit(
             model=request.model,
@@ -106,7 +134,7 @@ class InferenceService:
             priority=request.priority,
             fairness_key=request.fairness_key,
         )
-        return Generation(tokens, processor, num_prompt_tokens=len(prepared.token_ids))
+        return Generation(tokens, processor, num_prompt_tokens=len(prepared.token_ids), echo=prepared.echo)
 
     def _adapter(self, name: str) -> ModelAdapter:
         names = tuple(model.name for model in self._models)
@@ -117,10 +145,15 @@ class InferenceService:
         return self._adapters[name]
 
     @staticmethod
-    async def _prepare(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
-        if sum(len(message.text) for message in request.messages) < _INLINE_CHARACTERS and not request.tools:
-            return adapter.prepare_input(request)
-        return await asyncio.to_thread(adapter.prepare_input, request)
+    async def _prepare(adapter: ModelAdapter, request: GenerationRequest) -> list[PreparedInput]:
+        """Return one input for each prompt; a conversation is one."""
+
+        def prepare() -> list[PreparedInput]:
+            if request.prompts:
+                return [adapter.prepare_text(request, prompt) for prompt in request.prompts]
+            return [adapter.prepare_input(request)]
+
+        return prepare() if _is_short(request) else await asyncio.to_thread(prepare)
 
     async def _create_adapters(self) -> None:
         try:
@@ -137,3 +170,10 @@ class InferenceService:
             message = f"model {str(path)!r}: the tokenizer knows {adapter.vocabulary_size} tokens, the weights only {width}"
             self._failure = BrokenModel(path, message)
             raise self._failure
+
+
+def _is_short(request: GenerationRequest) -> bool:
+    """Whether the prompt is prepared in less time than a thread takes."""
+    if request.tools:
+        return False
+    return sum(len(message.text) for message in request.messages) + sum(map(len, request.prompts)) < _INLINE_CHARACTERS

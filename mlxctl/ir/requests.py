@@ -80,10 +80,16 @@ class GenerationRequest:
 
     `max_tokens` None means as many as the context window holds. `template_kwargs` go to the chat template as they are.
     `fairness_key` groups requests that share a place in the queue (an API key, a session); higher `priority` goes first.
+
+    `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or thinking; a request has
+    either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt.
     """
 
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
+    prompts: tuple[str | tuple[int, ...], ...] = ()
+    num_choices: int = 1
+    echo: bool = False
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool = True

@@ -1,5 +1,6 @@
 """Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes. Knows no HTTP and no model."""
 
+from mlxctl.protocols.anthropic.count_tokens import encode_token_count, parse_count_tokens
 from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
 from mlxctl.protocols.error_body import ErrorBody
@@ -17,5 +18,7 @@ __all__ = [
     "anthropic_error",
     "encode_model",
     "encode_model_list",
+    "encode_token_count",
     "openai_error",
+    "parse_count_tokens",
 ]

@@ -10,6 +10,7 @@ class Formatter(Protocol):
     """The words of one protocol for one request: make one object per request, `parse` once, then either `whole` or the stream.
 
     A stream is `begin`, `on_event` for each event up to and including Finished, `finish`; or `on_error` instead of what is left.
+    Where a request has several answers, `number` says which one an event belongs to, and `finish` comes after the last Finished.
     `ping` fits anywhere. All bytes are complete server-sent events (UTF-8), b"" where the protocol has nothing to say.
     Not thread-safe; owned by whoever answers the request.
     """
@@ -24,11 +25,11 @@ class Formatter(Protocol):
     def begin(self, num_prompt_tokens: int) -> bytes:
         """Open the stream."""
 
-    def on_event(self, event: StreamEvent) -> bytes:
-        """Say what just happened."""
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
+        """Say what just happened in answer `number`."""
 
     def finish(self) -> bytes:
-        """Close the stream after Finished."""
+        """Close the stream after every answer has finished."""
 
     def on_error(self, error: MlxctlError) -> bytes:
         """Close what is open, say what went wrong, and end the stream; valid at any moment, also before `begin`."""
@@ -36,5 +37,5 @@ class Formatter(Protocol):
     def ping(self) -> bytes:
         """Keep the connection alive; valid at any moment, also before `begin`."""
 
-    def whole(self, result: TextResult) -> bytes:
-        """Write the answer as one JSON body."""
+    def whole(self, *results: TextResult) -> bytes:
+        """Write the answers, by their numbers, as one JSON body."""

@@ -21,6 +21,11 @@ StopString = Annotated[str, Meta(min_length=1)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1)]
 
+MAX_ANSWERS = 128
+"""The most answers that one request may ask for, all prompts together."""
+
+NumChoices = Annotated[int, Meta(ge=1, le=MAX_ANSWERS)]
+
 
 def top_k_option(top_k: int | None) -> int | None:
     """Return `top_k` with both ways to say off, -1 and 0, as 0."""

@@ -18,6 +18,7 @@ from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.refusals import Refusals
+from mlxctl.server.token_count import TokenCountResource
 from mlxctl.settings import ServerSettings
 
 OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
@@ -34,6 +35,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
     routes: dict[str, object] = {
         "/v1/chat/completions": generation(OpenAIChatFormatter),
         "/v1/messages": generation(AnthropicMessagesFormatter),
+        "/v1/messages/count_tokens": TokenCountResource(inference, settings),
         "/v1/models": ModelsResource(inference),
         "/v1/models/{name:path}": ModelResource(inference),
         "/health": HealthResource(inference, requests),
@@ -46,7 +48,11 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
     for template, resource in routes.items():
         app.add_route(template, resource)
     Refusals(
-        {"/v1/chat/completions": openai_error, "/v1/messages": anthropic_error},
+        {
+            "/v1/chat/completions": openai_error,
+            "/v1/messages": anthropic_error,
+            "/v1/messages/count_tokens": anthropic_error,
+        },
         marked={"anthropic-version": anthropic_error},
         usual=openai_error,
     ).install(app)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.inference import Generation, InferenceService
+from mlxctl.inference import Answers, InferenceService
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
@@ -43,21 +43,21 @@ class GenerationResource:
             asked = formatter.parse(await read_body(request, limit_bytes=self._settings.max_body_bytes))
             if formatter.dropped_tools:
                 _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
-            generation = await self._inference.start(replace(asked, fairness_key=request.context.caller))
-            call_at_end(request.scope, generation.cancel)
+            answers = await self._inference.start_all(replace(asked, fairness_key=request.context.caller))
+            call_at_end(request.scope, answers.cancel)
             if not asked.stream:
-                await _answer_whole(generation, formatter, response)
+                await _answer_whole(answers, formatter, response)
                 return
-        self._answer_as_stream(generation, formatter, response, deadline)
+        self._answer_as_stream(answers, formatter, response, deadline)
 
-    def _answer_as_stream(self, generation: Generation, formatter: Formatter, response: Response, deadline: Deadline) -> None:
+    def _answer_as_stream(self, answers: Answers, formatter: Formatter, response: Response, deadline: Deadline) -> None:
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = stream_answer(
-            generation, formatter, ping_interval_seconds=self._settings.ping_interval_seconds, deadline=deadline
+            answers, formatter, ping_interval_seconds=self._settings.ping_interval_seconds, deadline=deadline
         )
 
 
-async def _answer_whole(generation: Generation, formatter: Formatter, response: Response) -> None:
-    response.data = formatter.whole(await generation.result())
+async def _answer_whole(answers: Answers, formatter: Formatter, response: Response) -> None:
+    response.data = formatter.whole(*await answers.results())
     response.content_type = falcon.MEDIA_JSON

@@ -1,12 +1,11 @@
-"""One answer as server-sent events. The stream owns its ending: whatever happens, the generation is cancelled when it is over."""
+"""One response as server-sent events. The stream owns its ending: whatever happens, generation is cancelled when it is over."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
 
 from mlxctl.errors import MlxctlError, SequenceFailed
-from mlxctl.inference import Generation
-from mlxctl.ir import Finished, StreamEvent
+from mlxctl.inference import Answers
 from mlxctl.protocols import Formatter
 from mlxctl.server.deadline import Deadline
 
@@ -14,20 +13,22 @@ _log = logging.getLogger(__name__)
 
 
 async def stream_answer(
-    generation: Generation, formatter: Formatter, *, ping_interval_seconds: float, deadline: Deadline
+    answers: Answers, formatter: Formatter, *, ping_interval_seconds: float, deadline: Deadline
 ) -> AsyncIterator[bytes]:
     """Yield the chunks of `resp.stream`. Events that are ready together are one chunk; silence is broken by a ping.
 
     An error after the first byte cannot change the status any more, so the formatter says it in the stream and ends it properly.
     """
-    silence = _SilenceWatch(generation, ping_interval_seconds, deadline)
+    silence = _SilenceWatch(answers, ping_interval_seconds, deadline)
     try:
-        yield formatter.begin(generation.num_prompt_tokens)
+        yield formatter.begin(answers.num_prompt_tokens)
         silence.start()
-        async for events in generation:
+        async for number, events in answers:
             silence.broken()
             deadline.check()
-            chunk = _encode(formatter, events) if events else formatter.ping()
+            chunk = b"".join([formatter.on_event(event, number) for event in events]) if events else formatter.ping()
+            if answers.is_over:
+                chunk += formatter.finish()
             if chunk:
                 yield chunk
     except MlxctlError as error:
@@ -39,22 +40,17 @@ async def stream_answer(
         yield formatter.on_error(SequenceFailed("the server failed unexpectedly; its log says why"))
     finally:
         silence.stop()
-        generation.cancel()
-
-
-def _encode(formatter: Formatter, events: list[StreamEvent]) -> bytes:
-    chunk = b"".join(map(formatter.on_event, events))
-    return chunk + formatter.finish() if isinstance(events[-1], Finished) else chunk
+        answers.cancel()
 
 
 class _SilenceWatch:
-    """Nudges the generation when nothing has come for an interval, and at the deadline.
+    """Nudges the answers when nothing has come for an interval, and at the deadline.
 
     PERF: one timer a stream, moved on when it fires; a timeout around every token costs a tenth of the front's CPU time.
     """
 
-    def __init__(self, generation: Generation, interval_seconds: float, deadline: Deadline) -> None:
-        self._generation = generation
+    def __init__(self, answers: Answers, interval_seconds: float, deadline: Deadline) -> None:
+        self._answers = answers
         self._interval_seconds = interval_seconds
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
@@ -77,7 +73,7 @@ class _SilenceWatch:
     def _look(self) -> None:
         now = self._loop.time()
         if now >= min(self._last + self._interval_seconds, self._deadline.end):
-            self._generation.nudge()
+            self._answers.nudge()
             self._last = now
         if now < self._deadline.end:
             self.start()

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     ErrorBody,
-    Formatter,
     OpenAIChatFormatter,
     anthropic_error,
     openai_error,
+    parse_count_tokens,
 )
 
 SAMPLES = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}
@@ -189,9 +190,14 @@ MESSAGES_KINDS = {
     "output_config.effort": "string null",
     "stream": "boolean null",
 }
-PROTOCOLS: dict[str, tuple[type[Formatter], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
-    "chat": (OpenAIChatFormatter, CHAT, CHAT_KINDS, openai_error),
-    "messages": (AnthropicMessagesFormatter, MESSAGES, MESSAGES_KINDS, anthropic_error),
+ABOUT_THE_ANSWER = {"max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "stream"}
+COUNT = {key: value for key, value in MESSAGES.items() if key not in ABOUT_THE_ANSWER}
+COUNT_KINDS = {path: kinds for path, kinds in MESSAGES_KINDS.items() if path not in ABOUT_THE_ANSWER}
+Parse = Callable[[bytes], GenerationRequest]
+PROTOCOLS: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
+    "chat": (lambda: OpenAIChatFormatter().parse, CHAT, CHAT_KINDS, openai_error),
+    "messages": (lambda: AnthropicMessagesFormatter().parse, MESSAGES, MESSAGES_KINDS, anthropic_error),
+    "count_tokens": (lambda: parse_count_tokens, COUNT, COUNT_KINDS, anthropic_error),
 }
 
 
@@ -216,15 +222,15 @@ def with_value(body: dict[str, Any], path: str, value: object) -> dict[str, Any]
 def refusal(protocol: str, body: object) -> InvalidRequest:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     with pytest.raises(InvalidRequest) as caught:
-        PROTOCOLS[protocol][0]().parse(data)
+        PROTOCOLS[protocol][0]()(data)
     assert PROTOCOLS[protocol][3](caught.value).status == 400
     return caught.value
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_full_body_is_good_so_that_each_refusal_below_has_one_reason(protocol: str) -> None:
-    formatter, body, _, _ = PROTOCOLS[protocol]
-    assert formatter().parse(json.dumps(body).encode()).model == "tiny"
+    create, body, _, _ = PROTOCOLS[protocol]
+    assert create()(json.dumps(body).encode()).model == "tiny"
 
 
 @pytest.mark.parametrize(("protocol", "path", "kind"), list(wrong_types()))
@@ -270,8 +276,8 @@ def test_what_is_not_a_json_object_is_refused(protocol: str, body: bytes, part: 
         ("stream", ["true", 1]),
     ],
 )
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_values_out_of_range_in_both_protocols(protocol: str, path: str, values: list[object]) -> None:
+@pytest.mark.parametrize("protocol", ["chat", "messages"])
+def test_values_out_of_range_in_all_protocols(protocol: str, path: str, values: list[object]) -> None:
     assert {refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param for value in values} == {path}
 
 
@@ -297,6 +303,7 @@ def test_values_out_of_range_in_both_protocols(protocol: str, path: str, values:
         ("logit_bias", {"1": "x"}, "logit_bias"),
         ("logit_bias", {str(key): 1 for key in range(1025)}, "logit_bias"),
         ("n", 0, "n"),
+        ("n", 129, "n"),
         ("reasoning_effort", "huge", "reasoning_effort"),
         ("messages[0].role", "robot", "messages[0].role"),
         ("messages[0].content[0].type", "video_url", "messages[0].content[0].type"),
@@ -358,6 +365,8 @@ def test_messages_values_that_cannot_be(path: str, value: object, param: str) ->
         ("messages", "model"),
         ("messages", "messages"),
         ("messages", "max_tokens"),
+        ("count_tokens", "model"),
+        ("count_tokens", "messages"),
     ],
 )
 def test_a_missing_field_is_named(protocol: str, path: str) -> None:
@@ -372,6 +381,7 @@ def test_a_missing_field_is_named(protocol: str, path: str) -> None:
         ("chat", "tools[0].function.parameters"),
         ("messages", "tools[0].input_schema"),
         ("messages", "messages[1].content[1].input"),
+        ("count_tokens", "tools[0].input_schema"),
     ],
 )
 def test_free_form_json_is_refused_when_it_is_too_deep_for_a_template(protocol: str, path: str) -> None:
@@ -403,17 +413,17 @@ JSON_VALUES = st.recursive(
 @given(st.data())
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_any_value_anywhere_is_taken_or_refused(protocol: str, data: st.DataObject) -> None:
-    formatter, body, kinds, _ = PROTOCOLS[protocol]
+    create, body, kinds, _ = PROTOCOLS[protocol]
     changed = with_value(body, data.draw(st.sampled_from(sorted(kinds))), data.draw(JSON_VALUES))
     with suppress(InvalidRequest):
-        assert formatter().parse(json.dumps(changed).encode()).messages
+        assert create()(json.dumps(changed).encode()).messages
 
 
 @given(st.integers(0, 3000), st.binary(max_size=3))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_any_damage_to_the_bytes_is_taken_or_refused(protocol: str, place: int, damage: bytes) -> None:
-    formatter, body, _, _ = PROTOCOLS[protocol]
+    create, body, _, _ = PROTOCOLS[protocol]
     text = json.dumps(body).encode()
     place %= len(text)
     with suppress(InvalidRequest):
-        assert formatter().parse(text[:place] + damage + text[place + len(damage) :]).messages
+        assert create()(text[:place] + damage + text[place + len(damage) :]).messages

@@ -213,7 +213,6 @@ def test_images_elsewhere_are_never_fetched(url: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"n": 2}, "n"),
         ({"response_format": {"type": "json_object"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.type"),
         ({"functions": [{"name": "f"}]}, "functions"),
@@ -232,3 +231,8 @@ def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str)
 def test_usage_and_stream_are_told_apart() -> None:
     assert parse(stream=True).stream
     assert not parse(stream_options={"include_usage": True}).stream
+
+
+def test_more_choices_are_asked_of_one_prompt() -> None:
+    assert parse(n=3).num_choices == 3
+    assert parse(n=None).num_choices == parse().num_choices == 1

@@ -8,7 +8,7 @@ from mlxctl.errors import EngineDied
 from mlxctl.ir import StreamEvent, ThinkingDelta, collect
 from mlxctl.protocols import Formatter
 
-from .scripts import SCORED, SCRIPTS, THINKING, TWO_CALLS, chat, messages, stream
+from .scripts import CUT_OFF, SCORED, SCRIPTS, THINKING, TWO_CALLS, chat, interleaved, messages, stream
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -30,6 +30,11 @@ def test_whole(protocol: str, script: str, golden: SnapshotAssertion) -> None:
 
 def test_chat_with_usage(golden: SnapshotAssertion) -> None:
     assert stream(chat(stream_options={"include_usage": True}), THINKING).decode() == golden
+
+
+def test_chat_with_three_choices(golden: SnapshotAssertion) -> None:
+    formatter = chat(n=3, stream_options={"include_usage": True})
+    assert interleaved(formatter, CUT_OFF, TWO_CALLS, THINKING).decode() == golden
 
 
 def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:

@@ -188,6 +188,7 @@ def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() ->
     ("fields", "param"),
     [
         ({"max_tokens": 0}, "max_tokens"),
+        ({"n": 2}, "n"),
         ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
         ({"output_format": {"type": "json_schema"}}, "output_format"),
         ({"messages": [user({"type": "document", "source": {}})]}, "messages[0].content[0].type"),

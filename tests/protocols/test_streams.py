@@ -6,7 +6,7 @@ from mlxctl.errors import EngineDied
 from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta, collect
 from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter
 
-from .scripts import CUT_OFF, PLAIN, TWO_CALLS, chat, data_of, messages, stream
+from .scripts import CUT_OFF, PLAIN, TWO_CALLS, chat, data_of, interleaved, joined_chat, messages, stream
 
 PROGRESS = PromptProgress(num_processed=512, num_cached=0, num_prompt_tokens=4096)
 
@@ -74,3 +74,17 @@ def test_each_answer_has_its_own_id() -> None:
         formatter.parse(b'{"model": "m", "messages": [{"role": "user", "content": ""}]}')
         ids.add(data_of(formatter.begin(1))[0]["id"])
     assert len(ids) == 3
+
+
+def test_choices_that_take_turns_are_those_of_the_whole_answer_and_the_prompt_counts_once() -> None:
+    scripts = (PLAIN, TWO_CALLS, CUT_OFF)
+    whole = json.loads(chat(n=3).whole(*map(collect, scripts)))
+    chunks = data_of(interleaved(chat(n=3, stream_options={"include_usage": True}), *scripts))
+    for number, choice in enumerate(whole["choices"]):
+        mine = [chunk for chunk in chunks if chunk["choices"] and chunk["choices"][0]["index"] == number]
+        assert choice["index"] == number
+        assert joined_chat(mine)["content"] == choice["message"]["content"]
+        assert mine[-1]["choices"][0]["finish_reason"] == choice["finish_reason"]
+    assert whole["usage"]["prompt_tokens"] == 12
+    assert whole["usage"]["completion_tokens"] == 21
+    assert chunks[-1]["usage"] == whole["usage"]

@@ -10,7 +10,7 @@ from mlxctl.settings import ServerSettings
 
 from .conftest import unstarted_app
 
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+CHAT, MESSAGES, COUNT = "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_an_unknown_route_is_404_in_the_words_of_the_client(client: testing.Test
 
 
 def test_a_wrong_method_is_405_and_names_the_right_one(client: testing.TestClient) -> None:
-    for path in (CHAT, MESSAGES):
+    for path in (CHAT, MESSAGES, COUNT):
         result = client.simulate_get(path)
         assert result.status_code == 405
         assert "POST" in result.headers["allow"]
@@ -61,7 +61,9 @@ def test_a_wrong_method_is_405_and_names_the_right_one(client: testing.TestClien
 def test_a_malformed_body_is_400_in_the_words_of_the_route(client: testing.TestClient, body: bytes) -> None:
     chat, messages = client.simulate_post(CHAT, body=body), client.simulate_post(f"{MESSAGES}?beta=true", body=body)
     assert (chat.status_code, chat.json["error"]["type"]) == (400, "invalid_request_error")
+    count = client.simulate_post(f"{COUNT}?beta=true", body=body)
     assert (messages.status_code, anthropic_type(messages)) == (400, "invalid_request_error")
+    assert (count.status_code, anthropic_type(count)) == (400, "invalid_request_error")
 
 
 def test_a_body_over_the_limit_is_413(client: testing.TestClient) -> None:

@@ -29,7 +29,7 @@ class Conversation:
     deferred_tools: Mapping[str, ToolSpec]
     _call_ids: set[str] = field(default_factory=set)
 
-    def read(self, request: schema.MessagesRequest) -> tuple[Message, ...]:
+    def read(self, request: schema.CountTokensRequest) -> tuple[Message, ...]:
         """Return all messages, the system prompt first. Raises InvalidRequest."""
         messages = []
         if request.system:

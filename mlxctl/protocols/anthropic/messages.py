@@ -65,7 +65,7 @@ class AnthropicMessagesFormatter:
         message = self._message(content=[], stop_reason=None, stop_sequence=None, usage=usage)
         return named_event("message_start", {"message": message}) + _PING
 
-    def on_event(self, event: StreamEvent) -> bytes:
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
         """Return the events for `event`; progress is a comment."""
         match event:
             case TextDelta():
@@ -100,8 +100,9 @@ class AnthropicMessagesFormatter:
         """Return a ping; before the message has begun, where some clients know no event but message_start, a comment."""
         return _PING if self._has_begun else b": ping\n\n"
 
-    def whole(self, result: TextResult) -> bytes:
+    def whole(self, *results: TextResult) -> bytes:
         """Return the message object."""
+        (result,) = results
         return msgspec.json.encode(
             self._message(
                 content=content_blocks(result, omit_thinking=self._omit_thinking),

@@ -1,6 +1,7 @@
 """From a messages body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 import msgspec
@@ -14,20 +15,23 @@ from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.ranges import top_k_option
 from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
 
-_DECODER = msgspec.json.Decoder(schema.MessagesRequest)
+_MESSAGES = msgspec.json.Decoder(schema.MessagesRequest)
+_COUNT_TOKENS = msgspec.json.Decoder(schema.CountTokensRequest)
 
 
 def decode_messages(body: bytes) -> schema.MessagesRequest:
     """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
-    request = decode_body(body, _DECODER)
-    if not request.messages:
-        raise InvalidRequest("messages is empty; send at least one message", param="messages")
-    for path, wish in (
-        ("output_config.format", request.output_config and request.output_config.format),
-        ("output_format", request.output_format),
-    ):
-        if wish is not None:
-            raise InvalidRequest(f"{path} is not supported yet; leave it out and ask for the format in words", param=path)
+    request = decode_body(body, _MESSAGES)
+    _refuse_unsupported(request)
+    if request.n not in (None, 1):
+        raise InvalidRequest("n is no field of this protocol, which gives one message per request; leave it out", param="n")
+    return request
+
+
+def decode_count_tokens(body: bytes) -> schema.CountTokensRequest:
+    """Read the body of a question for the size of a prompt. Raises InvalidRequest."""
+    request = decode_body(body, _COUNT_TOKENS)
+    _refuse_unsupported(request)
     return request
 
 
@@ -38,6 +42,17 @@ def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
 
 def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
+    return replace(
+        to_prompt_request(request),
+        sampling=SamplingOptions(temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)),
+        max_tokens=request.max_tokens,
+        stop=tuple(request.stop_sequences or ()),
+        stream=bool(request.stream),
+    )
+
+
+def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
+    """Translate what decides about the prompt, so that a count is that of the request itself. Raises InvalidRequest."""
     specs = _tool_specs(request.tools or [])
     deferred = {tool.name for tool in request.tools or () if tool.defer_loading}
     choice = _choice(request, specs)
@@ -47,12 +62,19 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
         tools=tuple(spec for name, spec in specs.items() if name not in deferred),
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
-        sampling=SamplingOptions(temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)),
         thinking=_thinking(request, choice),
-        max_tokens=request.max_tokens,
-        stop=tuple(request.stop_sequences or ()),
-        stream=bool(request.stream),
     )
+
+
+def _refuse_unsupported(request: schema.CountTokensRequest) -> None:
+    if not request.messages:
+        raise InvalidRequest("messages is empty; send at least one message", param="messages")
+    for path, wish in (
+        ("output_config.format", request.output_config and request.output_config.format),
+        ("output_format", request.output_format),
+    ):
+        if wish is not None:
+            raise InvalidRequest(f"{path} is not supported yet; leave it out and ask for the format in words", param=path)
 
 
 def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
@@ -72,7 +94,7 @@ def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
     return specs
 
 
-def _choice(request: schema.MessagesRequest, specs: Iterable[str]) -> ToolChoice:
+def _choice(request: schema.CountTokensRequest, specs: Iterable[str]) -> ToolChoice:
     match request.tool_choice:
         case schema.AnyChoice():
             choice = ToolChoice(mode="required")
@@ -88,7 +110,7 @@ def _choice(request: schema.MessagesRequest, specs: Iterable[str]) -> ToolChoice
     return choice
 
 
-def _thinking(request: schema.MessagesRequest, choice: ToolChoice) -> ThinkingOptions:
+def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> ThinkingOptions:
     effort = request.output_config.effort if request.output_config else None
     mode = request.thinking.type if request.thinking else "adaptive"
     if mode == "enabled" and choice.is_forced:

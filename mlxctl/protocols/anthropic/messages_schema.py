@@ -1,4 +1,5 @@
-"""The body of `POST /v1/messages` as Anthropic documents it. One type per concept; null means unsaid everywhere.
+"""The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them. One type per concept; null means
+unsaid everywhere.
 
 Fields that are not here are ignored, as the protocol's clients expect (cache_control anywhere, metadata, service_tier,
 context_management, betas, container, …).
@@ -143,20 +144,26 @@ class OutputConfig(Struct):
     format: Any = None
 
 
-class MessagesRequest(Struct):
-    """The whole body."""
+class CountTokensRequest(Struct, kw_only=True):
+    """The body of `count_tokens`: what decides about the prompt, and nothing about the answer."""
 
     model: Name
-    max_tokens: MaxTokens
     messages: list[ConversationMessage]
     system: str | list[Text] | None = None
     tools: list[Tool] | None = None
     tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
+    thinking: ThinkingConfig | None = None
+    output_config: OutputConfig | None = None
+    output_format: Any = None
+
+
+class MessagesRequest(CountTokensRequest, kw_only=True):
+    """The body of `messages`. `n` is no field of this protocol: one that asks for more answers is refused by name."""
+
+    max_tokens: MaxTokens
     stop_sequences: StopStrings | None = None
     temperature: Temperature | None = None
     top_p: TopP | None = None
     top_k: TopK | None = None
-    thinking: ThinkingConfig | None = None
-    output_config: OutputConfig | None = None
-    output_format: Any = None
     stream: bool | None = None
+    n: Any = None

@@ -31,7 +31,7 @@ from mlxctl.ir import (
 from mlxctl.protocols.openai.chat_parsing import decode_chat, dropped_tool_types, to_generation_request
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import logprobs_object
-from mlxctl.protocols.openai.usage import usage_object
+from mlxctl.protocols.openai.usage import total_usage, usage_object
 
 _FINISH_REASONS: dict[FinishReason, str] = {
     "stop": "stop",
@@ -58,7 +58,7 @@ class OpenAIChatFormatter:
         self._system_fingerprint = system_fingerprint
         self._id = response_id or f"chatcmpl-{secrets.token_hex(16)}"
         self._created = int(time.time()) if created is None else created
-        self._usage: Usage | None = None
+        self._usages: dict[int, Usage] = {}
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request body. Raises InvalidRequest."""
@@ -67,34 +67,35 @@ class OpenAIChatFormatter:
         self.dropped_tools = dropped_tool_types(chat)
         self._model = chat.model
         self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
-        self._freeze_chunk()
+        self._num_choices = request.num_choices
+        self._freeze_chunks()
         return request
 
     def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
-        """Return the chunk that says who speaks."""
-        return self._chunk(b'{"role":"assistant","content":""}')
+        """Return the chunk that says who speaks, one for each choice."""
+        return b"".join(self._chunk(number, b'{"role":"assistant","content":""}') for number in range(self._num_choices))
 
-    def on_event(self, event: StreamEvent) -> bytes:
-        """Return the chunk for `event`; progress is a comment, and the end of a call is not said."""
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
+        """Return the chunk for `event` of choice `number`; progress is a comment, and the end of a call is not said."""
         match event:
             case TextDelta():
-                return self._text(event)
+                return self._text(number, event)
             case ThinkingDelta():
-                return self._chunk(b'{"reasoning_content":' + _encode(event.text) + b"}") if event.text else b""
+                return self._chunk(number, b'{"reasoning_content":' + _encode(event.text) + b"}") if event.text else b""
             case ToolArgumentsDelta():
                 call = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % event.index
-                return self._chunk(call + _encode(event.json) + b"}}]}")
+                return self._chunk(number, call + _encode(event.json) + b"}}]}")
             case ToolCallStarted():
                 function = {"name": event.name, "arguments": ""}
                 call_object = {"index": event.index, "id": event.id, "type": "function", "function": function}
-                return self._chunk(_encode({"tool_calls": [call_object]}))
+                return self._chunk(number, _encode({"tool_calls": [call_object]}))
             case ToolCallEnded():
                 return b""
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
-                self._usage = event.usage
-                return self._chunk(b"{}", finish_reason=_encode(_FINISH_REASONS[event.reason]))
+                self._usages[number] = event.usage
+                return self._chunk(number, b"{}", finish_reason=_encode(_FINISH_REASONS[event.reason]))
             case _:
                 assert_never(event)
 
@@ -102,8 +103,9 @@ class OpenAIChatFormatter:
         """Return the usage, when it was asked for, and the end mark."""
         if not self._include_usage:
             return _DONE
-        assert self._usage is not None, "a stream ends with Finished"
-        usage = self._envelope("chat.completion.chunk") | {"choices": [], "usage": usage_object(self._usage)}
+        usages = [self._usages[number] for number in range(self._num_choices)]
+        total = usage_object(total_usage(usages, num_choices=self._num_choices))
+        usage = self._envelope("chat.completion.chunk") | {"choices": [], "usage": total}
         return b"data: " + _encode(usage) + b"\n\n" + _DONE
 
     def on_error(self, error: MlxctlError) -> bytes:
@@ -114,15 +116,19 @@ class OpenAIChatFormatter:
         """Return a comment."""
         return b": ping\n\n"
 
-    def whole(self, result: TextResult) -> bytes:
+    def whole(self, *results: TextResult) -> bytes:
         """Return the chat.completion object."""
-        choice = {
-            "index": 0,
-            "message": _message_object(result),
-            "logprobs": logprobs_object(result.logprobs) if result.logprobs else None,
-            "finish_reason": _FINISH_REASONS[result.reason],
-        }
-        return _encode(self._envelope("chat.completion") | {"choices": [choice], "usage": usage_object(result.usage)})
+        choices = [
+            {
+                "index": number,
+                "message": _message_object(result),
+                "logprobs": logprobs_object(result.logprobs) if result.logprobs else None,
+                "finish_reason": _FINISH_REASONS[result.reason],
+            }
+            for number, result in enumerate(results)
+        ]
+        usage = total_usage([result.usage for result in results], num_choices=self._num_choices)
+        return _encode(self._envelope("chat.completion") | {"choices": choices, "usage": usage_object(usage)})
 
     def _envelope(self, kind: str) -> dict[str, object]:
         return {
@@ -133,22 +139,23 @@ class OpenAIChatFormatter:
             "system_fingerprint": self._system_fingerprint,
         }
 
-    def _freeze_chunk(self) -> None:
-        envelope = _encode(self._envelope("chat.completion.chunk"))
-        self._head = b"data: " + envelope[:-1] + b',"choices":[{"index":0,"delta":'
+    def _freeze_chunks(self) -> None:
+        envelope = _encode(self._envelope("chat.completion.chunk"))[:-1]
+        self._heads = [b"data: " + envelope + b',"choices":[{"index":%d,"delta":' % number for number in range(self._num_choices)]
         # Whoever asks for usage finds the key in every chunk, null until the last.
         self._tail = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
-        self._text_head = self._head + b'{"content":'
+        self._text_heads = [head + b'{"content":' for head in self._heads]
         self._text_tail = b'},"logprobs":null,"finish_reason":null}]' + self._tail
 
-    def _text(self, event: TextDelta) -> bytes:
+    def _text(self, number: int, event: TextDelta) -> bytes:
         if event.logprobs:
-            return self._chunk(b'{"content":' + _encode(event.text) + b"}", logprobs=event.logprobs)
-        return self._text_head + _encode(event.text) + self._text_tail if event.text else b""
+            return self._chunk(number, b'{"content":' + _encode(event.text) + b"}", logprobs=event.logprobs)
+        return self._text_heads[number] + _encode(event.text) + self._text_tail if event.text else b""
 
-    def _chunk(self, delta: bytes, *, logprobs: tuple[TokenLogprob, ...] = (), finish_reason: bytes = _NULL) -> bytes:
+    def _chunk(self, number: int, delta: bytes, *, logprobs: tuple[TokenLogprob, ...] = (), finish_reason: bytes = _NULL) -> bytes:
         scores = _encode(logprobs_object(logprobs)) if logprobs else _NULL
-        return self._head + delta + b',"logprobs":' + scores + b',"finish_reason":' + finish_reason + b"}]" + self._tail
+        ending = b',"logprobs":' + scores + b',"finish_reason":' + finish_reason + b"}]"
+        return self._heads[number] + delta + ending + self._tail
 
 
 def _message_object(result: TextResult) -> dict[str, object]:

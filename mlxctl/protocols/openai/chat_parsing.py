@@ -50,6 +50,7 @@ def to_generation_request(request: schema.ChatRequest) -> GenerationRequest:
     return GenerationRequest(
         model=request.model,
         messages=_messages(request.messages),
+        num_choices=request.n or 1,
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls is not False,
@@ -63,8 +64,6 @@ def to_generation_request(request: schema.ChatRequest) -> GenerationRequest:
 
 
 def _refuse_unsupported(request: schema.ChatRequest) -> None:
-    if request.n not in (None, 1):
-        _refuse("n", "n must be 1: this server gives one choice per request")
     if request.response_format is not None and request.response_format.type != "text":
         wanted = request.response_format.type
         _refuse("response_format.type", f"response_format.type {wanted!r} is not supported yet; use 'text' or leave it out")

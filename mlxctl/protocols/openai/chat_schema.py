@@ -14,6 +14,7 @@ from mlxctl.protocols.ranges import (
     MaxTokens,
     MinP,
     Name,
+    NumChoices,
     NumTopLogprobs,
     RepetitionPenalty,
     Seed,
@@ -199,7 +200,7 @@ class ChatRequest(Struct):
     reasoning_effort: Effort | None = None
     enable_thinking: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-    n: int | None = None
+    n: NumChoices | None = None
     response_format: ResponseFormat | None = None
     modalities: list[str] | None = None
     functions: list[Any] | None = None

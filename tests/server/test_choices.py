@@ -1,0 +1,55 @@
+"""Several answers to one request: each is a sequence of its own."""
+
+from collections import defaultdict
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from .process import ServerProcess, wait_for
+
+ASKED: dict[str, Any] = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "Say something."}],
+    "max_tokens": 20,
+    "seed": 5,
+    "temperature": 1,
+}
+
+
+def test_choices_differ_and_the_first_is_the_one_that_would_be_alone(openai_client: openai.OpenAI) -> None:
+    alone = openai_client.chat.completions.create(**ASKED)
+    several = openai_client.chat.completions.create(**ASKED, n=3)
+    said = [choice.message.content for choice in several.choices]
+    assert [choice.index for choice in several.choices] == [0, 1, 2]
+    assert said[0] == alone.choices[0].message.content
+    assert len(set(said)) == 3
+    assert alone.usage is not None
+    assert several.usage is not None
+    assert several.usage.prompt_tokens == alone.usage.prompt_tokens
+    assert several.usage.completion_tokens == 60
+
+
+def test_streamed_choices_take_turns_and_say_what_they_say_whole(openai_client: openai.OpenAI) -> None:
+    whole = openai_client.chat.completions.create(**ASKED, n=4)
+    said: dict[int, str] = defaultdict(str)
+    order = []
+    for chunk in openai_client.chat.completions.create(**ASKED, n=4, stream=True):
+        for choice in chunk.choices:
+            said[choice.index] += choice.delta.content or ""
+            order.append(choice.index)
+    assert [said[number] for number in range(4)] == [choice.message.content for choice in whole.choices]
+    assert order != sorted(order)
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_leaving_ends_every_choice(server: ServerProcess, is_stream: bool) -> None:
+    body = {**ASKED, "n": 4, "max_tokens": 20_000, "stream": is_stream}
+    url = f"{server.url}/v1/chat/completions"
+    with suppress(httpx.ReadTimeout), httpx.stream("POST", url, json=body, timeout=0.5) as answer:
+        next(answer.iter_lines())
+    wait_for(lambda: server.health()["open_requests"] == 0, seconds=2)
+    after = httpx.post(url, json={**ASKED, "max_tokens": 1}, timeout=10)
+    assert after.status_code == 200

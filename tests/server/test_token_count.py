@@ -1,0 +1,53 @@
+"""count_tokens says beforehand what the message then says that it was."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anthropic
+import pytest
+
+TOOL: dict[str, Any] = {"name": "clock", "description": "Tell the time", "input_schema": {"type": "object", "properties": {}}}
+ASK: list[Any] = [{"role": "user", "content": "Say something."}]
+HISTORY: list[Any] = [
+    {"role": "user", "content": [{"type": "text", "text": "What time is it?", "cache_control": {"type": "ephemeral"}}]},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "clock", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "noon"}]},
+]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"messages": ASK},
+        {"messages": ASK, "system": "Be brief."},
+        {"messages": HISTORY, "tools": [TOOL]},
+        {"messages": HISTORY, "tools": [TOOL, {**TOOL, "name": "later", "defer_loading": True}]},
+        {"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "any"}},
+        {"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "none"}},
+        {"messages": ASK, "thinking": {"type": "disabled"}},
+    ],
+)
+def test_the_count_is_what_the_message_takes_in(anthropic_client: anthropic.Anthropic, asked: dict[str, Any]) -> None:
+    counted = anthropic_client.messages.count_tokens(model="tiny", **asked)
+    usage = anthropic_client.messages.create(model="tiny", max_tokens=1, **asked).usage
+    assert counted.input_tokens == usage.input_tokens + (usage.cache_read_input_tokens or 0) > 0
+
+
+def test_a_prompt_that_is_too_long_is_counted_all_the_same(anthropic_client: anthropic.Anthropic) -> None:
+    too_long: list[Any] = [{"role": "user", "content": "very long " * 40_000}]
+    assert anthropic_client.messages.count_tokens(model="tiny", messages=too_long).input_tokens > 32_768
+
+
+def test_twenty_five_counts_at_once(anthropic_client: anthropic.Anthropic) -> None:
+    def count(number: int) -> int:
+        asked: list[Any] = [{"role": "user", "content": "foo" * number}]
+        return anthropic_client.beta.messages.count_tokens(model="tiny", messages=asked, tools=[]).input_tokens
+
+    with ThreadPoolExecutor(25) as pool:
+        counts = list(pool.map(count, range(25)))
+    assert counts == sorted(set(counts))
+
+
+def test_an_unknown_model_has_no_count(anthropic_client: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.NotFoundError):
+        anthropic_client.messages.count_tokens(model="huge", messages=ASK)
