@@ -131,7 +131,8 @@ class _Background:
 
 
 async def _short(port: int) -> float:
-    return (await run_stream(port, chat_body(_SHORT, max_tokens=2))).first_event_seconds
+    # Random tokens may be pieces of a character: some more, so that there is text.
+    return (await run_stream(port, chat_body(_SHORT, max_tokens=6))).first_event_seconds
 
 
 def _long_text() -> str:
