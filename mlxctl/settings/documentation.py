@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -33,7 +33,7 @@ def describe_field(section: type, name: str) -> str:
 def describe_default(section: type, name: str) -> str:
     """Return the default of the field `name` as a person would write it; empty when there is none."""
     default: Any = next(field.default for field in fields(section) if field.name == name)
-    if default is None or default == () or default is False:
+    if default in (None, (), MISSING, False):
         return ""
     if name.endswith("_bytes"):
         return next(f"{default // size}{unit}" for unit, size in _UNITS.items() if default % size == 0)

@@ -38,11 +38,20 @@ def resolve(
     A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one (`locations.config_file()`) need not.
     `flags` maps section to key to value; None, or an empty list, means not given. Raises SettingsError.
     """
-    named = config_file or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    named = config_file or _named_by(environment)
     chosen: dict[str, dict[str, object]] = {section: {} for section in _sections()}
     for choice in (*_from_file(named), *_from_environment(environment), *_from_flags(flags or {})):
         chosen[choice.section][choice.key] = _checked(choice)
     return Settings(**{name: kind(**chosen[name]) for name, kind in _sections().items()})
+
+
+def settings_file(environment: Mapping[str, str]) -> Path:
+    """Return the settings file that `resolve` reads when no flag names one; it need not exist."""
+    return _named_by(environment) or locations.config_file()
+
+
+def _named_by(environment: Mapping[str, str]) -> Path | None:
+    return Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None
 
 
 def _sections() -> dict[str, Any]:

@@ -103,9 +103,27 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LibrarySettings:
+    """Where models lie on this machine, and what they are called."""
+
+    models_dirs: tuple[Path, ...] = ()
+    """Directories that hold models, each in a directory of its own or as ORGANISATION/NAME."""
+
+    hub_cache: Path | None = None
+    """Hugging Face cache to look into and to download to; without one, where HF_HUB_CACHE or HF_HOME say, or the usual place."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Further names: each stands for a model of the library, or for a directory."""
+
+    allow_downloads: bool = False
+    """Whether clients may have the server download models (`POST /downloads`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All sections."""
 
     server: ServerSettings = ServerSettings()
     engine: EngineSettings = EngineSettings()
     model: ModelSettings = ModelSettings()
+    library: LibrarySettings = LibrarySettings()

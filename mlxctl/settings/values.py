@@ -5,7 +5,7 @@ Every refusal is a ValueError whose message says what was expected; it repeats t
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from pathlib import Path
 from types import NoneType, UnionType
@@ -37,7 +37,10 @@ def parse_size(text: str) -> int:
 def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) -> object:
     shown = "a value that is not shown" if is_secret else repr(value)
     if get_origin(target) is tuple:
-        return _as_texts(value, shown)
+        texts = _as_texts(value, shown)
+        return texts if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in texts)
+    if get_origin(target) is dict:
+        return _as_names(value, shown)
     if get_origin(target) is Literal:
         choices = get_args(target)
         if value not in choices:
@@ -59,9 +62,21 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
 def _as_texts(value: object, shown: str) -> tuple[str, ...]:
     """Return a list of texts; from one text (environment, flag) it is split at commas."""
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if isinstance(items, Sequence):
+        items = [str(item) if isinstance(item, Path) else item for item in items]
     if not isinstance(items, Sequence) or not all(isinstance(item, str) and item for item in items):
         raise ValueError(f"expected a list of texts, none of them empty, got {shown}")
     return tuple(items)
+
+
+def _as_names(value: object, shown: str) -> dict[str, str]:
+    """Return a table of texts; from one text (environment) it is a list of `name=value`, split at commas."""
+    if isinstance(value, str):
+        pairs = (item.partition("=") for item in value.split(","))
+        value = {name.strip(): text.strip() for name, _, text in pairs}
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) and text for pair in value.items() for text in pair):
+        raise ValueError(f"expected a table of names and texts, none of them empty, got {shown}")
+    return dict(value)
 
 
 def _as_truth(value: object, shown: str) -> bool:

@@ -1,0 +1,109 @@
+"""Changes one alias in the settings file and leaves everything else as its owner wrote it: comments, order, spacing.
+
+The file is edited as lines, then read back: only a text that says exactly what was meant replaces it, in one step.
+"""
+
+import json
+import os
+import re
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import SettingsError
+
+_HEADER = "[library.aliases]"
+
+
+def write_alias(file: Path, name: str, target: str) -> None:
+    """Have `name` stand for `target` in the settings file, which is made if need be. Raises SettingsError."""
+    _change(file, name, target)
+
+
+def remove_alias(file: Path, name: str) -> None:
+    """Remove the alias; raises SettingsError, also when there is none of this name in the file."""
+    _change(file, name, None)
+
+
+def _change(file: Path, name: str, target: str | None) -> None:
+    text = _read(file)
+    content = _parse(file, text)
+    aliases = _aliases(content)
+    if target is None and name not in aliases:
+        raise SettingsError(f"there is no alias {name!r} in {str(file)!r}")
+    lines = text.splitlines()
+    _edit(lines, name, target)
+    edited = "\n".join(lines) + "\n"
+    wanted = {key: value for key, value in (aliases | {name: target}).items() if value is not None}
+    if not _says(edited, content, wanted):
+        raise SettingsError(f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}")
+    _replace(file, edited)
+
+
+def _edit(lines: list[str], name: str, target: str | None) -> None:
+    header = next((number for number, line in enumerate(lines) if line.partition("#")[0].strip() == _HEADER), None)
+    if header is None:
+        lines += [*([""] if lines else []), _HEADER]
+        header = len(lines) - 1
+    end = next((number for number in range(header + 1, len(lines)) if lines[number].lstrip().startswith("[")), len(lines))
+    keys = {json.dumps(name, ensure_ascii=False), f"'{name}'", *([name] if re.fullmatch(r"[A-Za-z0-9_-]+", name) else [])}
+    place = next((number for number in range(header + 1, end) if lines[number].partition("=")[0].strip() in keys), None)
+    new = [] if target is None else [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(target, ensure_ascii=False)}"]
+    if place is None:
+        while end > header + 1 and not lines[end - 1].strip():
+            end -= 1
+        lines[end:end] = new
+    else:
+        lines[place : place + 1] = new
+
+
+def _says(text: str, before: dict[str, Any], aliases: dict[str, Any]) -> bool:
+    try:
+        after = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return _aliases(after) == aliases and _without_aliases(after) == _without_aliases(before)
+
+
+def _aliases(content: dict[str, Any]) -> dict[str, Any]:
+    library = content.get("library")
+    aliases = library.get("aliases") if isinstance(library, dict) else None
+    return dict(aliases) if isinstance(aliases, dict) else {}
+
+
+def _without_aliases(content: dict[str, Any]) -> dict[str, Any]:
+    library = content.get("library")
+    rest = {key: value for key, value in library.items() if key != "aliases"} if isinstance(library, dict) else {}
+    return {key: value for key, value in content.items() if key != "library"} | ({"library": rest} if rest else {})
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {str(file)!r} cannot be read: {error}") from None
+
+
+def _parse(file: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"settings file {str(file)!r} cannot be read: {error}") from None
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write beside the file and rename: whoever reads it meanwhile sees the old or the new one. A link stays a link."""
+    place = file.resolve()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
+        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(name).chmod(mode)
+        Path(name).replace(place)
+    except OSError as error:
+        raise SettingsError(f"settings file {str(file)!r} cannot be written: {error}") from None
