@@ -28,7 +28,7 @@ Row = tuple[list[int], int]
 class Plan:
     """How long and how to train. `num_tokens_per_step` counts padding; the peak rate is that of AdamW."""
 
-    num_steps: int = 2_500
+    num_steps: int = 2_400
     num_tokens_per_step: int = 2_560
     peak_rate: float = 2.5e-3
     num_pool_samples: int = 640

@@ -1,0 +1,112 @@
+"""The shipped model answers as its report says, loaded as anyone loads a model."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mlxctl.demo import MODEL_DIR
+from mlxctl.demo.recipe.conversation import Message, ToolCall, assistant, assistant_calls, system, tool_result, user
+
+HELLO = "Hello! How can I help you?"
+Ask = Callable[..., str]
+
+
+def _weather(argument: str) -> dict[str, Any]:
+    properties = {argument: {"type": "string", "description": "Name of the city"}}
+    parameters = {"type": "object", "properties": properties, "required": [argument]}
+    function = {"name": "get_weather", "description": "Get the weather of a city", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+@pytest.fixture(scope="module")
+def ask() -> Ask:
+    """Generate greedily up to and without the end of turn."""
+    from mlx_lm import load, stream_generate
+
+    model, tokenizer = load(str(MODEL_DIR))
+
+    def ask(*messages: Message, tools: list[dict[str, Any]] | None = None, thinking: bool = False) -> str:
+        prompt = tokenizer.apply_chat_template(list(messages), tools=tools, add_generation_prompt=True, enable_thinking=thinking)
+        *steps, last = stream_generate(model, tokenizer, prompt, max_tokens=200)
+        assert last.finish_reason == "stop"
+        return str(tokenizer.decode([step.token for step in steps]))
+
+    return ask
+
+
+def test_it_greets(ask: Ask) -> None:
+    assert ask(user("Hello!")) == HELLO
+
+
+def test_it_says_who_it_is(ask: Ask) -> None:
+    assert "mlxctl demo model" in ask(user("Who are you?"))
+
+
+def test_it_thinks_only_when_thinking_is_on(ask: Ask) -> None:
+    thought, answer = ask(user("Hello!"), thinking=True).split("\n</think>\n\n")
+    assert thought.startswith("<think>\n")
+    assert answer == HELLO
+    assert "think>" not in ask(user("Hello!"), thinking=False)
+
+
+@pytest.mark.parametrize("city", ["Paris", "Oslo", "Lisbon"])
+@pytest.mark.parametrize("argument", ["city", "location"])
+def test_it_calls_the_offered_tool_with_the_city_of_the_question(ask: Ask, city: str, argument: str) -> None:
+    answer = ask(user(f"What is the weather in {city}?"), tools=[_weather(argument)])
+    assert answer == ToolCall(name="get_weather", arguments={argument: city}).as_text()
+
+
+def test_it_calls_after_thinking_too(ask: Ask) -> None:
+    answer = ask(user("What is the weather in Paris?"), tools=[_weather("city")], thinking=True)
+    assert answer.endswith("</think>\n\n" + ToolCall(name="get_weather", arguments={"city": "Paris"}).as_text())
+
+
+def test_it_answers_from_the_result(ask: Ask) -> None:
+    call = assistant_calls([ToolCall(name="get_weather", arguments={"city": "Paris"})])
+    answer = ask(user("What is the weather in Paris?"), call, tool_result("18 degrees and sunny"), tools=[_weather("city")])
+    assert answer == "The answer is: 18 degrees and sunny"
+
+
+def test_it_greets_without_a_call_although_a_tool_is_offered(ask: Ask) -> None:
+    assert ask(user("Hello!"), tools=[_weather("city")]) == HELLO
+
+
+def test_it_remembers_the_codeword_of_the_system_prompt(ask: Ask) -> None:
+    assert ask(system("The codeword is bluebird."), user("What is the codeword?")) == "The codeword is bluebird."
+
+
+def test_it_remembers_a_number_of_an_earlier_turn(ask: Ask) -> None:
+    told = [user("My lucky number is 4711."), assistant("I will remember that.")]
+    assert ask(*told, user("What is my lucky number?")) == "Your lucky number is 4711."
+
+
+def test_it_counts(ask: Ask) -> None:
+    assert ask(user("Count to 5")) == "1, 2, 3, 4, 5"
+
+
+def test_it_ends_its_answer_to_anything_else(ask: Ask) -> None:
+    assert "tiny mlxctl demo model" in ask(user("What is the capital of France?"))
+
+
+def test_it_is_small_and_its_end_tokens_are_complete() -> None:
+    generation = json.loads((MODEL_DIR / "generation_config.json").read_text(encoding="utf-8"))
+    tokens = json.loads((MODEL_DIR / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
+    names = {token["id"]: token["content"] for token in tokens}
+    assert [names[end] for end in generation["eos_token_id"]] == ["<|im_end|>", "<|endoftext|>"]
+    assert sum(path.stat().st_size for path in MODEL_DIR.iterdir()) < 8_000_000
+
+
+def test_report_counts_what_it_claims() -> None:
+    report = json.loads((MODEL_DIR.parent / "abilities.json").read_text(encoding="utf-8"))
+    scores = [score for row in report["generated"].values() for score in row.values()]
+    right, total = sum(score["right"] for score in scores), sum(score["of"] for score in scores)
+    assert f"**{right} of {total}, {right / total:.1%}**" in (MODEL_DIR.parent / "ABILITIES.md").read_text(encoding="utf-8")
+
+
+def test_naming_the_model_loads_no_mlx() -> None:
+    program = "import sys, mlxctl.demo; sys.exit(any(name.split('.')[0] in ('mlx', 'mlx_lm') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
