@@ -7,6 +7,7 @@ from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
 from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
+from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Formatter",
     "ModelCard",
     "OpenAIChatFormatter",
+    "OpenAICompletionsFormatter",
     "anthropic_error",
     "encode_model",
     "encode_model_list",

@@ -1,13 +1,21 @@
 """The application: one table of routes, and what stands before them. No protocol is named anywhere else in this room."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from falcon.asgi import App, Request, Response
 
 from mlxctl.bootstrap import Services
 from mlxctl.policy import KeyCheck
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, anthropic_error, openai_error
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    Formatter,
+    OpenAIChatFormatter,
+    OpenAICompletionsFormatter,
+    anthropic_error,
+    openai_error,
+)
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
@@ -34,6 +42,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
 
     routes: dict[str, object] = {
         "/v1/chat/completions": generation(OpenAIChatFormatter),
+        "/v1/completions": generation(OpenAICompletionsFormatter),
         "/v1/messages": generation(AnthropicMessagesFormatter),
         "/v1/messages/count_tokens": TokenCountResource(inference, settings),
         "/v1/models": ModelsResource(inference),
@@ -50,6 +59,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
     Refusals(
         {
             "/v1/chat/completions": openai_error,
+            "/v1/completions": partial(openai_error, prompt_field="prompt"),
             "/v1/messages": anthropic_error,
             "/v1/messages/count_tokens": anthropic_error,
         },

@@ -18,7 +18,7 @@ from mlxctl.ir import (
     TopLogprob,
     Usage,
 )
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAICompletionsFormatter
 
 USAGE = Usage(num_prompt_tokens=12, num_cached_tokens=4, num_completion_tokens=7, num_thinking_tokens=3)
 PLAIN: tuple[StreamEvent, ...] = (
@@ -78,6 +78,13 @@ def chat(**fields: Any) -> OpenAIChatFormatter:
     """Return a formatter that has read the smallest chat body plus `fields`."""
     formatter = OpenAIChatFormatter(response_id="chatcmpl-1", created=1_700_000_000)
     formatter.parse(json.dumps(CHAT_BODY | fields).encode())
+    return formatter
+
+
+def completion(**fields: Any) -> OpenAICompletionsFormatter:
+    """Return a formatter that has read the smallest completions body plus `fields`."""
+    formatter = OpenAICompletionsFormatter(response_id="cmpl-1", created=1_700_000_000)
+    formatter.parse(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
     return formatter
 
 

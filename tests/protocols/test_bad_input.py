@@ -17,6 +17,7 @@ from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     ErrorBody,
     OpenAIChatFormatter,
+    OpenAICompletionsFormatter,
     anthropic_error,
     openai_error,
     parse_count_tokens,
@@ -190,12 +191,38 @@ MESSAGES_KINDS = {
     "output_config.effort": "string null",
     "stream": "boolean null",
 }
+COMPLETION = {"model": "tiny", "prompt": ["Once upon"], "stream_options": {"include_usage": True}}
+COMPLETION_KINDS = {
+    "model": "string",
+    "prompt": "string array",
+    "prompt[0]": "string integer array",
+    "n": "integer null",
+    "best_of": "integer null",
+    "max_tokens": "integer null",
+    "temperature": "integer number null",
+    "top_p": "integer number null",
+    "top_k": "integer null",
+    "min_p": "integer number null",
+    "repetition_penalty": "integer number null",
+    "presence_penalty": "integer number null",
+    "frequency_penalty": "integer number null",
+    "logit_bias": "object null",
+    "seed": "integer null",
+    "stop": "string array null",
+    "logprobs": "integer null",
+    "echo": "boolean null",
+    "suffix": "string null",
+    "stream": "boolean null",
+    "stream_options": "object null",
+    "stream_options.include_usage": "boolean null",
+}
 ABOUT_THE_ANSWER = {"max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "stream"}
 COUNT = {key: value for key, value in MESSAGES.items() if key not in ABOUT_THE_ANSWER}
 COUNT_KINDS = {path: kinds for path, kinds in MESSAGES_KINDS.items() if path not in ABOUT_THE_ANSWER}
 Parse = Callable[[bytes], GenerationRequest]
 PROTOCOLS: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
     "chat": (lambda: OpenAIChatFormatter().parse, CHAT, CHAT_KINDS, openai_error),
+    "completions": (lambda: OpenAICompletionsFormatter().parse, COMPLETION, COMPLETION_KINDS, openai_error),
     "messages": (lambda: AnthropicMessagesFormatter().parse, MESSAGES, MESSAGES_KINDS, anthropic_error),
     "count_tokens": (lambda: parse_count_tokens, COUNT, COUNT_KINDS, anthropic_error),
 }
@@ -335,6 +362,39 @@ def test_chat_values_that_cannot_be(path: str, value: object, param: str) -> Non
 @pytest.mark.parametrize(
     ("path", "value", "param"),
     [
+        ("model", "", "model"),
+        ("prompt", [], "prompt"),
+        ("prompt", ["a", 1], "prompt[1]"),
+        ("prompt", [1, "a"], "prompt[1]"),
+        ("prompt", [[1], 2], "prompt[1]"),
+        ("prompt", [-1], "prompt[0]"),
+        ("prompt", [[1, -1]], "prompt[0][1]"),
+        ("prompt", [1.5], "prompt[0]"),
+        ("prompt", [True], "prompt[0]"),
+        ("prompt", ["a"] * 129, "prompt"),
+        ("prompt", [[1]] * 129, "prompt"),
+        ("prompt", [[[1]]], "prompt[0][0]"),
+        ("n", 0, "n"),
+        ("n", 129, "n"),
+        ("best_of", 0, "best_of"),
+        ("max_tokens", 0, "max_tokens"),
+        ("temperature", -1, "temperature"),
+        ("top_p", 0, "top_p"),
+        ("logprobs", 21, "logprobs"),
+        ("logprobs", -1, "logprobs"),
+        ("logit_bias", {"one": 1}, "logit_bias"),
+        ("seed", 2**63, "seed"),
+        ("stop", [""], "stop[0]"),
+        ("suffix", " the end", "suffix"),
+    ],
+)
+def test_completion_values_that_cannot_be(path: str, value: object, param: str) -> None:
+    assert refusal("completions", with_value(COMPLETION, path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "param"),
+    [
         ("messages[0].role", "developer", "messages[0].role"),
         ("messages[0].content[0].type", "tool_use", "messages[0].content[0].type"),
         ("messages[0].content[0].source.data", "%%%", "messages[0].content[0].source.data"),
@@ -362,6 +422,8 @@ def test_messages_values_that_cannot_be(path: str, value: object, param: str) ->
     [
         ("chat", "model"),
         ("chat", "messages"),
+        ("completions", "model"),
+        ("completions", "prompt"),
         ("messages", "model"),
         ("messages", "messages"),
         ("messages", "max_tokens"),
@@ -416,7 +478,8 @@ def test_any_value_anywhere_is_taken_or_refused(protocol: str, data: st.DataObje
     create, body, kinds, _ = PROTOCOLS[protocol]
     changed = with_value(body, data.draw(st.sampled_from(sorted(kinds))), data.draw(JSON_VALUES))
     with suppress(InvalidRequest):
-        assert create()(json.dumps(changed).encode()).messages
+        asked = create()(json.dumps(changed).encode())
+        assert asked.messages or asked.prompts
 
 
 @given(st.integers(0, 3000), st.binary(max_size=3))
@@ -426,4 +489,5 @@ def test_any_damage_to_the_bytes_is_taken_or_refused(protocol: str, place: int, 
     text = json.dumps(body).encode()
     place %= len(text)
     with suppress(InvalidRequest):
-        assert create()(text[:place] + damage + text[place + len(damage) :]).messages
+        asked = create()(text[:place] + damage + text[place + len(damage) :])
+        assert asked.messages or asked.prompts

@@ -8,7 +8,7 @@ from mlxctl.errors import EngineDied
 from mlxctl.ir import StreamEvent, ThinkingDelta, collect
 from mlxctl.protocols import Formatter
 
-from .scripts import CUT_OFF, SCORED, SCRIPTS, THINKING, TWO_CALLS, chat, interleaved, messages, stream
+from .scripts import CUT_OFF, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS, chat, completion, interleaved, messages, stream
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -39,6 +39,16 @@ def test_chat_with_three_choices(golden: SnapshotAssertion) -> None:
 
 def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:
     assert stream(chat(logprobs=True, top_logprobs=2), SCORED).decode() == golden
+
+
+def test_completions(golden: SnapshotAssertion) -> None:
+    formatter = completion(prompt=["Once", "Twice"], logprobs=1, stream_options={"include_usage": True})
+    assert interleaved(formatter, SCORED, CUT_OFF).decode() == golden
+
+
+def test_whole_completions(golden: SnapshotAssertion) -> None:
+    body = completion(prompt=["Once", "Twice"], logprobs=1).whole(collect(SCORED), collect(STOPPED))
+    assert msgspec.json.format(body).decode() == golden
 
 
 def test_messages_with_omitted_thinking(golden: SnapshotAssertion) -> None:

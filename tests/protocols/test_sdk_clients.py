@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import anthropic
 import httpx2
@@ -16,6 +17,7 @@ from mlxctl.protocols import (
     Formatter,
     ModelCard,
     OpenAIChatFormatter,
+    OpenAICompletionsFormatter,
     anthropic_error,
     encode_model,
     encode_model_list,
@@ -146,6 +148,21 @@ def test_the_anthropic_sdk_raises_when_a_stream_breaks() -> None:
     request = client.messages.stream(model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
     with request as stream, pytest.raises(anthropic.APIStatusError, match="the engine died"):
         stream.get_final_message()
+
+
+def test_openai_reads_the_same_completion_whole_and_streamed() -> None:
+    asked: dict[str, Any] = {"model": "tiny", "prompt": "Once", "logprobs": 2}
+    whole = openai_client(play(OpenAICompletionsFormatter(), SCORED)).completions.create(**asked).choices[0]
+    # NOTE: the SDK's type for a chunk knows no null finish_reason, with which the real API's chunks come too.
+    lenient = openai.OpenAI(
+        api_key="k", base_url="http://here/v1", http_client=transport(play(OpenAICompletionsFormatter(), SCORED)), max_retries=0
+    )
+    chunks = list(lenient.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    assert "".join(choice.text for chunk in chunks for choice in chunk.choices) == whole.text == "é"
+    assert chunks[0].choices[0].logprobs == whole.logprobs
+    assert chunks[-2].choices[0].finish_reason == whole.finish_reason == "stop"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.total_tokens == 19
 
 
 def test_both_sdks_know_a_context_that_is_too_long() -> None:

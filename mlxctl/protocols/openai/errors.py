@@ -23,16 +23,18 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
 }
 
 
-def openai_error(error: MlxctlError) -> ErrorBody:
-    """Return what to answer instead of a result."""
+def openai_error(error: MlxctlError, *, prompt_field: str = "messages") -> ErrorBody:
+    """Return what to answer instead of a result; `prompt_field` is what the route calls its prompt."""
     status, _, _ = _answer(error)
-    return ErrorBody(status=status, body=error_json(error), headers=error_headers(error))
+    body = error_json(error, prompt_field=prompt_field)
+    return ErrorBody(status=status, body=body, headers=error_headers(error))
 
 
-def error_json(error: MlxctlError) -> bytes:
+def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
     """Return the error object as JSON, the same in a body and in a stream."""
     _, kind, code = _answer(error)
-    return msgspec.json.encode({"error": {"message": error_message(error), "type": kind, "param": _param(error), "code": code}})
+    param = _param(error, prompt_field)
+    return msgspec.json.encode({"error": {"message": error_message(error), "type": kind, "param": param, "code": code}})
 
 
 def _answer(error: MlxctlError) -> tuple[int, str, str | None]:
@@ -42,12 +44,12 @@ def _answer(error: MlxctlError) -> tuple[int, str, str | None]:
     return status, kind, code
 
 
-def _param(error: MlxctlError) -> str | None:
+def _param(error: MlxctlError, prompt_field: str) -> str | None:
     match error:
         case InvalidRequest():
             return error.param
         case ContextTooLong():
-            return "messages"
+            return prompt_field
         case UnknownModel():
             return "model"
         case _:

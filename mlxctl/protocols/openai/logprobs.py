@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from mlxctl.ir import TokenLogprob, TopLogprob
 
 # JSON has no infinity; this is the value that the protocol documents for "very unlikely".
-_LOWEST = -9999.0
+LOWEST = -9999.0
 
 
 def logprobs_object(logprobs: Iterable[TokenLogprob]) -> dict[str, object]:
@@ -15,4 +15,4 @@ def logprobs_object(logprobs: Iterable[TokenLogprob]) -> dict[str, object]:
 
 
 def _token(token: TokenLogprob | TopLogprob) -> dict[str, object]:
-    return {"token": token.token, "bytes": list(token.data), "logprob": max(token.logprob, _LOWEST)}
+    return {"token": token.token, "bytes": list(token.data), "logprob": max(token.logprob, LOWEST)}

@@ -1,0 +1,97 @@
+"""From a completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+
+from typing import TypeVar
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest, SamplingOptions
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.openai import completions_schema as schema
+from mlxctl.protocols.ranges import MAX_ANSWERS, seed_option, top_k_option
+
+Prompt = str | tuple[int, ...]
+Item = TypeVar("Item")
+
+_DECODER = msgspec.json.Decoder(schema.CompletionRequest)
+
+
+def decode_completion(body: bytes) -> schema.CompletionRequest:
+    """Read a body and refuse what this server does not do, or nobody could. Raises InvalidRequest."""
+    request = decode_body(body, _DECODER)
+    if request.suffix:
+        message = "suffix is not supported: models here continue a text, they do not fill a gap; leave it out"
+        raise InvalidRequest(message, param="suffix", code="unsupported_parameter")
+    if request.echo and request.logprobs is not None:
+        message = "logprobs of an echoed prompt are not supported; leave out echo or logprobs"
+        raise InvalidRequest(message, param="logprobs", code="unsupported_parameter")
+    num_tried, num_wanted = num_candidates(request), request.n or 1
+    if num_tried < num_wanted:
+        raise InvalidRequest(f"best_of is {num_tried}, but n asks for {num_wanted}; best_of must be as large", param="best_of")
+    if request.stream and num_tried > num_wanted:
+        raise InvalidRequest("best_of cannot be streamed: which answer is best is known at the end", param="best_of")
+    return request
+
+
+def num_candidates(request: schema.CompletionRequest) -> int:
+    """Return how many answers each prompt gets, of which `n` are given out."""
+    return request.best_of or request.n or 1
+
+
+def to_generation_request(request: schema.CompletionRequest) -> GenerationRequest:
+    """Translate a decoded body. Raises InvalidRequest."""
+    prompts = _prompts(request.prompt)
+    num_choices = num_candidates(request)
+    if len(prompts) * num_choices > MAX_ANSWERS:
+        message = f"prompt has {len(prompts)} texts of {num_choices} answers each; a request may ask for {MAX_ANSWERS} in all"
+        raise InvalidRequest(message, param="prompt")
+    return GenerationRequest(
+        model=request.model,
+        prompts=prompts,
+        num_choices=num_choices,
+        echo=bool(request.echo),
+        sampling=_sampling(request),
+        max_tokens=request.max_tokens,
+        stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
+        stream=bool(request.stream),
+    )
+
+
+def _prompts(prompt: str | list[str | int | list[int]]) -> tuple[Prompt, ...]:
+    if isinstance(prompt, str):
+        return (prompt,)
+    if not prompt:
+        raise InvalidRequest("prompt is empty; send a text, or token ids", param="prompt")
+    match prompt[0]:
+        case str():
+            return tuple(_all(prompt, str, "texts"))
+        case int():
+            return (tuple(_all(prompt, int, "token ids")),)
+        case list():
+            return tuple(map(tuple, _all(prompt, list, "lists of token ids")))
+
+
+def _all(items: list[str | int | list[int]], kind: type[Item], name: str) -> list[Item]:
+    """Return the items as what the first one is. Raises InvalidRequest at the first that is something else."""
+    fitting: list[Item] = [item for item in items if isinstance(item, kind)]
+    if len(fitting) < len(items):
+        index = next(index for index, item in enumerate(items) if not isinstance(item, kind))
+        raise InvalidRequest(f"prompt[{index}] is something else than the {name} before it", param=f"prompt[{index}]")
+    return fitting
+
+
+def _sampling(request: schema.CompletionRequest) -> SamplingOptions:
+    # The best candidates are found by their log-probabilities, asked for or not.
+    is_ranked = num_candidates(request) > (request.n or 1)
+    return SamplingOptions(
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=top_k_option(request.top_k),
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        logit_bias=request.logit_bias,
+        seed=seed_option(request.seed),
+        num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs,
+    )

@@ -1,0 +1,116 @@
+"""Legacy completions: every way to ask, which answers are given out, and what log-probabilities look like."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.ir import GenerationRequest, Message, TextPart, TextResult, TokenLogprob, Usage
+from mlxctl.protocols import OpenAICompletionsFormatter, openai_error
+
+from .scripts import completion
+
+
+def parse(**fields: Any) -> GenerationRequest:
+    return OpenAICompletionsFormatter().parse(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
+
+
+def scored(*words: tuple[str, float]) -> TextResult:
+    """An answer whose tokens are these words with these log-probabilities."""
+    logprobs = tuple(
+        TokenLogprob(token_id=index, token=word, data=word.encode(), logprob=logprob) for index, (word, logprob) in enumerate(words)
+    )
+    text = "".join(word for word, _ in words)
+    usage = Usage(num_prompt_tokens=3, num_completion_tokens=len(words))
+    return TextResult(
+        message=Message(role="assistant", parts=(TextPart(text=text),)), reason="stop", usage=usage, logprobs=logprobs
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prompts"),
+    [
+        ("Once", ("Once",)),
+        ("", ("",)),
+        (["Once", "Twice"], ("Once", "Twice")),
+        ([5, 6], ((5, 6),)),
+        ([[5, 6], [7]], ((5, 6), (7,))),
+    ],
+)
+def test_a_prompt_comes_in_four_shapes(prompt: object, prompts: tuple[object, ...]) -> None:
+    asked = parse(prompt=prompt)
+    assert asked.prompts == prompts
+    assert asked.messages == ()
+
+
+def test_best_of_decides_how_many_are_tried() -> None:
+    assert parse(n=2).num_choices == 2
+    assert parse(n=2, best_of=5).num_choices == 5
+    assert parse(best_of=5).sampling.num_top_logprobs == 0
+    assert parse(best_of=1).sampling.num_top_logprobs is None
+    assert parse(best_of=5, logprobs=3).sampling.num_top_logprobs == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"suffix": "."}, "suffix"),
+        ({"echo": True, "logprobs": 0}, "logprobs"),
+        ({"n": 3, "best_of": 2}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"prompt": ["Once", "Twice"], "n": 65}, "prompt"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(**fields)
+    assert caught.value.param == param
+    assert str(caught.value).startswith(param)
+
+
+def test_an_empty_suffix_and_a_stream_of_as_many_as_are_tried_are_fine() -> None:
+    assert parse(suffix="", n=2, best_of=2, stream=True).stream
+
+
+def test_the_likeliest_by_token_are_given_out_best_first() -> None:
+    formatter = completion(n=2, best_of=4)
+    tried = (scored(("dull", -3.0)), scored(), scored(("a", -0.5), ("b", -1.5)), scored(("sure", -0.1)))
+    answer = json.loads(formatter.whole(*tried))
+    assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [(0, "sure"), (1, "ab")]
+    assert answer["choices"][0]["logprobs"] is None
+    assert answer["usage"]["completion_tokens"] == 4
+    assert answer["usage"]["prompt_tokens"] == 3
+
+
+def test_choices_are_numbered_prompt_by_prompt_and_each_prompt_counts() -> None:
+    formatter = completion(prompt=["Once", "Twice"], n=2)
+    answer = json.loads(formatter.whole(*(scored((word, -1.0)) for word in "abcd")))
+    assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [(0, "a"), (1, "b"), (2, "c"), (3, "d")]
+    assert answer["usage"]["prompt_tokens"] == 6
+
+
+def test_offsets_count_characters_also_where_one_is_split_over_tokens() -> None:
+    pieces = [b"a\xc3", b"\xa9", b"b"]
+    logprobs = tuple(
+        TokenLogprob(token_id=index, token=data.decode("utf-8", "replace"), data=data, logprob=-1.0)
+        for index, data in enumerate(pieces)
+    )
+    result = TextResult(
+        message=Message(role="assistant", parts=(TextPart(text="aéb"),)),
+        reason="stop",
+        usage=Usage(num_prompt_tokens=1),
+        logprobs=logprobs,
+    )
+    legacy = json.loads(completion(logprobs=0).whole(result))["choices"][0]["logprobs"]
+    assert legacy["text_offset"] == [0, 2, 2]
+    assert legacy["top_logprobs"][2] == {"b": -1.0}
+
+
+def test_nothing_is_said_before_the_first_text() -> None:
+    assert completion().begin(3) == b""
+
+
+def test_a_prompt_that_is_too_long_is_called_as_the_route_calls_it() -> None:
+    error = ContextTooLong(num_prompt_tokens=9, context_length=8)
+    assert json.loads(openai_error(error, prompt_field="prompt").body)["error"]["param"] == "prompt"
