@@ -6,6 +6,7 @@ from typing import Any
 
 from mlxctl.errors import BrokenModel
 from mlxctl.models.files import read_json_object, read_text
+from mlxctl.models.names import spoken_name
 
 MAX_TEMPLATE_BYTES = 1 << 20
 
@@ -24,9 +25,13 @@ def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
     if isinstance(template, list):
         template = _default_of(template)
     if template is not None and not isinstance(template, str):
-        raise BrokenModel(directory, f"the chat template of model {directory.name!r} must be text, not {type(template).__name__}")
+        raise BrokenModel(
+            directory, f"the chat template of model {spoken_name(directory)!r} must be text, not {type(template).__name__}"
+        )
     if template is not None and len(template.encode()) > MAX_TEMPLATE_BYTES:
-        raise BrokenModel(directory, f"the chat template of model {directory.name!r} is larger than {MAX_TEMPLATE_BYTES} bytes")
+        raise BrokenModel(
+            directory, f"the chat template of model {spoken_name(directory)!r} is larger than {MAX_TEMPLATE_BYTES} bytes"
+        )
     return template
 
 

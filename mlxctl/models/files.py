@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel
+from mlxctl.models.names import spoken_name
 
 MAX_JSON_BYTES = 64 << 20
 
@@ -18,10 +19,10 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
         with path.open("rb") as file:
             data = file.read(limit_bytes + 1)
         if len(data) > limit_bytes:
-            raise BrokenModel(directory, f"{name} of model {directory.name!r} is larger than {limit_bytes} bytes")
+            raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} is larger than {limit_bytes} bytes")
         return data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BrokenModel(directory, f"{name} of model {directory.name!r} cannot be read: {error}") from error
+        raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} cannot be read: {error}") from error
 
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
@@ -32,7 +33,9 @@ def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BrokenModel(directory, f"{name} of model {directory.name!r} is not valid JSON: {error}") from error
+        raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise BrokenModel(directory, f"{name} of model {directory.name!r} must hold a JSON object, not {type(value).__name__}")
+        raise BrokenModel(
+            directory, f"{name} of model {spoken_name(directory)!r} must hold a JSON object, not {type(value).__name__}"
+        )
     return value

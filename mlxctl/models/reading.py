@@ -9,6 +9,7 @@ from mlxctl.ir import ModelFacts
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.files import read_json_object
+from mlxctl.models.names import spoken_name
 
 _INDEX = "model.safetensors.index.json"
 
@@ -23,12 +24,12 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
     config = read_json_object(path, "config.json")
     if config is None:
-        raise BrokenModel(path, f"model {path.name!r} has no config.json")
+        raise BrokenModel(path, f"model {spoken_name(path)!r} has no config.json")
     tokenizer_config = read_json_object(path, "tokenizer_config.json") or {}
     if not trust_remote_code:
         _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})
     if not (path / "tokenizer.json").is_file():
-        raise BrokenModel(path, f"model {path.name!r} has no tokenizer.json")
+        raise BrokenModel(path, f"model {spoken_name(path)!r} has no tokenizer.json")
     return ModelFacts(
         path=path,
         model_type=_model_type(path, config),
@@ -45,14 +46,14 @@ def _refuse_code(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
     for file, content in files.items():
         for key in ("auto_map", "model_file"):
             if content.get(key):
-                message = f"model {path.name!r} wants to run code of its own ({key} in {file}); --trust-remote-code would allow it"
-                raise BrokenModel(path, message)
+                why = f"wants to run code of its own ({key} in {file}); --trust-remote-code would allow it"
+                raise BrokenModel(path, f"model {spoken_name(path)!r} {why}")
 
 
 def _model_type(path: Path, config: Mapping[str, Any]) -> str:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
-        raise BrokenModel(path, f"config.json of model {path.name!r} names no model_type")
+        raise BrokenModel(path, f"config.json of model {spoken_name(path)!r} names no model_type")
     return model_type
 
 
@@ -60,9 +61,9 @@ def _weights_bytes(path: Path) -> int:
     """Sum the weight files; a download that stopped half-way is noticed by the index that names a file too many."""
     sizes = {file.name: file.stat().st_size for file in path.glob("*.safetensors") if file.is_file()}
     if not sizes:
-        raise BrokenModel(path, f"model {path.name!r} has no weights (*.safetensors)")
+        raise BrokenModel(path, f"model {spoken_name(path)!r} has no weights (*.safetensors)")
     weight_map = (read_json_object(path, _INDEX) or {}).get("weight_map")
     named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
     if missing := sorted(named - sizes.keys()):
-        raise BrokenModel(path, f"model {path.name!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}")
+        raise BrokenModel(path, f"model {spoken_name(path)!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}")
     return sum(sizes.values())

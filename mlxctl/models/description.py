@@ -1,0 +1,126 @@
+"""Everything that a model directory tells without its weights being loaded, gathered into one value.
+
+A directory that cannot be used is described, too: as far as it can be read, with the reason in one line.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import BrokenModel, ModelError
+from mlxctl.models.chat_templates import find_chat_template
+from mlxctl.models.context_length import find_context_length
+from mlxctl.models.detection import Detection, detect
+from mlxctl.models.files import read_json_object
+from mlxctl.models.kv_cache import CacheShape, find_cache_shape
+from mlxctl.models.names import spoken_name
+from mlxctl.models.quantization import Quantization, find_quantization
+from mlxctl.models.reading import read_model
+from mlxctl.models.runtimes import find_runtimes
+from mlxctl.models.safetensors_headers import read_tensors
+from mlxctl.models.weights import Weights, weigh
+
+_UNKNOWN = Detection(kind="unknown", family=None, evidence=())
+_SPEECH = ("speech-to-text", "text-to-speech")
+# Weights without a header that could be asked are of a kind that MLX does not load, or still to come.
+_USUAL_FLOAT_BYTES = 2
+_MAX_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDescription:
+    """A model as it lies on disk. What could not be told is None; `problem` says in one line why it cannot be used.
+
+    `disk_bytes` counts every file of the directory. `context_length` is in tokens, and None for a model that reads no text.
+    `runtimes` are the installed packages with code for it, None if none is there to be asked.
+    """
+
+    name: str
+    path: Path
+    disk_bytes: int
+    detection: Detection = _UNKNOWN
+    model_type: str | None = None
+    config: Mapping[str, Any]
+    quantization: Quantization | None = None
+    weights: Weights | None = None
+    context_length: int | None = None
+    has_template: bool = False
+    takes_tools: bool = False
+    cache: CacheShape | None = None
+    runtimes: tuple[str, ...] | None = None
+    problem: str | None = None
+
+
+def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
+    """Describe the directory. Never raises for what lies in it."""
+    blank = ModelDescription(name=name or spoken_name(path), path=path, disk_bytes=_disk_bytes(path), config={})
+    try:
+        config = read_json_object(path, "config.json")
+    except BrokenModel as error:
+        return replace(blank, problem=str(error))
+    if config is None:
+        return replace(blank, problem=f"model {blank.name!r} has no config.json")
+    weights, flaw = _weigh(path, config)
+    described = replace(blank, config=config, weights=weights, quantization=find_quantization(config))
+    try:
+        described = _with_words(described)
+    except BrokenModel as error:
+        return replace(described, problem=str(error))
+    return replace(described, problem=_problem(described) or flaw)
+
+
+def _weigh(path: Path, config: Mapping[str, Any]) -> tuple[Weights | None, str | None]:
+    try:
+        tensors = read_tensors(path)
+    except BrokenModel as error:
+        return None, str(error)
+    return (weigh(tensors, config) if tensors else None), None
+
+
+def _with_words(blank: ModelDescription) -> ModelDescription:
+    """Add what follows from configuration, tokenizer and template; raises BrokenModel when these cannot be read."""
+    config, weights = blank.config, blank.weights
+    model_type = config.get("model_type")
+    model_type = model_type if isinstance(model_type, str) and model_type else None
+    tokenizer = read_json_object(blank.path, "tokenizer_config.json") or {}
+    template = find_chat_template(blank.path, tokenizer)
+    found = detect(blank.path, config, template=template, sees=weights.sees if weights else None, name=blank.name)
+    speaks = found.kind in _SPEECH
+    float_bytes = (weights.float_bytes if weights else None) or _USUAL_FLOAT_BYTES
+    return replace(
+        blank,
+        detection=found,
+        model_type=model_type,
+        context_length=None if speaks else find_context_length(config, tokenizer),
+        has_template=template is not None,
+        takes_tools=template is not None and "tools" in template,
+        cache=find_cache_shape(model_type, config, float_bytes=float_bytes) if model_type and not speaks else None,
+        runtimes=find_runtimes(model_type) if model_type else None,
+    )
+
+
+def _problem(described: ModelDescription) -> str | None:
+    """Say why the model cannot be used, in the words in which serving it would refuse it."""
+    if described.runtimes == ():
+        return f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
+    if described.detection.kind in ("text", "vision", "unknown"):
+        try:
+            read_model(described.path)
+        except ModelError as error:
+            return str(error)
+    elif not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
+        return f"model {described.name!r} has no weights (*.safetensors)"
+    return None
+
+
+def _disk_bytes(path: Path) -> int:
+    """Sum the files; links of a hub snapshot count with what they point to."""
+    total = 0
+    for file in islice(path.rglob("*"), _MAX_FILES):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,132 @@
+"""What kind of model a directory holds, told from its small files. A fallback: a probe that generates knows better.
+
+Each rule names what it saw, so that a person can judge it. What no rule knows stays unknown.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from mlxctl.models.families import find_family
+from mlxctl.models.files import read_json_object
+
+Kind = Literal["text", "vision", "embeddings", "reranker", "speech-to-text", "text-to-speech", "unknown"]
+
+_SPEECH_TO_TEXT = (
+    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr", "sensevoice", "voxtral", "wav2vec2", "whisper",
+)  # fmt: skip
+_TEXT_TO_SPEECH = (
+    "bark", "chatterbox", "csm", "dia", "f5_tts", "indextts", "kitten", "kokoro", "melotts", "orpheus", "outetts", "parler_tts",
+    "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
+)  # fmt: skip
+_ENCODERS = frozenset(
+    {"albert", "bert", "distilbert", "electra", "gte", "modernbert", "mpnet", "new", "nomic_bert", "roberta", "xlm-roberta"}
+)
+_EMBEDDING_FILES = ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
+_SPEECH_FIELDS: tuple[tuple[Kind, frozenset[str]], ...] = (
+    ("speech-to-text", frozenset({"n_mels", "n_audio_ctx"})),
+    ("text-to-speech", frozenset({"istftnet", "plbert"})),
+)
+_RERANKING_INSTRUCTION = "Judge whether the Document meets the requirements"
+
+
+class Sighting(NamedTuple):
+    """A kind, and what says so."""
+
+    kind: Kind
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """The verdict. `evidence` says in words what kind and family follow from; `family` is None when it has no name here."""
+
+    kind: Kind
+    family: str | None
+    evidence: tuple[str, ...]
+
+
+def detect(
+    directory: Path, config: Mapping[str, Any], *, template: str | None, sees: bool | None = None, name: str | None = None
+) -> Detection:
+    """Tell kind and family. `sees` is whether the weights hold a vision tower (None: not looked at); raises BrokenModel."""
+    model_type = str(config.get("model_type") or "")
+    family, by_family = find_family(model_type, template)
+    sighting = (
+        _speech(model_type, config)
+        or _reranker(config, template)
+        or _embeddings(directory, model_type)
+        or _named(name or directory.name, model_type)
+        or _vision(directory, config, sees)
+        or _text(config, template)
+        or Sighting("unknown", "nothing in its files says what it is for")
+    )
+    return Detection(kind=sighting.kind, family=family, evidence=(sighting.evidence, *([by_family] if family else [])))
+
+
+def _speech(model_type: str, config: Mapping[str, Any]) -> Sighting | None:
+    if model_type.startswith(_TEXT_TO_SPEECH):
+        return Sighting("text-to-speech", f"model_type {model_type!r}")
+    if model_type.startswith(_SPEECH_TO_TEXT):
+        return Sighting("speech-to-text", f"model_type {model_type!r}")
+    if str(config.get("target", "")).startswith("nemo.collections.asr"):
+        return Sighting("speech-to-text", "config.json names a NeMo speech recogniser")
+    for kind, fields in _SPEECH_FIELDS:
+        if fields <= config.keys():
+            return Sighting(kind, f"config.json has {' and '.join(sorted(fields))}")
+    return None
+
+
+def _reranker(config: Mapping[str, Any], template: str | None) -> Sighting | None:
+    labels = config.get("num_labels") or len(config.get("id2label") or ())
+    for architecture in _architectures(config):
+        if architecture.endswith("ForSequenceClassification") and labels in (0, 1):
+            return Sighting("reranker", f"architecture {architecture!r} with one label")
+    if template and _RERANKING_INSTRUCTION in template:
+        return Sighting("reranker", "the chat template asks whether a document fits a query")
+    return None
+
+
+def _embeddings(directory: Path, model_type: str) -> Sighting | None:
+    found = next((file for file in _EMBEDDING_FILES if (directory / file).is_file()), None)
+    if found:
+        return Sighting("embeddings", f"it has {found}")
+    if model_type in _ENCODERS or model_type.endswith(("_embedding", "_bidirec")):
+        return Sighting("embeddings", f"model_type {model_type!r}")
+    return None
+
+
+def _named(name: str, model_type: str) -> Sighting | None:
+    """Conversions often drop the files that would tell; then only the name does."""
+    for word, kind in _BY_NAME.items():
+        if word in name.lower():
+            return Sighting(kind, f"its name holds {word!r}; nothing else tells it from a {model_type or 'text'} model")
+    return None
+
+
+_BY_NAME: dict[str, Kind] = {"rerank": "reranker", "embedding": "embeddings"}
+
+
+def _vision(directory: Path, config: Mapping[str, Any], sees: bool | None) -> Sighting | None:
+    if sees is False:
+        return None
+    if isinstance(config.get("vision_config"), Mapping):
+        return Sighting("vision", "config.json has a vision_config")
+    processor = read_json_object(directory, "preprocessor_config.json") or {}
+    return Sighting("vision", "it has an image processor") if "image_processor_type" in processor else None
+
+
+def _text(config: Mapping[str, Any], template: str | None) -> Sighting | None:
+    for architecture in _architectures(config):
+        if architecture.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
+            return Sighting("text", f"architecture {architecture!r}")
+    if template:
+        return Sighting("text", "it has a chat template")
+    is_decoder = "vocab_size" in config and ("num_hidden_layers" in config or "n_layer" in config)
+    return Sighting("text", "config.json has a vocabulary and layers") if is_decoder else None
+
+
+def _architectures(config: Mapping[str, Any]) -> Sequence[str]:
+    found = config.get("architectures")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []

@@ -1,0 +1,135 @@
+"""Whether a model fits a machine, with how long a conversation, and how fast it can be at best. Sums, nothing measured.
+
+Memory: weights + cache of one conversation + what reading a prompt takes for a moment. The last is an estimate: a chunk of prompt
+holds, in its widest layer, its hidden states and the layer's inner ones at once, and one row of logits stands in 32 bits.
+
+Speed: every decoded token reads all the weights that take part and the whole cache once, so tokens per second cannot exceed
+`bandwidth / (decode bytes + cache bytes)`. Real speed stays below it. It is a prediction and is always to be called one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.models.apple_chips import CHIPS
+from mlxctl.models.description import ModelDescription
+from mlxctl.models.machine import GIB, Machine, recommended_share
+from mlxctl.models.text_config import text_part, whole_number
+
+SPEED_FORMULA = "predicted tokens/s (at most) = memory bandwidth / (weight bytes read per token + cache bytes at this context)"
+DEFAULT_CONTEXT_TOKENS = 8192
+DEFAULT_CHUNK_TOKENS = 2048
+_LOGIT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How a model fits a machine at `context_tokens`. What cannot be told is None; `max_context_tokens` is 0 if not even one fits.
+
+    `is_capped_by_model` says that the model's own context length ends before the memory does.
+    """
+
+    machine: Machine
+    context_tokens: int
+    weights_bytes: int
+    cache_bytes: int | None
+    transient_bytes: int | None
+    fits: bool | None
+    max_context_tokens: int | None
+    is_capped_by_model: bool
+    predicted_tokens_per_second: float | None
+
+    @property
+    def needed_bytes(self) -> int | None:
+        """All of it together, None while a part is unknown."""
+        if self.cache_bytes is None or self.transient_bytes is None:
+            return None
+        return self.weights_bytes + self.cache_bytes + self.transient_bytes
+
+
+def fit_model(
+    model: ModelDescription, machine: Machine, *, context_tokens: int | None = None, chunk_tokens: int = DEFAULT_CHUNK_TOKENS
+) -> Fit | None:
+    """Work out the fit, None for a model whose weights cannot be read. Without a context, DEFAULT_CONTEXT_TOKENS or the model's."""
+    if model.weights is None:
+        return None
+    context = context_tokens or min(DEFAULT_CONTEXT_TOKENS, model.context_length or DEFAULT_CONTEXT_TOKENS)
+    cache = model.cache.num_bytes(context) if model.cache else None
+    transient = _transient_bytes(model, min(chunk_tokens, context))
+    weights = model.weights.num_bytes
+    longest = _longest(model, machine.usable_bytes - weights - (transient or 0)) if transient is not None else None
+    return Fit(
+        machine=machine,
+        context_tokens=context,
+        weights_bytes=weights,
+        cache_bytes=cache,
+        transient_bytes=transient,
+        fits=_fits(weights, cache, transient, machine.usable_bytes),
+        max_context_tokens=longest,
+        is_capped_by_model=longest is not None and longest == model.context_length,
+        predicted_tokens_per_second=_speed(model, cache, machine),
+    )
+
+
+def fit_on_macs(
+    model: ModelDescription, *, context_tokens: int | None = None, chunk_tokens: int = DEFAULT_CHUNK_TOKENS
+) -> list[Fit]:
+    """Work out the fit for every chip and memory size in the table."""
+    macs = [
+        Machine(
+            chip=f"Apple {chip.name}" + (f" ({chip.num_gpu_cores}-core GPU)" if chip.num_gpu_cores else ""),
+            memory_bytes=size * GIB,
+            usable_bytes=int(size * GIB * recommended_share(size * GIB)),
+            is_exact=False,
+            bandwidth_bytes_per_second=chip.bandwidth_gb_per_second * 1e9,
+        )
+        for chip in CHIPS
+        for size in chip.memory_gib
+    ]
+    fits = (fit_model(model, mac, context_tokens=context_tokens, chunk_tokens=chunk_tokens) for mac in macs)
+    return [fit for fit in fits if fit is not None]
+
+
+def _fits(weights: int, cache: int | None, transient: int | None, usable: int) -> bool | None:
+    if weights > usable:
+        return False
+    return None if cache is None or transient is None else weights + cache + transient <= usable
+
+
+def _longest(model: ModelDescription, room_bytes: int) -> int | None:
+    """The longest conversation that fits into `room_bytes`, by bisection: a cache never shrinks as it grows longer."""
+    if model.cache is None or model.context_length is None:
+        return None
+    low, high = 0, model.context_length
+    while low < high:
+        middle = (low + high + 1) // 2
+        if model.cache.num_bytes(middle) <= room_bytes:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _speed(model: ModelDescription, cache_bytes: int | None, machine: Machine) -> float | None:
+    read = model.weights.decode_bytes if model.weights else None
+    if machine.bandwidth_bytes_per_second is None or not read or cache_bytes is None:
+        return None
+    return machine.bandwidth_bytes_per_second / (read + cache_bytes)
+
+
+def _transient_bytes(model: ModelDescription, chunk_tokens: int) -> int | None:
+    part = text_part(model.config)
+    hidden, vocabulary = whole_number(part, "hidden_size", "n_embd", "d_model"), whole_number(part, "vocab_size")
+    inner = _inner_width(part) if hidden else None
+    if not hidden or not inner or not vocabulary:
+        return None
+    float_bytes = (model.weights.float_bytes if model.weights else None) or 2
+    return chunk_tokens * (4 * hidden + 3 * inner) * float_bytes + vocabulary * _LOGIT_BYTES
+
+
+def _inner_width(part: Mapping[str, Any]) -> int | None:
+    """How many numbers the widest layer holds of one token: its feed-forward part, of all experts that take part."""
+    dense = whole_number(part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp") or 0
+    expert, chosen = whole_number(part, "moe_intermediate_size"), whole_number(part, "num_experts_per_tok", "num_experts_per_token")
+    hidden = whole_number(part, "n_embd")
+    return max(dense, (expert or 0) * (chosen or 1)) or (4 * hidden if hidden else None)

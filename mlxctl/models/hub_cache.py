@@ -1,0 +1,78 @@
+"""The cache that Hugging Face's own tools keep: which repositories lie there, and in which directory each is complete.
+
+Layout: `models--ORGANISATION--NAME` with `refs/main` (a commit), `snapshots/COMMIT` (links) and `blobs` (what they point to).
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mlxctl.models.names import folder_of_repository, repository_of_folder
+
+_COMMIT = re.compile(r"[0-9a-f]{6,64}")
+_MAX_REF_BYTES = 100
+
+
+class CachedRepository(NamedTuple):
+    """A repository in the cache: its folder, and its snapshot, or None with the reason why there is none."""
+
+    name: str
+    folder: Path
+    snapshot: Path | None
+    problem: str | None
+
+
+def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the cache lies, by the same variables as `huggingface_hub`; it need not exist."""
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environment.get(variable):
+            return Path(environment[variable]).expanduser()
+    if environment.get("HF_HOME"):
+        return Path(environment["HF_HOME"]).expanduser() / "hub"
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base).expanduser() if base else Path.home() / ".cache") / "huggingface" / "hub"
+
+
+def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]:
+    """Yield the models in the cache by name, looking at no more than `most` entries."""
+    names = {folder: name for folder in _listed(cache, most=most) if (name := repository_of_folder(folder.name))}
+    for folder in sorted(names):
+        if folder.is_dir() and not folder.is_symlink():
+            yield _repository(names[folder], folder, most)
+
+
+def cached_repository(cache: Path, name: str) -> CachedRepository | None:
+    """Return one repository, None if the cache does not know it."""
+    folder = cache / folder_of_repository(name)
+    return _repository(name, folder, 100) if folder.is_dir() and not folder.is_symlink() else None
+
+
+def _repository(name: str, folder: Path, most: int) -> CachedRepository:
+    snapshots = [path for path in _listed(folder / "snapshots", most=most) if path.is_dir() and not path.is_symlink()]
+    commit = _main_commit(folder)
+    chosen = next((path for path in snapshots if path.name == commit), None)
+    if chosen is None and commit is None and snapshots:
+        chosen = max(snapshots, key=lambda path: path.stat().st_mtime)
+    if chosen is None:
+        return CachedRepository(name, folder, None, f"model {name!r} is not downloaded: the cache holds no snapshot of it")
+    return CachedRepository(name, folder, chosen, None)
+
+
+def _main_commit(folder: Path) -> str | None:
+    try:
+        with (folder / "refs" / "main").open("rb") as file:
+            commit = file.read(_MAX_REF_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    # SEC: what stands here becomes part of a path.
+    return commit if _COMMIT.fullmatch(commit) else None
+
+
+def _listed(directory: Path, *, most: int) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            return [Path(entry.path) for entry, _ in zip(entries, range(most), strict=False)]
+    except OSError:
+        return []

@@ -1,0 +1,100 @@
+"""How much memory a conversation takes in a model's cache, from its configuration alone.
+
+A layer that keeps a token keeps its keys and its values: 2 × key-value heads × head dimension × bytes of a float. Latent attention
+keeps one compressed vector and its rotary part instead. A layer with a window stops growing there; a recurrent layer never grows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.models.layer_plan import Kept, plan_layers
+from mlxctl.models.text_config import text_part, whole_number
+
+_LATENT = frozenset({"deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2", "kimi_k25", "kimi_vl", "mistral4"})
+_EXPANDED = frozenset({"deepseek_v2", "minicpm3"})
+# What Gemma 3's configurations leave to the code.
+_USUAL = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
+# mlx-lm lets a cache grow in steps of this many tokens.
+_STEP_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheShape:
+    """What one sequence keeps. `state_bytes` is None when recurrent layers are there whose size is not known.
+
+    `bytes_per_token` is what each further token costs beyond the window, `window_bytes_per_token` what it costs on top of that
+    as long as fewer than `window_tokens` are kept.
+    """
+
+    bytes_per_token: int
+    window_bytes_per_token: int = 0
+    window_tokens: int = 0
+    state_bytes: int | None = 0
+
+    def num_bytes(self, num_tokens: int) -> int:
+        """Return the memory of a sequence, rounded up as the cache grows; a state of unknown size counts as none."""
+        rounded = -(-num_tokens // _STEP_TOKENS) * _STEP_TOKENS
+        return (
+            rounded * self.bytes_per_token
+            + min(rounded, self.window_tokens) * self.window_bytes_per_token
+            + (self.state_bytes or 0)
+        )
+
+
+def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:
+    """Return what a sequence keeps in memory, None when the configuration does not tell or its rules are not known here."""
+    part = text_part(config)
+    if model_type == "gemma3":
+        part = {**_USUAL, **part}
+    plan = plan_layers(model_type, part)
+    if plan is None:
+        return None
+    numbers = _numbers_per_token(model_type, part)
+    num_all, num_window, num_state = (plan.count(kept) for kept in _KINDS)
+    window = whole_number(part, "sliding_window") or 0
+    if (numbers is None and num_all + num_window) or (num_window and not window):
+        return None
+    every, windowed = numbers or (0, 0)
+    return CacheShape(
+        bytes_per_token=num_all * every * float_bytes,
+        window_bytes_per_token=num_window * windowed * float_bytes,
+        window_tokens=window if num_window else 0,
+        state_bytes=_state_bytes(part, float_bytes, num_state) if num_state else 0,
+    )
+
+
+_KINDS: tuple[Kept, Kept, Kept] = ("all", "window", "state")
+
+
+def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, int] | None:
+    """How many numbers a layer that keeps everything, and one with a window, keeps of one token."""
+    rotary, latent = whole_number(part, "qk_rope_head_dim"), whole_number(part, "kv_lora_rank")
+    heads = whole_number(part, "num_attention_heads", "n_head", "n_heads")
+    if rotary is not None and latent:
+        if model_type in _LATENT:
+            return latent + rotary, 0
+        plain, value = whole_number(part, "qk_nope_head_dim"), whole_number(part, "v_head_dim")
+        if model_type in _EXPANDED and heads and plain and value:
+            return heads * (plain + rotary + value), 0
+        return None
+    hidden = whole_number(part, "hidden_size", "n_embd", "d_model")
+    kept_heads = whole_number(part, "num_key_value_heads", "num_kv_heads") or heads
+    size = whole_number(part, "head_dim") or (hidden // heads if hidden and heads else None)
+    if not kept_heads or not size:
+        return None
+    # Gemma 4 widens the heads of layers that keep everything, and may give them another number of heads.
+    wide = (whole_number(part, "global_head_dim") if model_type.startswith("gemma4") else None) or size
+    few = whole_number(part, "num_global_key_value_heads") if part.get("attention_k_eq_v") is True else None
+    return 2 * (few or kept_heads) * wide, 2 * kept_heads * size
+
+
+def _state_bytes(part: Mapping[str, Any], float_bytes: int, num_layers: int) -> int | None:
+    """The states of gated delta networks (kept in 32 bits) and of short convolutions; other recurrent layers are not known here."""
+    heads, key_heads = whole_number(part, "linear_num_value_heads"), whole_number(part, "linear_num_key_heads")
+    value, key = whole_number(part, "linear_value_head_dim"), whole_number(part, "linear_key_head_dim")
+    kernel = whole_number(part, "linear_conv_kernel_dim")
+    if heads and key_heads and value and key and kernel:
+        return num_layers * ((kernel - 1) * (2 * key_heads * key + heads * value) * float_bytes + heads * value * key * 4)
+    width, hidden = whole_number(part, "conv_L_cache"), whole_number(part, "hidden_size")
+    return num_layers * (width - 1) * hidden * float_bytes if width and hidden else None

@@ -1,0 +1,166 @@
+"""The models on this machine: the person's directories first, then the hub's cache. Finds and names them; loads nothing.
+
+Nothing outside these places is ever reached: a link that leads out of them makes an entry that says so.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mlxctl.errors import ModelNotFoundOnDisk
+from mlxctl.models.description import ModelDescription, describe_model
+from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
+from mlxctl.settings import LibrarySettings
+
+# Entries that one directory may have before the rest is left alone; nobody keeps so many models.
+MAX_ENTRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryEntry:
+    """A model that was found: `path` is its directory, `folder` what would have to be removed to be rid of it."""
+
+    name: str
+    path: Path
+    folder: Path
+    origin: Literal["models directory", "hub cache"]
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedDirectory:
+    """What a name stands for: a directory and the name under which it is spoken of."""
+
+    name: str
+    path: Path
+
+
+class Library:
+    """Looks afresh at every call, so that what was downloaded meanwhile is there."""
+
+    def __init__(self, settings: LibrarySettings) -> None:
+        self._directories = list(settings.models_dirs)
+        self._cache = settings.hub_cache or hub_cache_directory()
+        self.aliases: Mapping[str, str] = dict(settings.aliases)
+
+    @property
+    def hub_cache(self) -> Path:
+        """Where downloads go."""
+        return self._cache
+
+    def entries(self) -> list[LibraryEntry]:
+        """Return every model that lies here, broken ones with their reason. A name that is taken already is said to be hidden."""
+        found: dict[str, LibraryEntry] = {}
+        hidden: list[LibraryEntry] = []
+        for entry in (*self._in_directories(), *self._in_cache()):
+            first = found.setdefault(entry.name, entry)
+            if first is not entry:
+                hidden.append(_with_problem(entry, f"model {entry.name!r} is hidden by the one in {str(first.path)!r}"))
+        return [*found.values(), *hidden]
+
+    def describe(self, entry: LibraryEntry) -> ModelDescription:
+        """Describe an entry; never raises for what lies on disk."""
+        if entry.problem is not None:
+            return ModelDescription(name=entry.name, path=entry.path, disk_bytes=0, config={}, problem=entry.problem)
+        return describe_model(entry.path, name=entry.name)
+
+    def find(self, name: str) -> LibraryEntry:
+        """Return the entry of this name; the part after the slash is enough when only one has it. Raises ModelNotFoundOnDisk."""
+        entries = self.entries()
+        for entry in entries:
+            if entry.name == name:
+                return entry
+        short = [entry for entry in entries if entry.name.rpartition("/")[2] == name]
+        if len(short) == 1:
+            return short[0]
+        raise ModelNotFoundOnDisk(name, _unknown(name, [entry.name for entry in (short or entries)], is_ambiguous=bool(short)))
+
+    def resolve(self, name: str) -> NamedDirectory:
+        """Return the directory that `name` stands for: an alias, a directory, or a name of the library.
+
+        Raises ModelNotFoundOnDisk, which names what comes close.
+        """
+        if name in self.aliases:
+            return NamedDirectory(name=name, path=self._target(name))
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return NamedDirectory(name=path.resolve().name, path=path)
+        entry = self.find(name)
+        if entry.problem is not None:
+            raise ModelNotFoundOnDisk(entry.path, entry.problem)
+        return NamedDirectory(name=entry.name, path=entry.path)
+
+    def _target(self, alias: str) -> Path:
+        target, seen = self.aliases[alias], {alias}
+        while target in self.aliases and target not in seen:
+            seen.add(target)
+            target = self.aliases[target]
+        if target in seen:
+            raise ModelNotFoundOnDisk(alias, f"alias {alias!r} leads back to itself")
+        path = Path(target).expanduser()
+        if path.is_absolute():
+            return path
+        try:
+            return self.find(target).path
+        except ModelNotFoundOnDisk as error:
+            raise ModelNotFoundOnDisk(alias, f"alias {alias!r} stands for {target!r}, but {error}") from None
+
+    def _in_cache(self) -> Iterator[LibraryEntry]:
+        for cached in cached_repositories(self._cache, most=MAX_ENTRIES):
+            path = cached.snapshot or cached.folder
+            problem = cached.problem or _strays(path, cached.name, self._roots())
+            yield LibraryEntry(name=cached.name, path=path, folder=cached.folder, origin="hub cache", problem=problem)
+
+    def _in_directories(self) -> Iterator[LibraryEntry]:
+        for directory in self._directories:
+            for path in _subdirectories(directory):
+                if _is_model(path):
+                    yield self._entry(path, path.name)
+                else:
+                    yield from (
+                        self._entry(inner, f"{path.name}/{inner.name}") for inner in _subdirectories(path) if _is_model(inner)
+                    )
+
+    def _entry(self, path: Path, name: str) -> LibraryEntry:
+        problem = _strays(path, name, self._roots())
+        return LibraryEntry(name=name, path=path, folder=path, origin="models directory", problem=problem)
+
+    def _roots(self) -> list[Path]:
+        return [root.resolve() for root in (*self._directories, self._cache)]
+
+
+def _subdirectories(directory: Path) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            first = [entry for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
+    except OSError:
+        return []
+    return sorted(Path(entry.path) for entry in first if entry.is_dir() and not entry.name.startswith((".", "models--")))
+
+
+def _is_model(directory: Path) -> bool:
+    return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
+
+
+def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
+    """SEC: a model from elsewhere could hold a link to any file of this machine; say so instead of reading it."""
+    for file in (path, *list(path.glob("*"))[:MAX_ENTRIES]):
+        target = file.resolve()
+        if not any(target.is_relative_to(root) for root in roots):
+            return f"model {name!r}: {file.name!r} is a link that leads out of the library"
+    return None
+
+
+def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:
+    return LibraryEntry(name=entry.name, path=entry.path, folder=entry.folder, origin=entry.origin, problem=problem)
+
+
+def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
+    if is_ambiguous:
+        return f"{name!r} may be {' or '.join(names)}: name it in full"
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    offer = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"there is no model directory at {name!r} and no model of this name in the library{offer}"

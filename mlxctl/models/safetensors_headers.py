@@ -1,0 +1,70 @@
+"""What weight files say about themselves: the JSON header of the safetensors format, and nothing behind it.
+
+A file starts with the header's length (8 bytes, little endian) and the header: tensor name to dtype, shape and place in the rest.
+Format: the safetensors repository's README.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mlxctl.errors import BrokenModel
+from mlxctl.models.names import spoken_name
+
+# What the format's own reader accepts.
+MAX_HEADER_BYTES = 100_000_000
+_LENGTH_BYTES = 8
+
+
+class Tensor(NamedTuple):
+    """One array in a weight file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    num_bytes: int
+
+    @property
+    def num_elements(self) -> int:
+        """How many numbers it holds; a packed array holds more weights than numbers."""
+        return math.prod(self.shape)
+
+
+def read_tensors(directory: Path) -> list[Tensor]:
+    """Return the tensors of all weight files in `directory`; raises BrokenModel for a file that is cut off or malformed."""
+    return [tensor for file in sorted(directory.glob("*.safetensors")) for tensor in read_header(file)]
+
+
+def read_header(file: Path) -> list[Tensor]:
+    """Return the tensors that one weight file holds, and check that the file is as long as they need."""
+    try:
+        with file.open("rb") as stream:
+            num_bytes = file.stat().st_size
+            length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+            if num_bytes < _LENGTH_BYTES or _LENGTH_BYTES + length > num_bytes:
+                raise _broken(file, f"is cut off: it has {num_bytes} bytes, not even its header")
+            if length > MAX_HEADER_BYTES:
+                raise _broken(file, f"has a header of {length} bytes, more than {MAX_HEADER_BYTES}")
+            header = json.loads(stream.read(length))
+        tensors = [(_tensor(name, entry), entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+    except OSError as error:
+        raise _broken(file, f"cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise _broken(file, "is no safetensors file: its header makes no sense") from error
+    needed = _LENGTH_BYTES + length + max((end for _, end in tensors), default=0)
+    if needed > num_bytes:
+        raise _broken(file, f"is cut off: it has {num_bytes} of {needed} bytes")
+    return [tensor for tensor, _ in tensors]
+
+
+def _tensor(name: str, entry: dict[str, Any]) -> Tensor:
+    shape, (start, end), dtype = tuple(entry["shape"]), entry["data_offsets"], entry["dtype"]
+    whole = all(isinstance(number, int) and number >= 0 for number in (*shape, start, end))
+    if not whole or start > end or not isinstance(dtype, str):
+        raise ValueError(name)
+    return Tensor(name, dtype, shape, end - start)
+
+
+def _broken(file: Path, what: str) -> BrokenModel:
+    return BrokenModel(file.parent, f"{file.name} of model {spoken_name(file.parent)!r} {what}")

@@ -1,0 +1,21 @@
+"""The part of a configuration that describes the language model: composite models keep it one level down."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_PARTS = ("text_config", "llm_config", "language_config")
+
+
+def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what holds for the language model: its own part over the outer configuration."""
+    part: Mapping[str, Any] = next((config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), {})
+    return {**config, **part}
+
+
+def whole_number(config: Mapping[str, Any], *names: str) -> int | None:
+    """Return the first of the named fields that holds a number from 0 up."""
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None

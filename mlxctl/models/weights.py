@@ -1,0 +1,101 @@
+"""Parameters, and how many bytes one decoded token has to read, from tensor names and shapes alone."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.models.quantization import group_sizes
+from mlxctl.models.safetensors_headers import Tensor
+from mlxctl.models.text_config import text_part, whole_number
+
+# Packed weights of MLX's quantised layers: `X.weight` in 32-bit words beside `X.scales`.
+_PACKED = "U32"
+_FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_EXPERTS = re.compile(r"(^|\.)(experts|switch_mlp|switch_glu)\.")
+_NOT_DECODED = re.compile(
+    r"(^|\.)(vision\w*|visual|image\w*|audio\w*|speech\w*|embed_vision|embed_audio|multi_modal\w*|mm_projector|connector|mtp)\."
+)
+_EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings)\.")
+_ROWS_ONLY = re.compile(r"(^|\.)(embed_tokens_per_layer|wpe|position_embeddings)\.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What the headers of a model's weight files add up to.
+
+    `decode_bytes` are read for every decoded token: without vision and audio towers, without an embedding that is only looked
+    up, and of a mixture of experts only the chosen share; None when that share cannot be told. `float_bytes` is the size of
+    one number in the layers that are not packed, which is that of keys and values, too.
+    """
+
+    num_bytes: int
+    num_parameters: int
+    decode_bytes: int | None
+    float_bytes: int | None
+    sees: bool
+
+    @property
+    def bits_per_weight(self) -> float:
+        """Bits on disk per parameter, scales included."""
+        return 8 * self.num_bytes / self.num_parameters if self.num_parameters else 0.0
+
+
+def weigh(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
+    """Add up the tensors of a model with this configuration."""
+    return Weights(
+        num_bytes=sum(tensor.num_bytes for tensor in tensors),
+        num_parameters=_num_parameters(tensors, config),
+        decode_bytes=_decode_bytes(tensors, text_part(config)),
+        float_bytes=_float_bytes(tensors),
+        sees=any(re.match(r"(.*\.)?(vision\w*|visual)\.", tensor.name) for tensor in tensors),
+    )
+
+
+def _num_parameters(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int:
+    sizes = group_sizes(config)
+    scales = {tensor.name.removesuffix(".scales"): tensor for tensor in tensors if tensor.name.endswith(".scales")}
+    total = 0
+    for tensor in tensors:
+        layer, _, kind = tensor.name.rpartition(".")
+        if layer in scales and kind == "weight" and tensor.dtype == _PACKED:
+            total += scales[layer].num_elements * sizes.get(layer, sizes.get("", 64))
+        elif not (layer in scales and kind in ("scales", "biases")) and not kind.endswith(("_scale_inv", "_scales")):
+            total += tensor.num_elements * (2 if kind.endswith("_blocks") else 1)
+    return total
+
+
+def _decode_bytes(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int | None:
+    has_head = any("lm_head." in tensor.name for tensor in tensors)
+    always = chosen = 0
+    for tensor in tensors:
+        if _NOT_DECODED.search(tensor.name) or _ROWS_ONLY.search(tensor.name):
+            continue
+        if has_head and _EMBEDDING.search(tensor.name):
+            continue
+        if _EXPERTS.search(tensor.name):
+            chosen += tensor.num_bytes
+        else:
+            always += tensor.num_bytes
+    if not chosen:
+        return always
+    share = _expert_share(config)
+    return None if share is None else always + int(chosen * share)
+
+
+def _expert_share(config: Mapping[str, Any]) -> float | None:
+    num_experts = whole_number(config, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    num_chosen = whole_number(
+        config, "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_k"
+    )
+    return min(1.0, num_chosen / num_experts) if num_experts and num_chosen else None
+
+
+def _float_bytes(tensors: Sequence[Tensor]) -> int | None:
+    """The kind of float that most bytes are of; norms may be kept wider than the rest."""
+    amounts: Counter[str] = Counter()
+    for tensor in tensors:
+        if tensor.dtype in _FLOAT_BYTES:
+            amounts[tensor.dtype] += tensor.num_bytes
+    return _FLOAT_BYTES[amounts.most_common(1)[0][0]] if amounts else None
