@@ -5,6 +5,7 @@ MlxctlError
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
 │   ├── BrokenModel
+│   ├── DownloadFailed
 │   └── NotEnoughMemory
 ├── RequestError                 the caller has to change the request
 │   ├── InvalidRequest
@@ -51,6 +52,10 @@ class ModelNotFoundOnDisk(ModelError):
 
 class BrokenModel(ModelError):
     """The directory is there, but its files are missing, malformed, of an unknown kind, or not to be trusted."""
+
+
+class DownloadFailed(ModelError):
+    """The hub does not give the model, cannot be reached, or there is no room for it here; `path` is the repository."""
 
 
 class NotEnoughMemory(ModelError):
