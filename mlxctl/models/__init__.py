@@ -1,5 +1,21 @@
 """Which models there are and what they say about themselves. Knows no mlx and loads no weights."""
 
+from mlxctl.models.description import ModelDescription, describe_model
+from mlxctl.models.fit import Fit, fit_model, fit_on_macs
+from mlxctl.models.library import Library, LibraryEntry, NamedDirectory
+from mlxctl.models.machine import Machine, this_machine
 from mlxctl.models.reading import read_model
 
-__all__ = ["read_model"]
+__all__ = [
+    "Fit",
+    "Library",
+    "LibraryEntry",
+    "Machine",
+    "ModelDescription",
+    "NamedDirectory",
+    "describe_model",
+    "fit_model",
+    "fit_on_macs",
+    "read_model",
+    "this_machine",
+]

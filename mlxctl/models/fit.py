@@ -130,6 +130,7 @@ def _transient_bytes(model: ModelDescription, chunk_tokens: int) -> int | None:
 def _inner_width(part: Mapping[str, Any]) -> int | None:
     """How many numbers the widest layer holds of one token: its feed-forward part, of all experts that take part."""
     dense = whole_number(part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp") or 0
+    # Without a width of their own, the experts are as wide as `intermediate_size` says.
     expert, chosen = whole_number(part, "moe_intermediate_size"), whole_number(part, "num_experts_per_tok", "num_experts_per_token")
     hidden = whole_number(part, "n_embd")
-    return max(dense, (expert or 0) * (chosen or 1)) or (4 * hidden if hidden else None)
+    return max(dense, (expert or dense) * (chosen or 1)) or (4 * hidden if hidden else None)

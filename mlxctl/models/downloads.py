@@ -1,0 +1,120 @@
+"""Downloads one after the other, beside whatever else runs. Any thread may ask; one thread of its own fetches."""
+
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from mlxctl.errors import DownloadFailed, QueueFull
+from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
+from mlxctl.models.names import is_repository
+
+MAX_WAITING = 16
+# Finished downloads that are remembered.
+_MAX_REMEMBERED = 64
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """How one download is. `num_bytes_total` is what had to be fetched, None before the hub said so; `error` is one line."""
+
+    repository: str
+    state: State = "waiting"
+    num_bytes: int = 0
+    num_bytes_total: int | None = None
+    path: Path | None = None
+    error: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ("done", "failed", "cancelled")
+
+
+class Downloads:
+    """Fetches into one cache. A repository that is being fetched is not fetched twice."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._downloads: dict[str, Download] = {}
+        self._waiting: deque[str] = deque()
+        self._progress = DownloadProgress()
+        self._worker: threading.Thread | None = None
+        self._is_closed = False
+
+    def start(self, repository: str) -> Download:
+        """Have the repository fetched and return how it is now. Raises DownloadFailed for a bad name, QueueFull."""
+        if not is_repository(repository):
+            raise DownloadFailed(repository, f"{repository!r} is no repository of the hub: it is called ORGANISATION/NAME")
+        with self._lock:
+            current = self._downloads.get(repository)
+            if current is not None and not current.is_over:
+                return self._with_progress(current)
+            if len(self._waiting) >= MAX_WAITING:
+                raise QueueFull(f"{MAX_WAITING} downloads wait already", retry_after_seconds=60.0)
+            self._downloads.pop(repository, None)
+            self._downloads[repository] = Download(repository=repository)
+            self._forget_old()
+            self._waiting.append(repository)
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="downloads", daemon=True)
+                self._worker.start()
+            return self._downloads[repository]
+
+    def all(self) -> list[Download]:
+        """Return every download that is remembered, oldest first."""
+        with self._lock:
+            return [self._with_progress(download) for download in self._downloads.values()]
+
+    def find(self, repository: str) -> Download | None:
+        """Return one download, None if it was never asked for."""
+        with self._lock:
+            found = self._downloads.get(repository)
+            return self._with_progress(found) if found else None
+
+    def close(self) -> None:
+        """Give up what runs and what waits; returns at once. Files that arrived stay."""
+        with self._lock:
+            self._is_closed = True
+            self._progress.cancel()
+            for repository in self._waiting:
+                self._downloads[repository] = replace(self._downloads[repository], state="cancelled")
+            self._waiting.clear()
+
+    def _work(self) -> None:
+        while (repository := self._next()) is not None:
+            try:
+                plan = plan_download(repository, cache=self._cache)
+                self._change(repository, num_bytes_total=plan.num_bytes_left)
+                path = download(plan, cache=self._cache, progress=self._progress)
+                self._change(repository, state="done", num_bytes=plan.num_bytes_left, path=path)
+            except DownloadFailed as error:
+                self._change(repository, state="failed", error=str(error))
+            except Cancelled:
+                self._change(repository, state="cancelled", num_bytes=self._progress.num_bytes)
+
+    def _next(self) -> str | None:
+        with self._lock:
+            if self._is_closed or not self._waiting:
+                self._worker = None
+                return None
+            repository = self._waiting.popleft()
+            self._progress = DownloadProgress()
+            self._downloads[repository] = replace(self._downloads[repository], state="running")
+            return repository
+
+    def _change(self, repository: str, **changes: object) -> None:
+        with self._lock:
+            self._downloads[repository] = replace(self._downloads[repository], **changes)  # type: ignore[arg-type]
+
+    def _with_progress(self, download: Download) -> Download:
+        return replace(download, num_bytes=self._progress.num_bytes) if download.state == "running" else download
+
+    def _forget_old(self) -> None:
+        over = [download.repository for download in self._downloads.values() if download.is_over]
+        for repository in over[: max(0, len(self._downloads) - _MAX_REMEMBERED)]:
+            del self._downloads[repository]

@@ -1,0 +1,173 @@
+"""Downloads a model from the hub into the cache, with `huggingface_hub` doing the work.
+
+Only files that a model needs are taken. Files that arrived stay, so a download that was interrupted goes on with the next file.
+The library is imported when a download begins: it costs more than everything else here together.
+"""
+
+import errno
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import DownloadFailed
+from mlxctl.models.names import is_repository
+
+MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
+# The rest of the machine needs some room, too.
+_SPARE_BYTES = 256 * 1024**2
+_NUM_WORKERS = 4
+
+
+class Cancelled(Exception):
+    """The person, or the end of the process, wants no more of this download."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadPlan:
+    """What a download will fetch. `num_bytes` counts all files of the model, `num_bytes_left` those that are not here yet."""
+
+    repository: str
+    num_files: int
+    num_bytes: int
+    num_bytes_left: int
+
+
+class DownloadProgress:
+    """How far a download is; written by its threads, read by any. `cancel` ends it at the next piece of a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done_by_bar: dict[int, int] = {}
+        self._is_cancelled = threading.Event()
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that arrived. One bar counts what came over the network, another what was written: the further one counts."""
+        with self._lock:
+            return max(self._done_by_bar.values(), default=0)
+
+    def add(self, bar: int, num_bytes: int) -> None:
+        """Count bytes for one bar; raises Cancelled when nobody wants them any more."""
+        with self._lock:
+            self._done_by_bar[bar] = self._done_by_bar.get(bar, 0) + num_bytes
+        if self._is_cancelled.is_set():
+            raise Cancelled
+
+    def cancel(self) -> None:
+        """Have the download end soon."""
+        self._is_cancelled.set()
+
+
+def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
+    """Ask the hub what there is to fetch and check that it has room. Raises DownloadFailed."""
+    if not is_repository(repository):
+        raise DownloadFailed(repository, f"{repository!r} is no repository of the hub: it is called ORGANISATION/NAME")
+    from huggingface_hub import snapshot_download
+
+    with _plain_failures(repository):
+        files = snapshot_download(
+            repository, cache_dir=cache, allow_patterns=list(MODEL_FILES), dry_run=True, tqdm_class=_silent_bars(DownloadProgress())
+        )
+    plan = DownloadPlan(
+        repository=repository,
+        num_files=len(files),
+        num_bytes=sum(file.file_size or 0 for file in files),
+        num_bytes_left=sum(file.file_size or 0 for file in files if file.will_download),
+    )
+    if not any(file.filename.endswith((".safetensors", ".npz")) for file in files):
+        raise DownloadFailed(repository, f"repository {repository!r} holds no weights that MLX could load (*.safetensors)")
+    _check_room(plan, cache)
+    return plan
+
+
+def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> Path:
+    """Fetch what the plan lacks and return the directory of the model. Raises DownloadFailed and, after `cancel`, Cancelled."""
+    from huggingface_hub import snapshot_download
+
+    with _plain_failures(plan.repository):
+        place = snapshot_download(
+            plan.repository,
+            cache_dir=cache,
+            allow_patterns=list(MODEL_FILES),
+            max_workers=_NUM_WORKERS,
+            tqdm_class=_silent_bars(progress),
+        )
+    return Path(place)
+
+
+def _check_room(plan: DownloadPlan, cache: Path) -> None:
+    place = next(path for path in (cache, *cache.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(place).free
+    if plan.num_bytes_left + _SPARE_BYTES > free:
+        needed, room = f"{plan.num_bytes_left / 1e9:.2f} GB", f"{free / 1e9:.2f} GB"
+        message = f"model {plan.repository!r} needs {needed} more on the disk of {str(cache)!r}, which has {room} left"
+        raise DownloadFailed(plan.repository, message)
+
+
+def _silent_bars(progress: DownloadProgress) -> Any:
+    """Return the class of bars that the library draws its progress with; these draw nothing and count."""
+    from tqdm.std import tqdm  # type: ignore[import-untyped]
+
+    class CountingBar(tqdm):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._counts_bytes = options.get("unit") == "B"
+            super().__init__(*arguments, **{**options, "disable": True})
+
+        def update(self, amount: float | None = 1) -> None:
+            if self._counts_bytes:
+                progress.add(id(self), int(amount or 0))
+
+    return CountingBar
+
+
+@contextmanager
+def _plain_failures(repository: str) -> Iterator[None]:
+    """Say in one line what the library says in many kinds of exceptions, the first cause of which counts."""
+    import httpx2
+    from huggingface_hub.errors import DryRunError, EntryNotFoundError, RevisionNotFoundError
+
+    try:
+        yield
+    except (OSError, httpx2.HTTPError, DryRunError, EntryNotFoundError, RevisionNotFoundError, ValueError) as error:
+        raise DownloadFailed(repository, _explain(repository, _first_cause(error))) from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None and type(error).__name__ in (
+        "DryRunError",
+        "LocalEntryNotFoundError",
+        "IncompleteSnapshotError",
+    ):
+        error = error.__cause__
+    return error
+
+
+def _explain(repository: str, error: BaseException) -> str:
+    import httpx2
+    from huggingface_hub import constants
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+
+    match error:
+        case GatedRepoError():
+            return f"repository {repository!r} is gated: accept its terms on its page of the hub, then set HF_TOKEN"
+        case RepositoryNotFoundError():
+            return f"the hub has no repository {repository!r}, or it is private and HF_TOKEN does not open it"
+        case OfflineModeIsEnabled():
+            return f"cannot download {repository!r}: HF_HUB_OFFLINE forbids it"
+        case HfHubHTTPError():
+            return f"the hub refuses {repository!r} with status {error.response.status_code}"
+        case httpx2.HTTPError():
+            return f"cannot download {repository!r}: the hub at {constants.ENDPOINT} cannot be reached ({_one_line(error)})"
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"cannot download {repository!r}: the disk is full"
+        case _:
+            return f"cannot download {repository!r}: {_one_line(error)}"
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "…"
