@@ -1,7 +1,7 @@
 """The table of commands. The first help page reads only this table, so it costs nothing of what the commands need."""
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -16,26 +16,29 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve a model over HTTP, in the words of OpenAI and Anthropic."),
+    "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
 }
 
 
 class LazyGroup(TyperGroup):
-    """Imports a command when it is called, or when its own help is wanted."""
+    """Imports a command when it is called, or when its own help is wanted. A group below the first has a table of its own."""
+
+    table: ClassVar[dict[str, LazyCommand]] = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the names, in the order of the table."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Return the command, imported now; None for an unknown name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
-        command = typer.main.get_command(importlib.import_module(COMMANDS[cmd_name].module).app)
+        command = typer.main.get_command(importlib.import_module(self.table[cmd_name].module).app)
         command.name = cmd_name
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the table."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, command.summary) for name, command in self.table.items()])

@@ -55,7 +55,7 @@ class ModelDescription:
 
 def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
     """Describe the directory. Never raises for what lies in it."""
-    blank = ModelDescription(name=name or spoken_name(path), path=path, disk_bytes=_disk_bytes(path), config={})
+    blank = ModelDescription(name=name or spoken_name(path), path=path, disk_bytes=disk_bytes(path), config={})
     try:
         config = read_json_object(path, "config.json")
     except BrokenModel as error:
@@ -115,7 +115,7 @@ def _problem(described: ModelDescription) -> str | None:
     return None
 
 
-def _disk_bytes(path: Path) -> int:
+def disk_bytes(path: Path) -> int:
     """Sum the files; links of a hub snapshot count with what they point to."""
     total = 0
     for file in islice(path.rglob("*"), _MAX_FILES):

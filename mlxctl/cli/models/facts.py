@@ -1,0 +1,47 @@
+"""What `mlxctl models info` prints for people."""
+
+from mlxctl.cli.models.tables import bits_of, console, count, facts_table, size
+from mlxctl.models import ModelDescription
+
+
+def print_facts(model: ModelDescription) -> None:
+    """Print what is known of a model, and say of the rest that it is not."""
+    weights = model.weights
+    facts = [
+        ("model", model.name),
+        ("directory", str(model.path)),
+        ("kind", _because(model)),
+        ("family", model.detection.family or "unknown"),
+        ("model_type", model.model_type or "unknown"),
+        ("runs with", ", ".join(model.runtimes) or "nothing that is installed" if model.runtimes is not None else "unknown"),
+        ("on disk", size(model.disk_bytes)),
+        ("parameters", count(weights.num_parameters) if weights else "unknown"),
+        ("weights", bits_of(model) + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else "")),
+        ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
+        ("template", _template(model)),
+        ("cache", _cache(model)),
+    ]
+    console().print(facts_table(facts))
+
+
+def _because(model: ModelDescription) -> str:
+    kind, evidence = model.detection.kind, model.detection.evidence
+    return f"{kind} ({evidence[0]})" if evidence else kind
+
+
+def _template(model: ModelDescription) -> str:
+    if not model.has_template:
+        return "none"
+    return "takes tools" if model.takes_tools else "says nothing of tools"
+
+
+def _cache(model: ModelDescription) -> str:
+    cache = model.cache
+    if cache is None:
+        return "unknown"
+    words = [f"{cache.bytes_per_token:,} bytes per token"]
+    if cache.window_tokens:
+        words.append(f"{cache.window_bytes_per_token:,} more for the last {cache.window_tokens:,} tokens")
+    if cache.state_bytes != 0:
+        words.append(f"a state of {size(cache.state_bytes)}" if cache.state_bytes else "a state of unknown size")
+    return ", ".join(words)

@@ -1,0 +1,35 @@
+"""`mlxctl models info`."""
+
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.models.shared_options import AsJson, ConfigFile, open_library, print_json
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl models info mlx-community/Qwen3-8B-4bit")
+def info(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of the library, an alias, or a directory.")],
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Say what is known of a model without loading it."""
+    with plain_failures():
+        from mlxctl.models import describe_model
+
+        found = open_library(config).resolve(name)
+        model = describe_model(found.path, name=found.name)
+    if as_json:
+        from mlxctl.models.views import model_view
+
+        print_json(model_view(model))
+    else:
+        from mlxctl.cli.models.facts import print_facts
+
+        print_facts(model)
+    if model.problem is not None:
+        typer.echo(f"mlxctl: {model.problem}", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,33 @@
+"""`mlxctl models rm`."""
+
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.models.shared_options import AsJson, ConfigFile, open_library, print_json
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl models rm mlx-community/Qwen3-8B-4bit")
+def rm(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of the library.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Remove a model from the disk."""
+    with plain_failures():
+        entry = open_library(config).find(name)
+        from mlxctl.models.description import disk_bytes
+        from mlxctl.models.removal import remove_model
+
+        num_bytes = disk_bytes(entry.path)
+        if not yes:
+            typer.confirm(f"Remove {entry.name} ({num_bytes / 1e9:.2f} GB) from {entry.folder}?", abort=True)
+        remove_model(entry)
+    if as_json:
+        print_json({"removed": entry.name, "path": str(entry.folder), "num_bytes": num_bytes})
+    else:
+        typer.echo(f"removed {entry.name} ({num_bytes / 1e9:.2f} GB)")
