@@ -153,7 +153,7 @@ async def _short(port: int) -> float:
 def _long_text() -> str:
     # Never the same twice, so that no server answers from a cache. Its length in tokens is checked by the caller of the benchmark.
     generator = random.Random()
-    return " ".join(f"{generator.randrange(10**6)}" for _ in range(4000))
+    return " ".join(f"{generator.randrange(10**6)}" for _ in range(2000))
 
 
 def _gaps(times: list[float]) -> list[float]:
