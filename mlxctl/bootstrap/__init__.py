@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from mlxctl import demo
+from mlxctl import demo, locations
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService, ModelToServe
 from mlxctl.models import read_model
 from mlxctl.settings import ModelSettings, Settings
+from mlxctl.stores import ResponseStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +15,18 @@ class Services:
     """What the doors of the house share."""
 
     inference: InferenceService
+    responses: ResponseStore
 
 
 def build_services(settings: Settings) -> Services:
     """Wire the services up; nothing runs yet. Needs a running event loop. Raises ModelError for an unusable model."""
     engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
-    return Services(inference=InferenceService(engine, [choose_model(settings.model)]))
+    responses = ResponseStore(
+        locations.state_directory() / "responses.sqlite",
+        max_bytes=settings.server.response_store_bytes,
+        ttl_seconds=settings.server.response_ttl_seconds,
+    )
+    return Services(inference=InferenceService(engine, [choose_model(settings.model)]), responses=responses)
 
 
 def choose_model(settings: ModelSettings) -> ModelToServe:

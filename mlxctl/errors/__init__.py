@@ -2,6 +2,7 @@
 
 MlxctlError
 ├── SettingsError                what a person configured cannot be honoured
+├── StoreError                   a file of ours that remembers things cannot be used
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
 │   ├── BrokenModel
@@ -36,6 +37,10 @@ class MlxctlError(Exception):
 
 class SettingsError(MlxctlError):
     """A flag, environment variable or settings file holds something that cannot be honoured."""
+
+
+class StoreError(MlxctlError):
+    """A database of ours cannot be opened, read or written."""
 
 
 class ModelError(MlxctlError):

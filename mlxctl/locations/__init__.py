@@ -27,6 +27,13 @@ def config_file() -> Path:
     return root / "mlxctl" / "mlxctl.toml"
 
 
+def state_directory() -> Path:
+    """Return the directory for what is remembered from one run to the next; it need not exist."""
+    base = os.environ.get("XDG_STATE_HOME")
+    root = Path(base) if base else Path.home() / ".local" / "state"
+    return root / "mlxctl"
+
+
 def is_apple_silicon() -> bool:
     """Return whether Metal can be expected here."""
     return sys.platform == "darwin" and os.uname().machine == "arm64"

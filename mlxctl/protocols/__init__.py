@@ -9,6 +9,9 @@ from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_li
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
+from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
+from mlxctl.protocols.openai.responses.parsing import Recalled, References
 
 __all__ = [
     "AnthropicMessagesFormatter",
@@ -17,7 +20,13 @@ __all__ = [
     "ModelCard",
     "OpenAIChatFormatter",
     "OpenAICompletionsFormatter",
+    "OpenAIResponsesFormatter",
+    "Page",
+    "Recalled",
+    "References",
     "anthropic_error",
+    "encode_deletion",
+    "encode_item_list",
     "encode_model",
     "encode_model_list",
     "encode_token_count",

@@ -28,12 +28,15 @@ def missing(path: str) -> InvalidRequest:
     return InvalidRequest(f"{path} is missing; it is required", param=path, code="missing_required_parameter")
 
 
-def explain(complaint: str, schema: type[Any], read_body: Callable[[], object]) -> InvalidRequest:
-    """Return the error for the text of a ValidationError from reading a body as `schema`; `read_body` reads it untyped."""
+def explain(complaint: str, schema: type[Any], read_body: Callable[[], object], *, root: str = "") -> InvalidRequest:
+    """Return the error for the text of a ValidationError from reading a body as `schema`; `read_body` reads it untyped.
+
+    What was read may be a part of the body: the one at the path `root`.
+    """
     match = _COMPLAINT.fullmatch(complaint)
     assert match is not None, "the pattern takes any text"
     what, path = match["what"], match["path"] or ""
-    field = path.removesuffix("[...]").removeprefix(".")
+    field = (root + path.removesuffix("[...]")).removeprefix(".")
     if absent := _ABSENT.fullmatch(what):
         return missing(f"{field}.{absent[1]}" if field else absent[1])
     subject = field or "the request body"

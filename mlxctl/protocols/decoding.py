@@ -31,6 +31,14 @@ def decode_body(body: bytes, decoder: msgspec.json.Decoder[SchemaType]) -> Schem
         raise explain(str(error), decoder.type, lambda: decode_json(body)) from error
 
 
+def decode_part(text: msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType], path: str) -> SchemaType:
+    """Read a value that a schema left unread at `path`. Raises InvalidRequest."""
+    try:
+        return _decode(text, decoder)
+    except msgspec.ValidationError as error:
+        raise explain(str(error), decoder.type, lambda: decode_json(text), root=path) from error
+
+
 def decode_json(text: bytes | msgspec.Raw) -> Any:
     """Read any JSON text of a request. Raises InvalidRequest."""
     try:

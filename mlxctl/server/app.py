@@ -26,6 +26,7 @@ from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.refusals import Refusals
+from mlxctl.server.responses import CancellationResource, InputItemsResource, KeptResponseResource, ResponsesResource
 from mlxctl.server.token_count import TokenCountResource
 from mlxctl.settings import ServerSettings
 
@@ -37,12 +38,16 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
     inference = services.inference
     requests = open_requests or OpenRequests()
 
-    def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource:
+    def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource[Formatter]:
         return GenerationResource(inference, create_formatter, requests, settings)
 
     routes: dict[str, object] = {
         "/v1/chat/completions": generation(OpenAIChatFormatter),
         "/v1/completions": generation(OpenAICompletionsFormatter),
+        "/v1/responses": ResponsesResource(inference, services.responses, requests, settings),
+        "/v1/responses/{response_id}": KeptResponseResource(services.responses),
+        "/v1/responses/{response_id}/cancel": CancellationResource(services.responses),
+        "/v1/responses/{response_id}/input_items": InputItemsResource(services.responses),
         "/v1/messages": generation(AnthropicMessagesFormatter),
         "/v1/messages/count_tokens": TokenCountResource(inference, settings),
         "/v1/models": ModelsResource(inference),
@@ -60,6 +65,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         {
             "/v1/chat/completions": openai_error,
             "/v1/completions": partial(openai_error, prompt_field="prompt"),
+            "/v1/responses": partial(openai_error, prompt_field="input"),
             "/v1/messages": anthropic_error,
             "/v1/messages/count_tokens": anthropic_error,
         },

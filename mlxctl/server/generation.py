@@ -3,11 +3,14 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Generic, TypeVar
 
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.inference import Answers, InferenceService
+from mlxctl.inference import InferenceService
+from mlxctl.ir import GenerationRequest, SamplingParams
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
@@ -16,16 +19,21 @@ from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
 
+FormatterType = TypeVar("FormatterType", bound=Formatter)
+
 _log = logging.getLogger(__name__)
 
 
-class GenerationResource:
-    """Reads a request, starts it, and answers whole or as a stream. Raises what went wrong; others render it."""
+class GenerationResource(Generic[FormatterType]):
+    """Reads a request, starts it, and answers whole or as a stream. Raises what went wrong; others render it.
+
+    A protocol whose requests refer to something says so by overriding `parse`, `started` and `ended`.
+    """
 
     def __init__(
         self,
         inference: InferenceService,
-        create_formatter: Callable[[], Formatter],
+        create_formatter: Callable[[], FormatterType],
         open_requests: OpenRequests,
         settings: ServerSettings,
     ) -> None:
@@ -34,30 +42,41 @@ class GenerationResource:
         self._open_requests = open_requests
         self._settings = settings
 
+    async def parse(self, formatter: FormatterType, body: bytes, caller: str) -> GenerationRequest:  # noqa: ARG002
+        """Read the body. Raises RequestError."""
+        return formatter.parse(body)
+
+    def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
+        """It is known how the answer will be sampled."""
+
+    async def ended(self, formatter: FormatterType, caller: str) -> None:
+        """The answer is complete, but its end was not sent yet."""
+
     async def on_post(self, request: Request, response: Response) -> None:
         """Answer one request. The generation starts before the first byte is sent, so that a refusal has a real status."""
         self._open_requests.enter(request.scope)
         deadline = Deadline(self._settings.request_timeout_seconds)
         formatter = self._create_formatter()
+        caller: str = request.context.caller
         async with deadline.limit():
-            asked = formatter.parse(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+            body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+            asked = await self.parse(formatter, body, caller)
             if formatter.dropped_tools:
                 _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
-            answers = await self._inference.start_all(replace(asked, fairness_key=request.context.caller))
+            answers = await self._inference.start_all(replace(asked, fairness_key=caller))
             call_at_end(request.scope, answers.cancel)
+            self.started(formatter, answers.sampling)
             if not asked.stream:
-                await _answer_whole(answers, formatter, response)
+                response.data = formatter.whole(*await answers.results())
+                response.content_type = falcon.MEDIA_JSON
+                await self.ended(formatter, caller)
                 return
-        self._answer_as_stream(answers, formatter, response, deadline)
-
-    def _answer_as_stream(self, answers: Answers, formatter: Formatter, response: Response, deadline: Deadline) -> None:
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = stream_answer(
-            answers, formatter, ping_interval_seconds=self._settings.ping_interval_seconds, deadline=deadline
+            answers,
+            formatter,
+            ping_interval_seconds=self._settings.ping_interval_seconds,
+            deadline=deadline,
+            before_end=partial(self.ended, formatter, caller),
         )
-
-
-async def _answer_whole(answers: Answers, formatter: Formatter, response: Response) -> None:
-    response.data = formatter.whole(*await answers.results())
-    response.content_type = falcon.MEDIA_JSON

@@ -50,6 +50,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         exit_code = int(listener.is_lost)
     finally:
         await _end(services.inference, open_requests, listener, settings.server)
+        services.responses.close()
     return exit_code
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from mlxctl.errors import MlxctlError, SequenceFailed
 from mlxctl.inference import Answers
@@ -13,9 +13,16 @@ _log = logging.getLogger(__name__)
 
 
 async def stream_answer(
-    answers: Answers, formatter: Formatter, *, ping_interval_seconds: float, deadline: Deadline
+    answers: Answers,
+    formatter: Formatter,
+    *,
+    ping_interval_seconds: float,
+    deadline: Deadline,
+    before_end: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[bytes]:
     """Yield the chunks of `resp.stream`. Events that are ready together are one chunk; silence is broken by a ping.
+
+    `before_end` is awaited when everything was said, before the client can read the end.
 
     An error after the first byte cannot change the status any more, so the formatter says it in the stream and ends it properly.
     """
@@ -29,6 +36,7 @@ async def stream_answer(
             chunk = b"".join([formatter.on_event(event, number) for event in events]) if events else formatter.ping()
             if answers.is_over:
                 chunk += formatter.finish()
+                await before_end()
             if chunk:
                 yield chunk
     except MlxctlError as error:

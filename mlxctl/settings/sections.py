@@ -52,6 +52,12 @@ class ServerSettings:
     drain_seconds: float = bounded(10.0, least=0.0)
     """Time that open requests get to finish when the server is told to stop."""
 
+    response_ttl_seconds: float = bounded(3600.0, least=0.0)
+    """Time for which an answer can be referred to by a later request, counted from its last use."""
+
+    response_store_bytes: int = bounded(256 * 1024**2, least=0)
+    """Room on disk for such answers; those used longest ago make way; 0 keeps none."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What is worth a line on standard error."""
 

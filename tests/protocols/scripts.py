@@ -18,7 +18,13 @@ from mlxctl.ir import (
     TopLogprob,
     Usage,
 )
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAICompletionsFormatter
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    Formatter,
+    OpenAIChatFormatter,
+    OpenAICompletionsFormatter,
+    OpenAIResponsesFormatter,
+)
 
 USAGE = Usage(num_prompt_tokens=12, num_cached_tokens=4, num_completion_tokens=7, num_thinking_tokens=3)
 PLAIN: tuple[StreamEvent, ...] = (
@@ -71,6 +77,7 @@ SCORED: tuple[StreamEvent, ...] = (
 SCRIPTS = {"plain": PLAIN, "thinking": THINKING, "two_calls": TWO_CALLS, "cut_off": CUT_OFF, "stopped": STOPPED}
 
 CHAT_BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+RESPONSES_BODY = {"model": "tiny", "input": "Hi"}
 MESSAGES_BODY = {"model": "tiny", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -85,6 +92,13 @@ def completion(**fields: Any) -> OpenAICompletionsFormatter:
     """Return a formatter that has read the smallest completions body plus `fields`."""
     formatter = OpenAICompletionsFormatter(response_id="cmpl-1", created=1_700_000_000)
     formatter.parse(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
+    return formatter
+
+
+def responses(**fields: Any) -> OpenAIResponsesFormatter:
+    """Return a formatter that has read the smallest responses body plus `fields`."""
+    formatter = OpenAIResponsesFormatter(response_id="resp_1", now=lambda: 1_700_000_000.5)
+    formatter.parse(json.dumps(RESPONSES_BODY | fields).encode())
     return formatter
 
 

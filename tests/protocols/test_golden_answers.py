@@ -1,14 +1,40 @@
 """Every byte that clients get, as files to be reviewed."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import EngineDied
-from mlxctl.ir import StreamEvent, ThinkingDelta, collect
+from mlxctl.ir import (
+    Finished,
+    StreamEvent,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    collect,
+)
 from mlxctl.protocols import Formatter
 
-from .scripts import CUT_OFF, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS, chat, completion, interleaved, messages, stream
+from .scripts import (
+    CUT_OFF,
+    SCORED,
+    SCRIPTS,
+    STOPPED,
+    THINKING,
+    TWO_CALLS,
+    USAGE,
+    chat,
+    completion,
+    interleaved,
+    messages,
+    responses,
+    stream,
+)
+
+MAKERS: dict[str, Callable[[], Formatter]] = {"chat": chat, "messages": messages, "responses": responses}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -21,10 +47,35 @@ def test_messages(script: str, golden: SnapshotAssertion) -> None:
     assert stream(messages(), SCRIPTS[script]).decode() == golden
 
 
-@pytest.mark.parametrize("protocol", ["chat", "messages"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_responses(script: str, golden: SnapshotAssertion) -> None:
+    assert stream(responses(), SCRIPTS[script]).decode() == golden
+
+
+def test_responses_with_a_summary_and_carried_thinking(golden: SnapshotAssertion) -> None:
+    formatter = responses(reasoning={"summary": "auto"}, include=["reasoning.encrypted_content"])
+    assert stream(formatter, THINKING).decode() == golden
+
+
+def test_responses_with_logprobs(golden: SnapshotAssertion) -> None:
+    assert stream(responses(top_logprobs=2), SCORED).decode() == golden
+
+
+def test_responses_with_a_tool_of_a_namespace(golden: SnapshotAssertion) -> None:
+    tools = [{"type": "namespace", "name": "home", "description": "At home", "tools": [{"type": "function", "name": "lamp"}]}]
+    called = (
+        ToolCallStarted(index=0, id="call_1", name="home__lamp"),
+        ToolArgumentsDelta(index=0, json="{}"),
+        ToolCallEnded(index=0),
+        Finished(reason="tool_calls", usage=USAGE),
+    )
+    assert stream(responses(tools=tools), called).decode() == golden
+
+
+@pytest.mark.parametrize("protocol", MAKERS)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_whole(protocol: str, script: str, golden: SnapshotAssertion) -> None:
-    formatter: Formatter = chat() if protocol == "chat" else messages()
+    formatter = MAKERS[protocol]()
     assert msgspec.json.format(formatter.whole(collect(SCRIPTS[script]))).decode() == golden
 
 
@@ -60,8 +111,8 @@ def test_messages_with_omitted_thinking(golden: SnapshotAssertion) -> None:
     [(), (ThinkingDelta(text="Hm"),), TWO_CALLS[:1], TWO_CALLS[:3]],
     ids=["nothing_said", "in_thinking", "in_text", "in_a_call"],
 )
-@pytest.mark.parametrize("protocol", ["chat", "messages"])
+@pytest.mark.parametrize("protocol", MAKERS)
 def test_error_in_the_middle(protocol: str, said: tuple[StreamEvent, ...], golden: SnapshotAssertion) -> None:
-    formatter: Formatter = chat() if protocol == "chat" else messages()
+    formatter = MAKERS[protocol]()
     wire = formatter.begin(12) + b"".join(map(formatter.on_event, said)) + formatter.on_error(EngineDied("the engine died"))
     assert wire.decode() == golden

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.protocols.anthropic.thinking_signature import carried_thinking, sign
+from mlxctl.protocols.thinking_signature import carried_thinking, sign
 
 
 @given(st.text())

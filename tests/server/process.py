@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +19,13 @@ class ServerProcess:
     """One running server; `url` is where it answers."""
 
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self._state = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mlxctl", "serve", "--port", "0", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, "XDG_STATE_HOME": self._state.name, **(environment or {})},
         )
         self.url = self._read_until(r"mlxctl \S+ on (http://\S+)")
 
@@ -54,6 +56,7 @@ class ServerProcess:
         """Make sure that it is gone, and its pipes with it."""
         self.process.kill()
         self.process.communicate(timeout=20)
+        self._state.cleanup()
 
     def _read_until(self, pattern: str) -> str:
         assert self.process.stdout is not None

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from mlxctl.ir import Part, TextPart, TextResult, ThinkingPart, ToolCallPart
-from mlxctl.protocols.anthropic.thinking_signature import sign
+from mlxctl.protocols.thinking_signature import sign
 
 _encode = msgspec.json.Encoder().encode
 

@@ -9,9 +9,9 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
-from mlxctl.protocols.anthropic.thinking_signature import carried_thinking
 from mlxctl.protocols.decoding import decode_json, refuse_deep_nesting
 from mlxctl.protocols.media import image_from_base64
+from mlxctl.protocols.thinking_signature import carried_thinking
 from mlxctl.protocols.tool_offer import refuse_orphan_result
 
 BlockType = TypeVar("BlockType")

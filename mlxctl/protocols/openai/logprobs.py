@@ -1,4 +1,4 @@
-"""Log-probabilities in the words of chat completions."""
+"""Log-probabilities in the words of chat completions and responses."""
 
 from collections.abc import Iterable
 
@@ -10,9 +10,13 @@ LOWEST = -9999.0
 
 def logprobs_object(logprobs: Iterable[TokenLogprob]) -> dict[str, object]:
     """Return the `logprobs` object of a choice."""
-    tokens = [_token(token) | {"top_logprobs": [_token(candidate) for candidate in token.top]} for token in logprobs]
-    return {"content": tokens, "refusal": None}
+    return {"content": [token_object(token) for token in logprobs], "refusal": None}
 
 
-def _token(token: TokenLogprob | TopLogprob) -> dict[str, object]:
+def token_object(token: TokenLogprob) -> dict[str, object]:
+    """Return the object of one token."""
+    return _candidate(token) | {"top_logprobs": [_candidate(candidate) for candidate in token.top]}
+
+
+def _candidate(token: TokenLogprob | TopLogprob) -> dict[str, object]:
     return {"token": token.token, "bytes": list(token.data), "logprob": max(token.logprob, LOWEST)}

@@ -1,6 +1,6 @@
-"""The signature of a thinking block: opaque to the caller, who sends it back as it is.
+"""The signature of thinking: opaque to the caller, who sends it back as it is. Anthropic calls it so, OpenAI `encrypted_content`.
 
-It proves nothing and protects nothing. When the caller asked not to see the thinking (`display: omitted`), the signature carries
+It proves nothing and protects nothing. When the caller asked not to see the thinking, or to have it carried, the signature carries
 it, so that a replayed conversation still holds what the model thought and the prompt stays the same, token for token.
 """
 

@@ -1,0 +1,171 @@
+"""OpenAI's Responses API: the formatter. Knows no HTTP, no model and no store.
+
+A stream is `response.created`, `response.in_progress`, then for each item its start, its parts, deltas and ends, then
+`response.completed` or `response.incomplete`. Clients take their answer from the items that have ended, so an error first ends the
+open text; then `response.failed` is what counts: agents ask again after it, and ignore an `error` event.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+import msgspec
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import (
+    Finished,
+    GenerationRequest,
+    PromptProgress,
+    SamplingParams,
+    StreamEvent,
+    TextDelta,
+    TextResult,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
+from mlxctl.protocols.openai.responses.events import EventWriter
+from mlxctl.protocols.openai.responses.output import Item, OutputStyle
+from mlxctl.protocols.openai.responses.parsing import (
+    Recalled,
+    References,
+    decode_responses,
+    read_input,
+    references,
+    to_generation_request,
+)
+from mlxctl.protocols.openai.responses.resource import ResponseTemplate
+from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.stores import StoredItem, StoredResponse
+
+_DONE = b"data: [DONE]\n\n"
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAIResponsesFormatter:
+    """One response. `response_id` is made up when not given; `now` is the clock, in unix seconds.
+
+    Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is both, with nothing
+    found. `settle` may tell the sampling that is used. After the end, `record` is what has to be kept.
+    """
+
+    def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
+        self.dropped_tools: tuple[str, ...] = ()
+        self.record: StoredResponse | None = None
+        self._id = response_id or f"resp_{secrets.token_hex(24)}"
+        self._now = now
+        self._has_begun = False
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Read a request that refers to nothing. Raises InvalidRequest."""
+        self.read(body)
+        return self.translate(Recalled())
+
+    def read(self, body: bytes) -> References:
+        """Read a request body and return what it refers to. Raises InvalidRequest."""
+        self._request = decode_responses(body)
+        return references(self._request)
+
+    def translate(self, recalled: Recalled) -> GenerationRequest:
+        """Return the request with what it referred to. Raises InvalidRequest."""
+        asked, suffix = self._request, self._id.removeprefix("resp_")
+        offer = ToolOffer(asked.tools or ())
+        read = read_input(asked, recalled, spare_id=suffix)
+        request = to_generation_request(asked, read.messages, offer)
+        self.dropped_tools = (*offer.dropped, *read.dropped)
+        self._own_items = read.own_items
+        style = OutputStyle(
+            offer=offer,
+            item_suffix=suffix,
+            tells_summary=bool(asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)),
+            carries_thinking="reasoning.encrypted_content" in (asked.include or ()),
+        )
+        self._style, self._events = style, EventWriter(style)
+        self._offer, self._created = offer, int(self._now())
+        self.settle(_said(request))
+        return request
+
+    def settle(self, sampling: SamplingParams) -> None:
+        """Learn what sampling is used, model's defaults included, so that the response can say it."""
+        self._template = ResponseTemplate(
+            id=self._id, created=self._created, request=self._request, offer=self._offer, sampling=sampling
+        )
+
+    def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
+        """Return the two events that say that there is a response, and that it is worked on."""
+        self._has_begun = True
+        response = {"response": self._template.in_progress()}
+        return self._events.event("response.created", response) + self._events.event("response.in_progress", response)
+
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
+        """Return the events for `event`; progress is a comment."""
+        match event:
+            case TextDelta():
+                return self._events.text(event)
+            case ThinkingDelta():
+                return self._events.thinking(event.text)
+            case ToolArgumentsDelta():
+                return self._events.arguments(event.json)
+            case ToolCallStarted():
+                return self._events.start_call(event)
+            case ToolCallEnded():
+                return self._events.end_call()
+            case PromptProgress():
+                return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
+            case Finished():
+                return self._end(event)
+            case _:
+                assert_never(event)
+
+    def finish(self) -> bytes:
+        """Return the end mark."""
+        return _DONE
+
+    def on_error(self, error: MlxctlError) -> bytes:
+        """Return the end of the open text, the failed response, and the end mark."""
+        begun = b"" if self._has_begun else self.begin(0)
+        closed = self._events.close("incomplete")
+        response = self._template.failed(error, self._events.output)
+        return begun + closed + self._events.event("response.failed", {"response": response}) + _DONE
+
+    def ping(self) -> bytes:
+        """Return a comment."""
+        return b": ping\n\n"
+
+    def whole(self, *results: TextResult) -> bytes:
+        """Return the response object."""
+        (result,) = results
+        output = self._style.items(result)
+        response = self._template.finished(result.reason, output, result.usage, int(self._now()))
+        self._keep(response, output)
+        return _encode(response)
+
+    def _end(self, end: Finished) -> bytes:
+        closed = self._events.close("incomplete" if end.reason == "length" else "completed")
+        response = self._template.finished(end.reason, self._events.output, end.usage, int(self._now()))
+        self._keep(response, self._events.output)
+        return closed + self._events.event(f"response.{response['status']}", {"response": response})
+
+    def _keep(self, response: dict[str, object], output: list[Item]) -> None:
+        if self._request.store is False:
+            return
+        self.record = StoredResponse(
+            id=self._id,
+            previous_id=self._request.previous_response_id,
+            body=_encode(response),
+            input=self._own_items,
+            output=tuple(StoredItem(id=str(item["id"]), body=_encode(item)) for item in output),
+        )
+
+
+def _said(request: GenerationRequest) -> SamplingParams:
+    """Return the sampling as far as the caller said it."""
+    said = request.sampling
+    return SamplingParams(
+        temperature=1.0 if said.temperature is None else said.temperature,
+        top_p=1.0 if said.top_p is None else said.top_p,
+        presence_penalty=said.presence_penalty or 0.0,
+        frequency_penalty=said.frequency_penalty or 0.0,
+    )

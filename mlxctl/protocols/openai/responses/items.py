@@ -1,0 +1,155 @@
+"""From input items to messages: what one side did in a row, thinking, speaking and calling, is one message.
+
+Each item of the request itself is also made ready to be kept: with an id, and in the shape in which it is listed.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import AudioPart, ImagePart, Message, Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.protocols.complaints import missing
+from mlxctl.protocols.decoding import decode_json, decode_part
+from mlxctl.protocols.media import audio_from_base64, image_from_data_url
+from mlxctl.protocols.openai.responses import schema
+from mlxctl.protocols.openai.responses.tools import full_name
+from mlxctl.protocols.thinking_signature import carried_thinking
+from mlxctl.protocols.tool_offer import refuse_orphan_result
+from mlxctl.stores import StoredItem
+
+_TAGGED = msgspec.json.Decoder(schema.Tagged)
+_REFERENCE = msgspec.json.Decoder(schema.ItemReference)
+_KINDS: dict[str, msgspec.json.Decoder[Any]] = {
+    "message": msgspec.json.Decoder(schema.Message),
+    "function_call": msgspec.json.Decoder(schema.FunctionCall),
+    "function_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
+    "reasoning": msgspec.json.Decoder(schema.Reasoning),
+}
+# What other servers' own tools and services leave in a history; it means nothing to a model that never had them.
+FOREIGN_KINDS = frozenset(
+    {
+        "additional_tools", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction",
+        "compaction_trigger", "computer_call", "computer_call_output", "configuration_update", "custom_tool_call",
+        "custom_tool_call_output", "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output",
+        "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output", "shell_call",
+        "shell_call_output", "tool_search_call", "tool_search_output", "web_search_call",
+    }
+)  # fmt: skip
+_ID_PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
+
+
+def kind_of(item: msgspec.Raw, path: str) -> str:
+    """Return the type of an item; two of them may leave it out. Raises InvalidRequest for one that nobody knows."""
+    tagged = decode_part(item, _TAGGED, path)
+    kind = tagged.type or ("item_reference" if tagged.role is None else "message")
+    if kind in _KINDS or kind in FOREIGN_KINDS or kind == "item_reference":
+        return kind
+    known = ", ".join(map(repr, [*_KINDS, "item_reference"]))
+    raise InvalidRequest(f"{path}.type is {kind!r}, which is not supported here; use one of: {known}", param=f"{path}.type")
+
+
+def referred_id(item: msgspec.Raw, path: str) -> str:
+    """Return the id in an item_reference. Raises InvalidRequest."""
+    return decode_part(item, _REFERENCE, path).id
+
+
+def kept_shape(item: msgspec.Raw, kind: str, spare_id: str) -> StoredItem:
+    """Return an item as it is kept and listed; one without an id gets one made of `spare_id`."""
+    fields: dict[str, Any] = decode_json(item)
+    item_id = fields.get("id")
+    if not isinstance(item_id, str) or not item_id:
+        item_id = f"{_ID_PREFIXES[kind]}_{spare_id}"
+    fields |= {"id": item_id, "type": kind}
+    if kind == "reasoning":
+        fields["summary"] = fields.get("summary") or []
+    else:
+        fields["status"] = fields.get("status") or "completed"
+    if kind == "message" and isinstance(fields["content"], str):
+        is_answer = fields["role"] == "assistant"
+        text = {"type": "output_text" if is_answer else "input_text", "text": fields["content"]}
+        fields["content"] = [text | {"annotations": []} if is_answer else text]
+    return StoredItem(id=item_id, body=msgspec.json.encode(fields))
+
+
+class Conversation:
+    """The reader of one conversation; remembers which calls were made, so that each result finds its own."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._answer: list[Part] = []
+        self._call_ids: set[str] = set()
+
+    def add(self, item: msgspec.Raw, kind: str, path: str) -> None:
+        """Take the next item. Raises InvalidRequest."""
+        match decode_part(item, _KINDS[kind], path):
+            case schema.Message(role="assistant") as message:
+                self._answer.extend(_content(message.content, f"{path}.content"))
+            case schema.Message() as message:
+                role: Role = "user" if message.role == "user" else "system"
+                self._say(Message(role=role, parts=tuple(_content(message.content, f"{path}.content"))))
+            case schema.FunctionCall() as call:
+                self._call_ids.add(call.call_id)
+                name = full_name(call.name, call.namespace)
+                self._answer.append(ToolCallPart(id=call.call_id, name=name, arguments=call.arguments))
+            case schema.FunctionCallOutput() as result:
+                refuse_orphan_result(result.call_id, self._call_ids, path=f"{path}.call_id")
+                content = [part for part in _content(result.output, f"{path}.output") if not isinstance(part, AudioPart)]
+                self._say(Message(role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)))
+            case schema.Reasoning() as reasoning:
+                if thinking := _thinking(reasoning):
+                    self._answer.append(ThinkingPart(text=thinking))
+
+    def add_user_text(self, text: str) -> None:
+        """Take an input that is no item but a text."""
+        self._say(Message(role="user", parts=(TextPart(text=text),) if text else ()))
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return all messages."""
+        self._end_answer()
+        return tuple(self._messages)
+
+    def _say(self, message: Message) -> None:
+        self._end_answer()
+        self._messages.append(message)
+
+    def _end_answer(self) -> None:
+        if self._answer:
+            self._messages.append(Message(role="assistant", parts=tuple(self._answer)))
+            self._answer = []
+
+
+def _thinking(reasoning: schema.Reasoning) -> str:
+    """Return what was thought: as it was, else as it was carried, else as it was summed up."""
+    told = "".join(thought.text for thought in reasoning.content or ())
+    return told or carried_thinking(reasoning.encrypted_content) or "".join(part.text for part in reasoning.summary or ())
+
+
+def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
+    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content is equal."""
+    parts: Sequence[schema.Content] = (schema.InputText(text=content),) if isinstance(content, str) else content
+    for index, part in enumerate(parts):
+        match part:
+            case schema.InputText():
+                if part.text:
+                    yield TextPart(text=part.text)
+            case schema.InputImage():
+                yield _image(part, f"{path}[{index}]")
+            case schema.InputAudio(input_audio=sound):
+                yield audio_from_base64(sound.data, sound.format, f"{path}[{index}].input_audio")
+            case schema.InputFile():
+                where = f"{path}[{index}].type"
+                raise InvalidRequest(f"{where} is 'input_file', but documents are not read here; send their text", param=where)
+            case schema.Refusal():
+                pass
+            case _:
+                assert_never(part)
+
+
+def _image(part: schema.InputImage, path: str) -> ImagePart:
+    if part.file_id is not None:
+        raise InvalidRequest(f"{path}.file_id is not supported: no files are kept here; send a data URL", param=f"{path}.file_id")
+    if part.image_url is None:
+        raise missing(f"{path}.image_url")
+    return image_from_data_url(part.image_url, f"{path}.image_url")

@@ -1,0 +1,168 @@
+"""From a responses body, and what it refers to, to a GenerationRequest; names the caller's field in every refusal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
+from mlxctl.protocols.complaints import missing
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.openai.responses import schema
+from mlxctl.protocols.openai.responses.items import FOREIGN_KINDS, Conversation, kept_shape, kind_of, referred_id
+from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.protocols.ranges import seed_option, top_k_option
+from mlxctl.stores import StoredItem
+
+_DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
+_WITH_LOGPROBS = "message.output_text.logprobs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """What a request refers to instead of sending it: an earlier answer with all before it, and single items."""
+
+    previous_id: str | None = None
+    item_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What was found of it; `conversation` is None when the earlier answer is not kept, `items` lacks those that are not."""
+
+    conversation: tuple[StoredItem, ...] | None = None
+    items: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadInput:
+    """An input that was read: the messages with all before them, its own items as they are kept, and the types left out."""
+
+    messages: tuple[Message, ...]
+    own_items: tuple[StoredItem, ...]
+    dropped: tuple[str, ...]
+
+
+def decode_responses(body: bytes) -> schema.ResponsesRequest:
+    """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
+    request = decode_body(body, _DECODER)
+    if request.input is None:
+        raise missing("input")
+    if request.input == []:
+        raise InvalidRequest("input is empty; send a text, or at least one item", param="input")
+    if request.background:
+        _refuse("background", "background is not supported: every answer is waited for; leave it out, or stream")
+    if request.conversation is not None:
+        _refuse("conversation", "conversation is not supported: no conversations are kept here; use previous_response_id")
+    if request.prompt is not None:
+        _refuse("prompt", "prompt is not supported: no prompt templates are kept here; send instructions and input")
+    if request.text and request.text.format and request.text.format.type != "text":
+        wanted = request.text.format.type
+        _refuse("text.format.type", f"text.format.type {wanted!r} is not supported yet; use 'text' or leave it out")
+    if request.truncation == "auto":
+        _refuse("truncation", "truncation 'auto' is not supported: nothing is dropped in silence; use 'disabled' or leave it out")
+    return request
+
+
+def _refuse(param: str, message: str) -> None:
+    raise InvalidRequest(message, param=param, code="unsupported_parameter")
+
+
+def references(request: schema.ResponsesRequest) -> References:
+    """Return what has to be looked up before the request can be read. Raises InvalidRequest."""
+    items = request.input if isinstance(request.input, list) else ()
+    paths = [(item, f"input[{index}]") for index, item in enumerate(items)]
+    item_ids = tuple(referred_id(item, path) for item, path in paths if kind_of(item, path) == "item_reference")
+    return References(previous_id=request.previous_response_id, item_ids=item_ids)
+
+
+def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id: str) -> ReadInput:
+    """Read the conversation; items without an id are kept with one made of `spare_id`. Raises InvalidRequest."""
+    conversation = Conversation()
+    dropped: list[str] = []
+    if request.previous_response_id is not None:
+        _add_earlier(conversation, request.previous_response_id, recalled)
+    if isinstance(request.input, str):
+        conversation.add_user_text(request.input)
+        message = {"type": "message", "role": "user", "content": request.input}
+        own = [kept_shape(msgspec.Raw(msgspec.json.encode(message)), "message", f"{spare_id}i0")]
+    else:
+        own = _add_items(conversation, request.input or (), recalled, dropped, spare_id)
+    messages = conversation.messages()
+    if not messages:
+        raise InvalidRequest("input holds nothing that a model can read; send at least one message", param="input")
+    if request.instructions:
+        messages = (Message(role="system", parts=(TextPart(text=request.instructions),)), *messages)
+    return ReadInput(messages=messages, own_items=tuple(own), dropped=tuple(dropped))
+
+
+def _add_earlier(conversation: Conversation, previous_id: str, recalled: Recalled) -> None:
+    if recalled.conversation is None:
+        message = f"previous_response_id is {previous_id!r}, but no such response is kept here (any more); send its items as input"
+        raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found")
+    for stored in recalled.conversation:
+        item = msgspec.Raw(stored.body)
+        conversation.add(item, kind_of(item, "previous_response_id"), "previous_response_id")
+
+
+def _add_items(
+    conversation: Conversation, items: Sequence[msgspec.Raw], recalled: Recalled, dropped: list[str], spare_id: str
+) -> list[StoredItem]:
+    own: list[StoredItem] = []
+    for index, given in enumerate(items):
+        path = f"input[{index}]"
+        item, kind = given, kind_of(given, path)
+        if kind == "item_reference":
+            item = _referred(item, recalled, path)
+            kind = kind_of(item, path)
+        if kind in FOREIGN_KINDS:
+            dropped.append(kind)
+            continue
+        conversation.add(item, kind, path)
+        own.append(kept_shape(item, kind, f"{spare_id}i{index:x}"))
+    return own
+
+
+def _referred(item: msgspec.Raw, recalled: Recalled, path: str) -> msgspec.Raw:
+    item_id = referred_id(item, path)
+    if item_id not in recalled.items:
+        message = f"{path}.id is {item_id!r}, but no such item is kept here (any more); send the item itself"
+        raise InvalidRequest(message, param=f"{path}.id")
+    return msgspec.Raw(recalled.items[item_id])
+
+
+def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Message, ...], offer: ToolOffer) -> GenerationRequest:
+    """Translate a decoded body. Raises InvalidRequest."""
+    tools, choice = offer.choose(request.tool_choice)
+    return GenerationRequest(
+        model=request.model,
+        messages=messages,
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        sampling=_sampling(request),
+        thinking=_thinking(request),
+        max_tokens=request.max_output_tokens,
+        stream=bool(request.stream),
+    )
+
+
+def _sampling(request: schema.ResponsesRequest) -> SamplingOptions:
+    wants_logprobs = bool(request.top_logprobs) or _WITH_LOGPROBS in (request.include or ())
+    return SamplingOptions(
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=top_k_option(request.top_k),
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        seed=seed_option(request.seed),
+        num_top_logprobs=(request.top_logprobs or 0) if wants_logprobs else None,
+    )
+
+
+def _thinking(request: schema.ResponsesRequest) -> ThinkingOptions:
+    effort = request.reasoning.effort if request.reasoning else None
+    return ThinkingOptions(enabled=False) if effort == "none" else ThinkingOptions(effort=effort)

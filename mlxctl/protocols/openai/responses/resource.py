@@ -1,0 +1,115 @@
+"""The response object: every key that the protocol's specification requires, at each stage of its life."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import FinishReason, SamplingParams, Usage
+from mlxctl.protocols.error_body import error_message
+from mlxctl.protocols.openai.responses import schema
+from mlxctl.protocols.openai.responses.output import Item
+from mlxctl.protocols.openai.responses.tools import ToolOffer
+
+ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseTemplate:
+    """What a response says of itself from the beginning: whose answer it is, and what was asked for.
+
+    `created` is in unix seconds. `sampling` is what is used, whether the caller said it or the model's own defaults.
+    """
+
+    id: str
+    created: int
+    request: schema.ResponsesRequest
+    offer: ToolOffer
+    sampling: SamplingParams
+
+    def in_progress(self) -> dict[str, object]:
+        """Return the response before its answer."""
+        return self._object("in_progress")
+
+    def finished(self, reason: FinishReason, output: Sequence[Item], usage: Usage, completed_at: int) -> dict[str, object]:
+        """Return the response with its answer, which is incomplete when it ran out of tokens."""
+        ending: dict[str, object] = {"output": list(output), "usage": _usage_object(usage)}
+        if reason == "length":
+            return self._object("incomplete", incomplete_details={"reason": "max_output_tokens"}, **ending)
+        return self._object("completed", completed_at=completed_at, **ending)
+
+    def failed(self, error: MlxctlError, output: Sequence[Item]) -> dict[str, object]:
+        """Return the response that could not be finished, with what there was."""
+        told = {"code": "server_error", "message": error_message(error)}
+        return self._object("failed", error=told, output=list(output))
+
+    def _object(self, status: ResponseStatus, **told: object) -> dict[str, object]:
+        asked, sampling = self.request, self.sampling
+        response: dict[str, object] = {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "background": False,
+            "completed_at": None,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": asked.instructions,
+            "max_output_tokens": asked.max_output_tokens,
+            "max_tool_calls": asked.max_tool_calls,
+            "model": asked.model,
+            "output": [],
+            "parallel_tool_calls": asked.parallel_tool_calls is not False,
+            "previous_response_id": asked.previous_response_id,
+            "prompt_cache_key": asked.prompt_cache_key,
+            "reasoning": _reasoning(asked.reasoning),
+            "safety_identifier": asked.safety_identifier,
+            "service_tier": "default",
+            "store": asked.store is not False,
+            "temperature": sampling.temperature,
+            "text": _text(asked.text),
+            "tool_choice": _tool_choice(asked.tool_choice),
+            "tools": self.offer.describe(),
+            "top_logprobs": asked.top_logprobs or 0,
+            "top_p": sampling.top_p,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
+            "truncation": "disabled",
+            "usage": None,
+            "user": asked.user,
+            "metadata": asked.metadata or {},
+        }
+        return response | told
+
+
+def _usage_object(usage: Usage) -> dict[str, object]:
+    return {
+        "input_tokens": usage.num_prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.num_cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": usage.num_completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.num_thinking_tokens},
+        "total_tokens": usage.num_prompt_tokens + usage.num_completion_tokens,
+    }
+
+
+def _reasoning(options: schema.ReasoningOptions | None) -> dict[str, object]:
+    if options is None:
+        return {"effort": None, "summary": None}
+    return {"effort": options.effort, "summary": options.summary or options.generate_summary}
+
+
+def _text(options: schema.TextOptions | None) -> dict[str, object]:
+    told: dict[str, object] = {"format": {"type": "text"}}
+    return told | {"verbosity": options.verbosity} if options and options.verbosity else told
+
+
+def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
+    if isinstance(choice, schema.NamedTool):
+        named = {"type": "function", "name": choice.name}
+        return named | {"namespace": choice.namespace} if choice.namespace else named
+    if isinstance(choice, schema.AllowedTools):
+        tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in choice.tools]
+        return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
+    return choice or "auto"

@@ -1,0 +1,210 @@
+"""The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k, min_p,
+repetition_penalty, seed). Null means unsaid everywhere; fields that are not here are ignored.
+
+Items, tools and choices stay unread in the body's own type: which type they are decides how they are read, and there are many that
+only the protocol's maker knows.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Raw, Struct
+
+from mlxctl.protocols.openai.chat_schema import AudioData, Effort
+from mlxctl.protocols.ranges import (
+    AdditivePenalty,
+    MaxTokens,
+    MinP,
+    Name,
+    NumTopLogprobs,
+    RepetitionPenalty,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+)
+
+
+class InputText(Struct, tag_field="type", tag="input_text"):
+    """A piece of text."""
+
+    text: str
+
+
+class OutputText(InputText, tag_field="type", tag="output_text"):
+    """A piece of a replayed answer."""
+
+
+class PlainText(InputText, tag_field="type", tag="text"):
+    """A piece of text, by the name that chats give it."""
+
+
+class Refusal(Struct, tag_field="type", tag="refusal"):
+    """A replayed refusal of another server's model; it says nothing to ours."""
+
+    refusal: str | None = None
+
+
+class InputImage(Struct, tag_field="type", tag="input_image"):
+    """An image as a data URL; one in another server's store is refused by name."""
+
+    image_url: str | None = None
+    file_id: str | None = None
+
+
+class InputAudio(Struct, tag_field="type", tag="input_audio"):
+    """A sound."""
+
+    input_audio: AudioData
+
+
+class InputFile(Struct, tag_field="type", tag="input_file"):
+    """A document; refused by name."""
+
+
+Content = InputText | OutputText | PlainText | Refusal | InputImage | InputAudio | InputFile
+
+
+class Message(Struct):
+    """What somebody said."""
+
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Content]
+
+
+class FunctionCall(Struct):
+    """A replayed call; `arguments` is JSON text. The tool of a namespace is named by both."""
+
+    call_id: str
+    name: str
+    arguments: str
+    namespace: str | None = None
+
+
+class FunctionCallOutput(Struct):
+    """What a tool gave back."""
+
+    call_id: str
+    output: str | list[InputText | OutputText | PlainText | InputImage | InputFile]
+
+
+class Thought(Struct):
+    """A piece of thinking."""
+
+    text: str
+
+
+class Reasoning(Struct):
+    """Replayed thinking: in the open, or carried where the caller could not read it."""
+
+    summary: list[Thought] | None = None
+    content: list[Thought] | None = None
+    encrypted_content: str | None = None
+
+
+class ItemReference(Struct):
+    """The id of an item that this server keeps."""
+
+    id: str
+
+
+class Tagged(Struct):
+    """What tells the kinds of items and tools apart."""
+
+    type: str | None = None
+    role: Any = None
+
+
+class Function(Struct):
+    """A tool's definition; `strict` is accepted and not yet enforced."""
+
+    name: Name
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Namespace(Struct):
+    """Tools under a common name."""
+
+    name: Name
+    tools: list[Raw]
+    description: str | None = None
+
+
+class NamedTool(Struct, tag_field="type", tag="function"):
+    """A reference to a tool by name."""
+
+    name: str
+    namespace: str | None = None
+
+
+class AllowedTool(Struct):
+    """A reference to a tool of any type; those that are no functions are not offered anyway."""
+
+    type: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+
+
+class AllowedTools(Struct, tag_field="type", tag="allowed_tools"):
+    """A part of the tools, and whether one must be called."""
+
+    tools: list[AllowedTool]
+    mode: Literal["auto", "required"] = "auto"
+
+
+class ReasoningOptions(Struct):
+    """How much to think, and how to tell of it; `generate_summary` is the older name of `summary`."""
+
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class TextFormat(Struct):
+    """The shape of the answer."""
+
+    type: str
+
+
+class TextOptions(Struct):
+    """How to answer; `verbosity` is a hint that models here do not know."""
+
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ResponsesRequest(Struct, kw_only=True):
+    """The whole body."""
+
+    model: Name
+    input: str | list[Raw] | None = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    tools: list[Raw] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | AllowedTools | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: MaxTokens | None = None
+    max_tool_calls: int | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    presence_penalty: AdditivePenalty | None = None
+    frequency_penalty: AdditivePenalty | None = None
+    seed: Seed | None = None
+    top_logprobs: NumTopLogprobs | None = None
+    include: list[str] | None = None
+    reasoning: ReasoningOptions | None = None
+    text: TextOptions | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    metadata: dict[str, str] | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    user: str | None = None
+    background: bool | None = None
+    conversation: Any = None
+    prompt: Any = None

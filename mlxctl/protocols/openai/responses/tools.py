@@ -1,0 +1,151 @@
+"""The tools of a request: flat functions, and functions in namespaces.
+
+The model knows a tool of a namespace as `namespace__name`; callers say, and are told, the two apart.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ToolChoice, ToolSpec
+from mlxctl.protocols.complaints import missing
+from mlxctl.protocols.decoding import decode_part, refuse_deep_nesting
+from mlxctl.protocols.openai.responses import schema
+from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
+
+_SEPARATOR = "__"
+_TAGGED = msgspec.json.Decoder(schema.Tagged)
+_FUNCTION = msgspec.json.Decoder(schema.Function)
+_NAMESPACE = msgspec.json.Decoder(schema.Namespace)
+
+
+def full_name(name: str, namespace: str | None) -> str:
+    """Return the name by which the model knows a tool."""
+    return f"{namespace}{_SEPARATOR}{name}" if namespace else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """A function on offer: as the model knows it, and as the caller calls it."""
+
+    spec: ToolSpec
+    name: str
+    namespace: str | None
+    strict: bool
+
+    def describe(self) -> dict[str, object]:
+        """Return the definition as a response repeats it, its namespace left out."""
+        description, parameters = self.spec.description or None, self.spec.parameters
+        return {
+            "type": "function",
+            "name": self.name,
+            "description": description,
+            "parameters": parameters,
+            "strict": self.strict,
+        }
+
+
+class ToolOffer:
+    """Reads the tools and the choice among them. `dropped` are the types of tools that only the protocol's maker can run."""
+
+    def __init__(self, tools: Sequence[msgspec.Raw]) -> None:
+        self.dropped: list[str] = []
+        self.offered: list[OfferedTool] = []
+        self._descriptions: dict[str, str] = {}
+        self._names: list[tuple[str, str]] = []
+        for index, tool in enumerate(tools):
+            self._add(tool, f"tools[{index}]")
+        refuse_duplicate_names(self._names)
+        self._by_full_name = {tool.spec.name: tool for tool in self.offered}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model knows them."""
+        return tuple(tool.spec for tool in self.offered)
+
+    def called(self, name: str) -> tuple[str, str | None]:
+        """Return name and namespace of the tool that the model called; what was never offered has no namespace."""
+        tool = self._by_full_name.get(name)
+        return (name, None) if tool is None else (tool.name, tool.namespace)
+
+    def choose(self, choice: str | schema.NamedTool | schema.AllowedTools | None) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+        """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
+        specs = self.specs
+        match choice:
+            case schema.NamedTool():
+                chosen = ToolChoice(mode="named", name=full_name(choice.name, choice.namespace))
+            case schema.AllowedTools():
+                specs = self._allowed(choice)
+                chosen = ToolChoice(mode=choice.mode)
+            case "none" | "required" | "auto":
+                chosen = ToolChoice(mode=choice)
+            case _:
+                chosen = ToolChoice()
+        offered = [spec.name for spec in specs]
+        refuse_impossible_choice(chosen, offered, param="tool_choice", name_param="tool_choice.name")
+        return specs, chosen
+
+    def describe(self) -> list[dict[str, object]]:
+        """Return the tools as a response repeats them: those that were offered, in their order."""
+        described: list[dict[str, object]] = []
+        spaces: dict[str, list[dict[str, object]]] = {}
+        for tool in self.offered:
+            if tool.namespace is None:
+                described.append(tool.describe())
+                continue
+            if tool.namespace not in spaces:
+                inner = spaces[tool.namespace] = []
+                description = self._descriptions[tool.namespace]
+                described.append({"type": "namespace", "name": tool.namespace, "description": description, "tools": inner})
+            spaces[tool.namespace].append(tool.describe())
+        return described
+
+    def _add(self, tool: msgspec.Raw, path: str) -> None:
+        match self._type_of(tool, path):
+            case "function":
+                self._offer(tool, path, namespace=None)
+            case "namespace":
+                space = decode_part(tool, _NAMESPACE, path)
+                self._descriptions[space.name] = space.description or ""
+                for index, inner in enumerate(space.tools):
+                    inner_path = f"{path}.tools[{index}]"
+                    kind = self._type_of(inner, inner_path)
+                    if kind == "function":
+                        self._offer(inner, inner_path, namespace=space.name)
+                    else:
+                        self.dropped.append(kind)
+            case kind:
+                self.dropped.append(kind)
+
+    @staticmethod
+    def _type_of(tool: msgspec.Raw, path: str) -> str:
+        kind = decode_part(tool, _TAGGED, path).type
+        if kind is None:
+            raise missing(f"{path}.type")
+        return kind
+
+    def _offer(self, tool: msgspec.Raw, path: str, *, namespace: str | None) -> None:
+        function = decode_part(tool, _FUNCTION, path)
+        refuse_deep_nesting(function.parameters, f"{path}.parameters")
+        name = full_name(function.name, namespace)
+        self._names.append((name, f"{path}.name"))
+        spec = ToolSpec(name=name, description=function.description or "", parameters=function.parameters or {})
+        self.offered.append(OfferedTool(spec=spec, name=function.name, namespace=namespace, strict=bool(function.strict)))
+
+    def _allowed(self, choice: schema.AllowedTools) -> tuple[ToolSpec, ...]:
+        names = set(self._allowed_names(choice))
+        return tuple(spec for spec in self.specs if spec.name in names)
+
+    def _allowed_names(self, choice: schema.AllowedTools) -> Iterable[str]:
+        for index, tool in enumerate(choice.tools):
+            if tool.type not in (None, "function"):
+                continue
+            path = f"tool_choice.tools[{index}].name"
+            if tool.name is None:
+                raise missing(path)
+            name = full_name(tool.name, tool.namespace)
+            if name not in self._by_full_name:
+                raise InvalidRequest(f"{path} is {name!r}, which is not the name of an offered tool", param=path)
+            yield name

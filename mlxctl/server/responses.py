@@ -1,0 +1,121 @@
+"""/v1/responses and what is kept behind it: answers that the same caller can go on from, look at again, and delete."""
+
+import asyncio
+import logging
+
+import falcon
+from falcon.asgi import Request, Response
+
+from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
+from mlxctl.inference import InferenceService
+from mlxctl.ir import GenerationRequest, SamplingParams
+from mlxctl.protocols import OpenAIResponsesFormatter, Page, Recalled, encode_deletion, encode_item_list
+from mlxctl.server.generation import GenerationResource
+from mlxctl.server.open_requests import OpenRequests
+from mlxctl.settings import ServerSettings
+from mlxctl.stores import ResponseStore, StoredItem, StoredResponse
+
+_log = logging.getLogger(__name__)
+
+
+class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
+    """Generates, with what is kept of earlier answers; keeps the new answer before its end is sent."""
+
+    def __init__(
+        self, inference: InferenceService, store: ResponseStore, open_requests: OpenRequests, settings: ServerSettings
+    ) -> None:
+        super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)
+        self._store = store
+
+    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, caller: str) -> GenerationRequest:
+        """Read the body and what it refers to. Raises RequestError."""
+        wanted = formatter.read(body)
+        conversation, items = None, dict[str, bytes]()
+        if wanted.previous_id is not None:
+            conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
+        if wanted.item_ids:
+            items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
+        return formatter.translate(Recalled(conversation=conversation, items=items))
+
+    def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
+        """Tell the sampling."""
+        formatter.settle(sampling)
+
+    async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
+        """Keep the answer. A store that fails costs nobody the answer itself."""
+        if formatter.record is None:
+            return
+        try:
+            await asyncio.to_thread(self._store.save, caller, formatter.record)
+        except StoreError as error:
+            _log.warning("a response was not kept: %s", error)
+
+
+class KeptResponseResource:
+    """One answer that is kept."""
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+
+    async def on_get(self, request: Request, response: Response, response_id: str) -> None:
+        """Give it as it was given. Raises UnknownResource."""
+        if request.get_param("stream") == "true":
+            raise InvalidRequest("stream is not supported: a response that is kept is whole; leave it out", param="stream")
+        kept = await find_response(self._store, request.context.caller, response_id)
+        response.data = kept.body
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+    async def on_delete(self, request: Request, response: Response, response_id: str) -> None:
+        """Forget it. Raises UnknownResource."""
+        if not await asyncio.to_thread(self._store.delete, request.context.caller, response_id):
+            raise _unknown(response_id)
+        response.data = encode_deletion(response_id)
+        response.content_type = falcon.MEDIA_JSON
+
+
+class InputItemsResource:
+    """What led to an answer that is kept."""
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+
+    async def on_get(self, request: Request, response: Response, response_id: str) -> None:
+        """List the items, those of earlier answers that it went on from included. Raises UnknownResource."""
+        page = Page.read(limit=request.get_param("limit"), order=request.get_param("order"), after=request.get_param("after"))
+        kept = await find_response(self._store, request.context.caller, response_id)
+        earlier: tuple[StoredItem, ...] | None = ()
+        if kept.previous_id is not None:
+            earlier = await asyncio.to_thread(self._store.conversation, request.context.caller, kept.previous_id)
+        response.data = encode_item_list((*(earlier or ()), *kept.input), page)
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+class CancellationResource:
+    """Cancels nothing: only background responses can be cancelled, and there are none. A client cancels by leaving."""
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+
+    async def on_post(self, request: Request, response: Response, response_id: str) -> None:  # noqa: ARG002
+        """Say so. Raises UnknownResource, InvalidRequest."""
+        await find_response(self._store, request.context.caller, response_id)
+        raise InvalidRequest(
+            f"response {response_id!r} has ended; only background responses can be cancelled, and this server has none",
+            param="response_id",
+        )
+
+
+async def find_response(store: ResponseStore, caller: str, response_id: str) -> StoredResponse:
+    """Return the caller's answer with this id. Raises UnknownResource."""
+    kept = await asyncio.to_thread(store.find, caller, response_id)
+    if kept is None:
+        raise _unknown(response_id)
+    return kept
+
+
+def _unknown(response_id: str) -> UnknownResource:
+    return UnknownResource(f"no response with the id {response_id!r} is kept here")

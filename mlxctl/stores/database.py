@@ -1,0 +1,45 @@
+"""One SQLite file: opened once, in WAL mode, its tables brought up to date. Knows no tables of its own."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlxctl.errors import StoreError
+
+# Another process of ours may hold the write lock for the time of one small transaction.
+_LOCK_SECONDS = 2.0
+
+
+def open_database(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
+    """Open or make the file at `path`, owner-only, with each of the `migrations` applied once, in order.
+
+    A migration is SQL statements with semicolons between them, and nowhere else.
+    The connection may be used by any thread, one at a time, and commits by itself. Raises StoreError.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # PERF: no fsync at each commit; a crash of the machine may lose the last ones, but never the file.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # What a caller deletes is not left in the file.
+        connection.execute("PRAGMA secure_delete = ON")
+        _migrate(connection, path, migrations)
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"cannot use the database {str(path)!r}: {error}") from error
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+    # One transaction: another process that opens the file at the same time waits, and then finds nothing left to do.
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(migrations):
+            raise StoreError(f"the database {str(path)!r} was written by a newer mlxctl; move it away, or use that version")
+        for script in migrations[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
