@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from mlxctl import demo, locations
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService, ModelToServe
-from mlxctl.models import read_model
+from mlxctl.models import Library, NamedDirectory, read_model
+from mlxctl.models.catalogue import Catalogue
 from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import ResponseStore
 
@@ -15,6 +16,7 @@ class Services:
     """What the doors of the house share."""
 
     inference: InferenceService
+    catalogue: Catalogue
     responses: ResponseStore
 
 
@@ -26,13 +28,15 @@ def build_services(settings: Settings) -> Services:
         max_bytes=settings.server.response_store_bytes,
         ttl_seconds=settings.server.response_ttl_seconds,
     )
-    return Services(inference=InferenceService(engine, [choose_model(settings.model)]), responses=responses)
+    catalogue = Catalogue(settings)
+    inference = InferenceService(engine, [choose_model(settings.model, catalogue.library)])
+    return Services(inference=inference, catalogue=catalogue, responses=responses)
 
 
-def choose_model(settings: ModelSettings) -> ModelToServe:
+def choose_model(settings: ModelSettings, library: Library) -> ModelToServe:
     """Read the model that the settings name, or the built-in demo model. Raises ModelNotFoundOnDisk, BrokenModel."""
-    path = settings.path or demo.MODEL_DIR
-    facts = read_model(path, trust_remote_code=settings.trust_remote_code)
     is_demo = settings.path is None
-    name = settings.name or (demo.MODEL_NAME if is_demo else path.resolve().name)
+    found = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR) if is_demo else library.resolve(str(settings.path))
+    facts = read_model(found.path, trust_remote_code=settings.trust_remote_code)
+    name = settings.name or found.name
     return ModelToServe(name=name, facts=facts, is_demo=is_demo, trust_remote_code=settings.trust_remote_code)

@@ -17,7 +17,7 @@ Texts = list[str] | None
 
 @app.command(epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit --port 8000")
 def serve(
-    path: Annotated[Path | None, setting(ModelSettings, "path", "--model", "-m", metavar="DIRECTORY")] = None,
+    path: Annotated[Path | None, setting(ModelSettings, "path", "--model", "-m", metavar="MODEL")] = None,
     name: Annotated[Text, setting(ModelSettings, "name", "--name", metavar="NAME")] = None,
     trust_remote_code: Annotated[bool | None, setting(ModelSettings, "trust_remote_code", "--trust-remote-code")] = None,
     host: Annotated[Text, setting(ServerSettings, "host", "--host", metavar="HOST")] = None,

@@ -13,6 +13,7 @@ from typing import Literal
 from mlxctl.errors import ModelNotFoundOnDisk
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
+from mlxctl.models.names import spoken_name
 from mlxctl.settings import LibrarySettings
 
 # Entries that one directory may have before the rest is left alone; nobody keeps so many models.
@@ -58,7 +59,7 @@ class Library:
         for entry in (*self._in_directories(), *self._in_cache()):
             first = found.setdefault(entry.name, entry)
             if first is not entry:
-                hidden.append(_with_problem(entry, f"model {entry.name!r} is hidden by the one in {str(first.path)!r}"))
+                hidden.append(_with_problem(entry, f"model {entry.name!r} of the {entry.origin} is hidden by another of this name"))
         return [*found.values(), *hidden]
 
     def describe(self, entry: LibraryEntry) -> ModelDescription:
@@ -79,15 +80,19 @@ class Library:
         raise ModelNotFoundOnDisk(name, _unknown(name, [entry.name for entry in (short or entries)], is_ambiguous=bool(short)))
 
     def resolve(self, name: str) -> NamedDirectory:
-        """Return the directory that `name` stands for: an alias, a directory, or a name of the library.
+        """Return the directory that a person on this machine means: an alias, a directory, or a name of the library.
 
         Raises ModelNotFoundOnDisk, which names what comes close.
         """
+        path = Path(name).expanduser()
+        if name not in self.aliases and path.is_dir():
+            return NamedDirectory(name=spoken_name(path.resolve()), path=path)
+        return self.find_named(name)
+
+    def find_named(self, name: str) -> NamedDirectory:
+        """Return the directory that an alias or a name of the library stands for, and never a path; raises ModelNotFoundOnDisk."""
         if name in self.aliases:
             return NamedDirectory(name=name, path=self._target(name))
-        path = Path(name).expanduser()
-        if path.is_dir():
-            return NamedDirectory(name=path.resolve().name, path=path)
         entry = self.find(name)
         if entry.problem is not None:
             raise ModelNotFoundOnDisk(entry.path, entry.problem)
@@ -104,9 +109,12 @@ class Library:
         if path.is_absolute():
             return path
         try:
-            return self.find(target).path
+            entry = self.find(target)
         except ModelNotFoundOnDisk as error:
             raise ModelNotFoundOnDisk(alias, f"alias {alias!r} stands for {target!r}, but {error}") from None
+        if entry.problem is not None:
+            raise ModelNotFoundOnDisk(entry.path, entry.problem)
+        return entry.path
 
     def _in_cache(self) -> Iterator[LibraryEntry]:
         for cached in cached_repositories(self._cache, most=MAX_ENTRIES):

@@ -10,7 +10,10 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """What a caller may know of a served model. `created` is in unix seconds, `context_length` in tokens."""
+    """What a caller may know of a served model. `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights.
+
+    What is not known of a model is None, or its kind "unknown".
+    """
 
     id: str
     created: int
@@ -18,6 +21,11 @@ class ModelCard:
     supports_tools: bool
     supports_thinking: bool
     is_demo: bool = False
+    kind: str = "unknown"
+    family: str | None = None
+    num_parameters: int | None = None
+    quantization: str | None = None
+    num_bytes: int | None = None
 
 
 def encode_model(card: ModelCard) -> bytes:
@@ -57,6 +65,11 @@ def _model_object(card: ModelCard) -> dict[str, object]:
         "capabilities": _capabilities(card),
         "supports_tools": card.supports_tools,
         "is_demo": card.is_demo,
+        "kind": card.kind,
+        "family": card.family,
+        "num_parameters": card.num_parameters,
+        "quantization": card.quantization,
+        "size_bytes": card.num_bytes,
     }
 
 

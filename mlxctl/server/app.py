@@ -19,6 +19,7 @@ from mlxctl.protocols import (
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
+from mlxctl.server.library import DownloadsResource, FitResource, LibraryResource, OpenDownloadsResource
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.cross_origin import CrossOrigin
@@ -35,7 +36,7 @@ OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
 
 def create_app(services: Services, settings: ServerSettings, open_requests: OpenRequests | None = None) -> Application:
     """Return the ASGI application. `open_requests` is what a graceful stop waits for."""
-    inference = services.inference
+    inference, catalogue = services.inference, services.catalogue
     requests = open_requests or OpenRequests()
 
     def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource[Formatter]:
@@ -50,8 +51,11 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/v1/responses/{response_id}/input_items": InputItemsResource(services.responses),
         "/v1/messages": generation(AnthropicMessagesFormatter),
         "/v1/messages/count_tokens": TokenCountResource(inference, settings),
-        "/v1/models": ModelsResource(inference),
-        "/v1/models/{name:path}": ModelResource(inference),
+        "/v1/models": ModelsResource(inference, catalogue),
+        "/v1/models/{name:path}": ModelResource(inference, catalogue),
+        "/library": LibraryResource(catalogue),
+        "/downloads": (OpenDownloadsResource if catalogue.allows_downloads else DownloadsResource)(catalogue),
+        "/fit": FitResource(catalogue, inference),
         "/health": HealthResource(inference, requests),
         "/readyz": ReadinessResource(inference),
         "/livez": GreetingResource(),

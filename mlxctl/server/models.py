@@ -1,22 +1,29 @@
 """GET /v1/models and /v1/models/{name}: the same for every protocol's clients, which ask the same address."""
 
+import asyncio
+
 import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.models import ModelDescription
+from mlxctl.models.catalogue import Catalogue
 from mlxctl.protocols import ModelCard, encode_model, encode_model_list
 
 
 class ModelsResource:
     """The list of models, whole in one page."""
 
-    def __init__(self, inference: InferenceService) -> None:
+    def __init__(self, inference: InferenceService, catalogue: Catalogue) -> None:
         self._inference = inference
+        self._catalogue = catalogue
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List what is served."""
-        response.data = encode_model_list([_card(model) for model in self._inference.served_models()])
+        served = self._inference.served_models()
+        described = [await _described(self._catalogue, model) for model in served]
+        response.data = encode_model_list([_card(*pair) for pair in zip(served, described, strict=True)])
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -25,21 +32,28 @@ class ModelsResource:
 class ModelResource:
     """One model, by its name, which may contain slashes."""
 
-    def __init__(self, inference: InferenceService) -> None:
+    def __init__(self, inference: InferenceService, catalogue: Catalogue) -> None:
         self._inference = inference
+        self._catalogue = catalogue
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
         """Describe the model, or raise UnknownModel."""
         models = {model.name: model for model in self._inference.served_models()}
         if name not in models:
             raise UnknownModel(name, tuple(models))
-        response.data = encode_model(_card(models[name]))
+        response.data = encode_model(_card(models[name], await _described(self._catalogue, models[name])))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
 
-def _card(model: ServedModel) -> ModelCard:
+async def _described(catalogue: Catalogue, model: ServedModel) -> ModelDescription:
+    # Reads files the first time, so not in the event loop.
+    return await asyncio.to_thread(catalogue.described, model.name, model.facts.path)
+
+
+def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
+    weights, packing = described.weights, described.quantization
     return ModelCard(
         id=model.name,
         created=model.created,
@@ -47,4 +61,9 @@ def _card(model: ServedModel) -> ModelCard:
         supports_tools=model.supports_tools,
         supports_thinking=model.supports_thinking,
         is_demo=model.is_demo,
+        kind=described.detection.kind,
+        family=described.detection.family,
+        num_parameters=weights.num_parameters if weights else None,
+        quantization=packing.label if packing else None,
+        num_bytes=model.facts.weights_bytes,
     )

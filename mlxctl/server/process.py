@@ -49,6 +49,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
             await stop.wait()
         exit_code = int(listener.is_lost)
     finally:
+        services.catalogue.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
         services.responses.close()
     return exit_code

@@ -99,7 +99,7 @@ class ModelSettings:
     """Which model is served."""
 
     path: Path | None = None
-    """Directory of the model; without one the tiny built-in demo model is served."""
+    """The model: a directory, or a name or alias of the library; without one the tiny built-in demo model is served."""
 
     name: str | None = None
     """Name by which clients ask for the model; without one, the name of its directory."""

@@ -1,0 +1,48 @@
+"""What a running server knows of the models on its machine. Any thread; every answer may read files: not for the event loop."""
+
+import threading
+from pathlib import Path
+
+from mlxctl.models.description import ModelDescription, describe_model
+from mlxctl.models.downloads import Downloads
+from mlxctl.models.fit import Fit, fit_model
+from mlxctl.models.library import Library
+from mlxctl.models.machine import Machine, this_machine
+from mlxctl.settings import Settings
+
+
+class Catalogue:
+    """Library, machine and downloads of one server. Names come from outside, so they are looked up and never taken for paths."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.library = Library(settings.library)
+        self.downloads = Downloads(self.library.hub_cache)
+        self.allows_downloads = settings.library.allow_downloads
+        self._engine = settings.engine
+        self._lock = threading.Lock()
+        self._machine: Machine | None = None
+        self._described: dict[tuple[str, Path], ModelDescription] = {}
+
+    def models(self) -> list[ModelDescription]:
+        """Describe the whole library, afresh."""
+        return [self.library.describe(entry) for entry in self.library.entries()]
+
+    def described(self, name: str, path: Path) -> ModelDescription:
+        """Describe a model that is served from `path`; once, because it is not expected to change while it is served."""
+        with self._lock:
+            if (name, path) not in self._described:
+                self._described[name, path] = describe_model(path, name=name)
+            return self._described[name, path]
+
+    def find(self, name: str) -> ModelDescription:
+        """Describe a model of the library by its name or alias; raises ModelNotFoundOnDisk."""
+        found = self.library.find_named(name)
+        return describe_model(found.path, name=found.name)
+
+    def fit(self, model: ModelDescription, *, context_tokens: int | None) -> Fit | None:
+        """Work out how a model fits this machine, under the engine's memory limit."""
+        with self._lock:
+            if self._machine is None:
+                self._machine = this_machine(memory_limit_bytes=self._engine.memory_limit_bytes)
+        chunk_tokens = self._engine.prefill_chunk_max_tokens
+        return fit_model(model, self._machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens)
