@@ -91,7 +91,7 @@ class PrefixCache:
             self._index.lease(plan.match)
             try:
                 self._layout.restore(caches, records, num_cached, plan.state)
-                self._index.touch(chunks)
+                self._index.touch(chunks[-1])
                 for chunk in chunks:
                     chunk.num_hits += 1
             except Exception:
@@ -154,6 +154,8 @@ class PrefixCache:
             state = self._layout.snapshot(caches, row=row)
             self._index.add_checkpoint(place, Checkpoint(num_tokens, state, state.num_bytes))
             self._thin(place)
+        if place is not None and self._index.holds(place):
+            self._index.touch(place)
         return known
 
     def _thin(self, chunk: Chunk[Record]) -> None:

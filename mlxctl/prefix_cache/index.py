@@ -134,7 +134,7 @@ class PrefixIndex(Generic[P]):
         """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk that is still there.
 
         Returns the chunk, or the one that was there already and begins with the same tokens; None when its parent is gone or the
-        budget is too small.
+        budget is too small. Whoever has published a run of chunks touches its path once, at the end.
         """
         if parent is not None and not self.holds(parent):
             return None
@@ -151,7 +151,6 @@ class PrefixIndex(Generic[P]):
         self._chunks[key] = chunk
         self.num_bytes += num_bytes
         self._inherit(children, chunk)
-        self.touch(self._path(chunk))
         self.evict()
         return chunk if key in self._chunks else None
 
@@ -177,10 +176,12 @@ class PrefixIndex(Generic[P]):
         if not checkpoint.num_owners:
             self.num_bytes -= checkpoint.num_bytes
 
-    def touch(self, path: Sequence[Chunk[P]]) -> None:
-        """Make these chunks, a path from the root, the most recently used, each newer than its children."""
-        for chunk in reversed(path):
-            self._chunks.move_to_end(chunk.key)
+    def touch(self, chunk: Chunk[P]) -> None:
+        """Make the path to this chunk the most recently used, each chunk on it newer than its children."""
+        place: Chunk[P] | None = chunk
+        while place is not None:
+            self._chunks.move_to_end(place.key)
+            place = place.parent
 
     def lease(self, match: Match[P]) -> None:
         """Keep the chunks of the match from eviction until `release`; does not change recency."""

@@ -21,6 +21,8 @@ def publish(index: PrefixIndex[str], tokens: Tokens, *, namespace: bytes = NAMES
         parent = index.publish(namespace, parent, piece.tobytes(), f"kv@{start}", len(piece) * bytes_per_token)
         if parent is None:
             return
+    if parent is not None:
+        index.touch(parent)
 
 
 def sequence(trunk: int, *tail: int) -> Tokens:
@@ -96,7 +98,7 @@ def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> Non
     old, used, leased = (sequence(0, *([number] * CHUNK_TOKENS)) for number in (1, 2, 3))
     for tokens in (leased, old, used):
         publish(index, tokens)
-    index.touch(index.match(NAMESPACE, used).chunks)
+    index.touch(index.match(NAMESPACE, used).chunks[-1])
     lease = index.match(NAMESPACE, leased)
     index.lease(lease)
 
