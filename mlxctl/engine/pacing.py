@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 # A prefill slice alone is at most this many decode steps long: a short request that arrives behind a long prompt waits one slice,
-# and a decode step is what its idle latency is made of.
-_ALONE_STEPS = 32
+# and its idle latency is a few steps.
+_ALONE_STEPS = 12
 # With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice.
-_CONTENDED_STEPS = 2
+_CONTENDED_STEPS = 1.5
 _MIN_TOKENS = 4
 _SMOOTHING = 0.2
 

@@ -96,7 +96,7 @@ async def _contention(port: int) -> _Contention:
     found.idle_gap = statistics.median(_gaps(decoding.times[mark:]))
     prompt = await _start_long_prompt(port)
     mark = len(decoding.times)
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(3.0)
     found.contended_gap = percentile(_gaps([*decoding.times[mark:], time.perf_counter()]), 0.99)
     found.beside_both = await _shorts_beside(port, prompt)
     await decoding.stop()
@@ -147,7 +147,9 @@ class _Background:
 
 async def _short(port: int) -> float:
     # Random tokens may be pieces of a character: some more, so that there is text.
-    return (await run_stream(port, chat_body(_SHORT, max_tokens=6))).first_event_seconds
+    # Never the same twice, so that no server answers from a cache.
+    text = f"{random.randrange(10**6)} {_SHORT}"
+    return (await run_stream(port, chat_body(text, max_tokens=6))).first_event_seconds
 
 
 def _long_text() -> str:

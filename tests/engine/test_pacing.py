@@ -13,13 +13,13 @@ def converge(pacer: PrefillPacer, *, seconds_per_token: float, overhead: float, 
 
 
 @pytest.mark.parametrize("seconds_per_token", [0.0001, 0.0005, 0.002])
-def test_a_slice_takes_at_most_two_decode_steps_while_rows_decode(seconds_per_token: float) -> None:
+def test_a_slice_takes_at_most_one_and_a_half_decode_steps_while_rows_decode(seconds_per_token: float) -> None:
     pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
     pacer.observe_decode(0.02)
 
     num_tokens = converge(pacer, seconds_per_token=seconds_per_token, overhead=0.002, contended=True)
 
-    assert 0.02 <= 0.002 + num_tokens * seconds_per_token <= 0.042
+    assert 0.015 <= 0.002 + num_tokens * seconds_per_token <= 0.031
 
 
 def test_a_slice_alone_is_longer_but_bounded_in_time_and_tokens() -> None:
