@@ -17,6 +17,8 @@ from mlxctl.errors import DownloadFailed
 from mlxctl.models.names import is_repository
 
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
+# The same weights again in other formats or pieces, which MLX does not load.
+_NEVER = ("consolidated*.safetensors", "original/*", "onnx/*", "openvino/*", "coreml/*", "gguf/*")
 # The rest of the machine needs some room, too.
 _SPARE_BYTES = 256 * 1024**2
 _NUM_WORKERS = 4
@@ -70,7 +72,12 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
 
     with _plain_failures(repository):
         files = snapshot_download(
-            repository, cache_dir=cache, allow_patterns=list(MODEL_FILES), dry_run=True, tqdm_class=_silent_bars(DownloadProgress())
+            repository,
+            cache_dir=cache,
+            allow_patterns=list(MODEL_FILES),
+            ignore_patterns=list(_NEVER),
+            dry_run=True,
+            tqdm_class=_silent_bars(DownloadProgress()),
         )
     plan = DownloadPlan(
         repository=repository,
@@ -93,6 +100,7 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
             plan.repository,
             cache_dir=cache,
             allow_patterns=list(MODEL_FILES),
+            ignore_patterns=list(_NEVER),
             max_workers=_NUM_WORKERS,
             tqdm_class=_silent_bars(progress),
         )

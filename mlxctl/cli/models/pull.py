@@ -30,6 +30,6 @@ def pull(
 
         print_json(download_view(done))
     else:
-        typer.echo(
-            f"{done.repository} is here ({done.num_bytes / 1e9:.2f} GB fetched). Try: mlxctl serve --model {done.repository}"
-        )
+        from mlxctl.cli.models.tables import size
+
+        typer.echo(f"{done.repository} is here ({size(done.num_bytes)} fetched). Try: mlxctl serve --model {done.repository}")

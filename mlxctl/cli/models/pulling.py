@@ -20,7 +20,8 @@ def fetch(repository: str, cache: Path, *, is_quiet: bool) -> Download:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     try:
         downloads.start(repository)
-        with Progress(*columns, console=Console(stderr=True), disable=is_quiet, transient=True) as progress:
+        screen = Console(stderr=True)
+        with Progress(*columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True) as progress:
             found = _watch(downloads, repository, progress)
     except KeyboardInterrupt:
         downloads.close()

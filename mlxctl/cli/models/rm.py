@@ -20,14 +20,15 @@ def rm(
     """Remove a model from the disk."""
     with plain_failures():
         entry = open_library(config).find(name)
+        from mlxctl.cli.models.tables import size
         from mlxctl.models.description import disk_bytes
         from mlxctl.models.removal import remove_model
 
         num_bytes = disk_bytes(entry.path)
         if not yes:
-            typer.confirm(f"Remove {entry.name} ({num_bytes / 1e9:.2f} GB) from {entry.folder}?", abort=True)
+            typer.confirm(f"Remove {entry.name} ({size(num_bytes)}) from {entry.folder}?", abort=True)
         remove_model(entry)
     if as_json:
         print_json({"removed": entry.name, "path": str(entry.folder), "num_bytes": num_bytes})
     else:
-        typer.echo(f"removed {entry.name} ({num_bytes / 1e9:.2f} GB)")
+        typer.echo(f"removed {entry.name} ({size(num_bytes)})")
