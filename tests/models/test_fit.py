@@ -1,0 +1,115 @@
+"""Whether a model fits a machine, how long a conversation may be, and how fast it can be at best."""
+
+import dataclasses
+
+import pytest
+
+from mlxctl.engine.loading import default_memory_limit
+from mlxctl.models import Machine, describe_model, fit_model, fit_on_macs, this_machine
+from mlxctl.models.apple_chips import CHIPS, find_chip
+from mlxctl.models.machine import ask_metal
+
+from .weight_files import packed, write_model
+
+GIB = 1024**3
+# The shape of an 8-billion-parameter model with 36 layers, 8 key-value heads of 128, packed in 4 bits.
+CONFIG = {
+    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 4096, "num_hidden_layers": 36,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "intermediate_size": 12288,
+    "max_position_embeddings": 40960, "quantization": {"bits": 4, "group_size": 64},
+}  # fmt: skip
+KV_BYTES_PER_TOKEN = 2 * 8 * 128 * 36 * 2
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> object:
+    tensors = packed("model.layers.0.mlp.up_proj", 2_000_000, 4096)
+    return describe_model(write_model(tmp_path_factory.mktemp("fit") / "big", CONFIG, tensors))
+
+
+def machine(usable_gib: float, *, gb_per_second: float | None = 400) -> Machine:
+    bandwidth = gb_per_second * 1e9 if gb_per_second else None
+    return Machine(
+        chip="X", memory_bytes=64 * GIB, usable_bytes=int(usable_gib * GIB), is_exact=True, bandwidth_bytes_per_second=bandwidth
+    )
+
+
+def test_the_parts_are_weights_cache_and_a_moment_of_reading(model) -> None:
+    fit = fit_model(model, machine(48), context_tokens=8192)
+    assert fit is not None
+    assert fit.weights_bytes == 2_000_000 * 4096 * 4.5 / 8
+    assert fit.cache_bytes == 8192 * KV_BYTES_PER_TOKEN
+    assert fit.transient_bytes == 2048 * (4 * 4096 + 3 * 12288) * 2 + 151936 * 4
+    assert fit.needed_bytes == fit.weights_bytes + fit.cache_bytes + fit.transient_bytes
+    assert fit.fits is True
+
+
+def test_the_longest_context_is_the_last_that_fits(model) -> None:
+    tight = machine(7)
+    fit = fit_model(model, tight)
+    assert fit is not None
+    longest = fit.max_context_tokens
+    assert longest is not None
+    assert 0 < longest < 40960
+    assert not fit.is_capped_by_model
+    assert fit_model(model, tight, context_tokens=longest).fits is True
+    assert fit_model(model, tight, context_tokens=longest + 256).fits is False
+
+
+def test_a_models_own_length_caps_what_memory_would_allow(model) -> None:
+    fit = fit_model(model, machine(48))
+    assert (fit.max_context_tokens, fit.is_capped_by_model) == (40960, True)
+
+
+def test_weights_that_are_too_large_never_fit(model) -> None:
+    fit = fit_model(model, machine(4))
+    assert (fit.fits, fit.max_context_tokens) == (False, 0)
+
+
+def test_an_unknown_cache_leaves_the_verdict_open_unless_the_weights_decide(model) -> None:
+    strange = dataclasses.replace(model, cache=None)
+    assert fit_model(strange, machine(48)).fits is None
+    assert fit_model(strange, machine(48)).needed_bytes is None
+    assert fit_model(strange, machine(4)).fits is False
+
+
+def test_the_predicted_speed_is_bandwidth_over_what_a_token_reads(model) -> None:
+    fit = fit_model(model, machine(48, gb_per_second=400), context_tokens=4096)
+    assert fit.predicted_tokens_per_second == pytest.approx(400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN))
+    assert fit_model(model, machine(48, gb_per_second=None)).predicted_tokens_per_second is None
+
+
+def test_every_mac_of_the_table_is_worked_out(model) -> None:
+    fits = fit_on_macs(model)
+    assert len(fits) == sum(len(chip.memory_gib) for chip in CHIPS)
+    smallest, largest = fits[0], max(fits, key=lambda fit: fit.machine.memory_bytes)
+    assert (smallest.machine.chip, smallest.machine.memory_bytes, smallest.fits) == ("Apple M1", 8 * GIB, False)
+    assert (largest.machine.chip, largest.machine.usable_bytes, largest.fits) == ("Apple M3 Ultra", 384 * GIB, True)
+
+
+@pytest.mark.parametrize(
+    ("brand", "memory_gib", "bandwidth"),
+    [
+        ("Apple M4 Max", 36, 410),
+        ("Apple M4 Max", 128, 546),
+        ("Apple M4 Max", 99, 410),
+        ("Apple M1", 16, 68.25),
+        ("Apple M99", 16, None),
+    ],
+)
+def test_a_chip_is_told_by_its_name_and_the_memory_that_it_is_sold_with(
+    brand: str, memory_gib: int, bandwidth: float | None
+) -> None:
+    chip = find_chip(brand, memory_gib * GIB)
+    assert (chip.bandwidth_gb_per_second if chip else None) == bandwidth
+
+
+def test_this_machine_offers_what_the_engine_would_take() -> None:
+    assert this_machine().usable_bytes == default_memory_limit()
+    assert this_machine(memory_limit_bytes=GIB).usable_bytes == GIB
+
+
+def test_metal_is_asked_in_a_process_of_its_own() -> None:
+    import mlx.core as mx
+
+    assert ask_metal() == mx.device_info().get("max_recommended_working_set_size", 0)

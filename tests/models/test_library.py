@@ -1,0 +1,200 @@
+"""Which models lie on a machine, what they are called, and how one is taken away again."""
+
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
+from mlxctl.models import Library, read_model
+from mlxctl.models.hub_cache import hub_cache_directory
+from mlxctl.models.removal import remove_model
+from mlxctl.settings import LibrarySettings
+
+from .weight_files import write_model
+
+CONFIG = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
+WEIGHTS = {"a.weight": ("BF16", (8, 8))}
+OLD, NEW = "a" * 40, "b" * 40
+
+
+def cached(cache: Path, name: str, *, commit: str = NEW, ref: str | None = NEW) -> Path:
+    """A snapshot as the hub's tools lay it out: links to blobs, and a ref that names the commit."""
+    folder = cache / f"models--{name.replace('/', '--')}"
+    blobs = write_model(folder / "blobs", CONFIG, WEIGHTS)
+    snapshot = folder / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    for blob in blobs.iterdir():
+        (snapshot / blob.name).symlink_to(Path("..") / ".." / "blobs" / blob.name)
+    if ref is not None:
+        (folder / "refs").mkdir(exist_ok=True)
+        (folder / "refs" / "main").write_text(ref)
+    return snapshot
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    """A directory of models and a hub cache."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "hub").mkdir()
+    return tmp_path / "models", tmp_path / "hub"
+
+
+def library(places: tuple[Path, Path], **aliases: str) -> Library:
+    return Library(LibrarySettings(models_dirs=(places[0],), hub_cache=places[1], aliases=aliases))
+
+
+def test_models_are_found_by_name_in_both_places(places: tuple[Path, Path]) -> None:
+    write_model(places[0] / "alone", CONFIG, WEIGHTS)
+    write_model(places[0] / "org" / "nested", CONFIG, WEIGHTS)
+    snapshot = cached(places[1], "org/cached")
+    found = {entry.name: entry.path for entry in library(places).entries()}
+    assert found == {"alone": places[0] / "alone", "org/nested": places[0] / "org" / "nested", "org/cached": snapshot}
+
+
+def test_the_snapshot_that_main_names_is_meant(places: tuple[Path, Path]) -> None:
+    cached(places[1], "org/a", commit=OLD, ref=OLD)
+    (places[1] / "models--org--a" / "snapshots" / NEW).mkdir()
+    assert library(places).find("org/a").path.name == OLD
+
+
+def test_without_a_ref_the_newest_snapshot_is_meant(places: tuple[Path, Path]) -> None:
+    cached(places[1], "org/a", ref=None)
+    assert library(places).find("org/a").path.name == NEW
+
+
+@pytest.mark.parametrize("ref", ["../../../etc", "", "/etc", "g" * 40])
+def test_a_ref_never_leads_out_of_its_repository(places: tuple[Path, Path], ref: str) -> None:
+    cached(places[1], "org/a", ref=ref)
+    assert library(places).find("org/a").path.name == NEW
+
+
+def test_a_ref_to_a_snapshot_that_is_not_there_is_a_download_that_never_came(places: tuple[Path, Path]) -> None:
+    cached(places[1], "org/a", ref=OLD)
+    (entry,) = library(places).entries()
+    assert entry.problem == "model 'org/a' is not downloaded: the cache holds no snapshot of it"
+    with pytest.raises(ModelNotFoundOnDisk, match="not downloaded"):
+        library(places).resolve("org/a")
+
+
+def test_datasets_and_strays_in_the_cache_are_no_models(places: tuple[Path, Path]) -> None:
+    for name in ("datasets--org--a", ".locks", "version.txt", "models--", "models--..--x"):
+        (places[1] / name).mkdir()
+    assert library(places).entries() == []
+
+
+def test_a_broken_model_is_listed_with_its_reason_and_hides_nobody(places: tuple[Path, Path]) -> None:
+    write_model(places[0] / "good", CONFIG, WEIGHTS)
+    (write_model(places[0] / "bad", CONFIG, WEIGHTS) / "config.json").write_text("[")
+    shelf = library(places)
+    problems = {entry.name: shelf.describe(entry).problem for entry in shelf.entries()}
+    assert problems["good"] is None
+    assert "not valid JSON" in (problems["bad"] or "")
+
+
+def test_a_link_out_of_the_library_is_named_and_not_followed(places: tuple[Path, Path], tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"model_type": "secret"}')
+    model = write_model(places[0] / "sly", CONFIG, WEIGHTS)
+    (model / "config.json").unlink()
+    (model / "config.json").symlink_to(secret)
+    outside = write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
+    (places[0] / "linked").symlink_to(outside)
+    shelf = library(places)
+    described = {entry.name: shelf.describe(entry) for entry in shelf.entries()}
+    assert "leads out of the library" in (described["sly"].problem or "")
+    assert "leads out of the library" in (described["linked"].problem or "")
+    assert described["sly"].model_type is None
+
+
+def test_a_name_that_is_taken_twice_is_said_to_be_hidden(places: tuple[Path, Path]) -> None:
+    mine = write_model(places[0] / "org" / "a", CONFIG, WEIGHTS)
+    cached(places[1], "org/a")
+    first, second = library(places).entries()
+    assert (first.path, first.problem) == (mine, None)
+    assert "hidden" in (second.problem or "")
+    assert library(places).find("org/a").path == mine
+
+
+def test_the_part_after_the_slash_is_enough_when_only_one_has_it(places: tuple[Path, Path]) -> None:
+    snapshot = cached(places[1], "org/a")
+    assert library(places).resolve("a").path == snapshot
+    assert library(places).resolve("a").name == "org/a"
+    cached(places[1], "other/a")
+    with pytest.raises(ModelNotFoundOnDisk, match="'a' may be org/a or other/a"):
+        library(places).resolve("a")
+
+
+def test_an_alias_stands_for_a_model_a_directory_or_another_alias(places: tuple[Path, Path], tmp_path: Path) -> None:
+    snapshot, outside = cached(places[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
+    shelf = library(places, fast="org/a", faster="fast", mine=str(outside))
+    assert (shelf.resolve("fast").name, shelf.resolve("fast").path) == ("fast", snapshot)
+    assert shelf.resolve("faster").path == snapshot
+    assert shelf.resolve("mine").path == outside
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("round", "leads back to itself"),
+        ("lost", "alias 'lost' stands for 'org/none', but there is no"),
+        ("org/b", r"did you mean org/a\?"),
+    ],
+)
+def test_a_name_that_leads_nowhere_says_so(places: tuple[Path, Path], name: str, complaint: str) -> None:
+    cached(places[1], "org/a")
+    with pytest.raises(ModelNotFoundOnDisk, match=complaint):
+        library(places, round="about", about="round", lost="org/none").resolve(name)
+
+
+def test_a_name_from_outside_is_never_a_path(places: tuple[Path, Path]) -> None:
+    write_model(places[0] / "a", CONFIG, WEIGHTS)
+    shelf = library(places)
+    assert shelf.resolve(str(places[0] / "a")).name == "a"
+    for name in (str(places[0] / "a"), "../models/a", "/etc"):
+        with pytest.raises(ModelNotFoundOnDisk):
+            shelf.find_named(name)
+
+
+def test_a_cached_model_is_spoken_of_by_its_repository(places: tuple[Path, Path]) -> None:
+    snapshot = cached(places[1], "org/a")
+    (snapshot / "tokenizer.json").unlink()
+    with pytest.raises(BrokenModel, match=r"'org/a' has no tokenizer\.json"):
+        read_model(snapshot)
+
+
+def test_removing_takes_a_repository_with_its_blobs_and_leaves_the_rest(places: tuple[Path, Path]) -> None:
+    cached(places[1], "org/a")
+    kept = cached(places[1], "org/b")
+    remove_model(library(places).find("org/a"))
+    assert not (places[1] / "models--org--a").exists()
+    assert (kept / "config.json").is_file()
+
+
+def test_removing_a_directory_leaves_what_its_links_point_to(places: tuple[Path, Path]) -> None:
+    model = write_model(places[0] / "a", CONFIG, WEIGHTS)
+    (places[0] / "big").write_text("kept")
+    (model / "link").symlink_to(places[0] / "big")
+    remove_model(library(places).find("a"))
+    assert not model.exists()
+    assert (places[0] / "big").read_text() == "kept"
+
+
+def test_a_linked_directory_is_not_removed(places: tuple[Path, Path]) -> None:
+    real = write_model(places[0] / "real", CONFIG, WEIGHTS)
+    (places[0] / "link").symlink_to(real)
+    with pytest.raises(BrokenModel, match="is a link"):
+        remove_model(library(places).find("link"))
+    assert (real / "config.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        ({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}, "/a"),
+        ({"HF_HOME": "/b"}, "/b/hub"),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/huggingface/hub"),
+        ({}, str(Path.home() / ".cache/huggingface/hub")),
+    ],
+)
+def test_the_cache_is_where_the_hubs_own_tools_look(environment: dict[str, str], place: str) -> None:
+    assert hub_cache_directory(environment) == Path(place)
