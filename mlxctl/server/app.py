@@ -56,7 +56,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/library": LibraryResource(catalogue),
         "/downloads": (OpenDownloadsResource if catalogue.allows_downloads else DownloadsResource)(catalogue),
         "/fit": FitResource(catalogue, inference),
-        "/health": HealthResource(inference, requests),
+        "/health": HealthResource(inference, requests, services.responses),
         "/readyz": ReadinessResource(inference),
         "/livez": GreetingResource(),
         "/api/hello": GreetingResource(),

@@ -1,13 +1,15 @@
 """Whether somebody is there (/livez), can answer (/readyz), and what is going on (/health)."""
 
+import asyncio
 from typing import Any
 
 from falcon.asgi import Request, Response
 
 from mlxctl import __version__
-from mlxctl.errors import EngineRecovering, ShuttingDown
+from mlxctl.errors import EngineRecovering, ShuttingDown, StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.server.open_requests import OpenRequests
+from mlxctl.stores import ResponseStore
 
 
 class GreetingResource:
@@ -41,14 +43,16 @@ class ReadinessResource:
 class HealthResource:
     """Always 200 with the facts; a caller without the key that is asked for learns only status and version."""
 
-    def __init__(self, inference: InferenceService, open_requests: OpenRequests) -> None:
+    def __init__(self, inference: InferenceService, open_requests: OpenRequests, responses: ResponseStore) -> None:
         self._inference = inference
         self._open_requests = open_requests
+        self._responses = responses
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer for people and monitors."""
         facts: dict[str, Any] = {"status": self._inference.status, "version": __version__}
         if request.context.caller is not None:
+            facts["responses"] = await self._response_facts()
             facts |= {"model": self._model_name(), "engine": self._engine_facts(), "open_requests": self._open_requests.num_open}
         response.media = facts
 
@@ -62,3 +66,11 @@ class HealthResource:
         if engine is None:
             return None
         return {"pid": engine.pid, "device": engine.device, "num_restarts": self._inference.num_engine_restarts}
+
+    async def _response_facts(self) -> dict[str, Any] | None:
+        """Return how much is kept for the Responses API; None when its file cannot be used."""
+        try:
+            kept = await asyncio.to_thread(self._responses.facts)
+        except StoreError:
+            return None
+        return {"num_responses": kept.num_responses, "num_bytes": kept.num_bytes}

@@ -184,3 +184,32 @@ def _closed(block: dict[str, Any]) -> dict[str, Any]:
         return block | {"input": json.loads(arguments)} if arguments else block
     except ValueError:
         return block
+
+
+def joined_items(events: list[Any]) -> list[Any]:
+    """Return the items that ended in a stream of a response, after checking that deltas, parts and ends agree."""
+    items: list[Any] = []
+    said = ""
+    for event in events:
+        match event["type"].removeprefix("response."):
+            case "output_item.added":
+                assert event["output_index"] == len(items)
+                said = ""
+            case "output_text.delta" | "reasoning_text.delta" | "reasoning_summary_text.delta" | "function_call_arguments.delta":
+                assert event["output_index"] == len(items)
+                said += event["delta"]
+            case "output_text.done" | "reasoning_text.done" | "reasoning_summary_text.done":
+                assert event["text"] == said
+            case "content_part.done" | "reasoning_summary_part.done":
+                assert event["part"]["text"] == said
+            case "function_call_arguments.done":
+                assert event["arguments"] == said
+            case "output_item.done":
+                assert said in _texts_of(event["item"])
+                items.append(event["item"])
+    return items
+
+
+def _texts_of(item: dict[str, Any]) -> list[str]:
+    parts = [*(item.get("content") or ()), *(item.get("summary") or ())]
+    return [part["text"] for part in parts] + [item.get("arguments", "")]

@@ -18,6 +18,7 @@ from mlxctl.protocols import (
     ErrorBody,
     OpenAIChatFormatter,
     OpenAICompletionsFormatter,
+    OpenAIResponsesFormatter,
     anthropic_error,
     openai_error,
     parse_count_tokens,
@@ -216,6 +217,101 @@ COMPLETION_KINDS = {
     "stream_options": "object null",
     "stream_options.include_usage": "boolean null",
 }
+RESPONSES = {
+    "model": "tiny",
+    "input": [
+        {"type": "message", "role": "developer", "content": "Be kind."},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Look"},
+                {"type": "input_image", "image_url": "data:image/png;base64,QUFB"},
+            ],
+        },
+        {"type": "reasoning", "summary": [{"text": "s"}], "content": [{"text": "c"}], "encrypted_content": "e"},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "namespace": "n"},
+        {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "done"}]},
+    ],
+    "tools": [
+        {"type": "function", "name": "f", "description": "d", "parameters": {}, "strict": True},
+        {"type": "namespace", "name": "n", "description": "d", "tools": [{"type": "function", "name": "f"}]},
+    ],
+    "tool_choice": {"type": "function", "name": "f", "namespace": "n"},
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "text": {"format": {"type": "text"}, "verbosity": "low"},
+}
+RESPONSES_KINDS = {
+    "model": "string",
+    "input": "string array",
+    "input[0]": "object",
+    "input[0].type": "string null",
+    "input[0].role": "string",
+    "input[0].content": "string array",
+    "input[1].content[0]": "object",
+    "input[1].content[0].type": "string",
+    "input[1].content[0].text": "string",
+    "input[1].content[1].image_url": "string null",
+    "input[2].summary": "array null",
+    "input[2].summary[0]": "object",
+    "input[2].summary[0].text": "string",
+    "input[2].content": "array null",
+    "input[2].content[0].text": "string",
+    "input[2].encrypted_content": "string null",
+    "input[3].call_id": "string",
+    "input[3].name": "string",
+    "input[3].arguments": "string",
+    "input[3].namespace": "string null",
+    "input[4].call_id": "string",
+    "input[4].output": "string array",
+    "input[4].output[0]": "object",
+    "instructions": "string null",
+    "previous_response_id": "string null",
+    "tools": "array null",
+    "tools[0]": "object",
+    "tools[0].type": "string",
+    "tools[0].name": "string",
+    "tools[0].description": "string null",
+    "tools[0].parameters": "object null",
+    "tools[0].strict": "boolean null",
+    "tools[1].name": "string",
+    "tools[1].tools": "array",
+    "tools[1].tools[0]": "object",
+    "tools[1].tools[0].type": "string",
+    "tools[1].tools[0].name": "string",
+    "tool_choice": "string object null",
+    "tool_choice.type": "string",
+    "tool_choice.name": "string",
+    "tool_choice.namespace": "string null",
+    "parallel_tool_calls": "boolean null",
+    "max_output_tokens": "integer null",
+    "max_tool_calls": "integer null",
+    "temperature": "integer number null",
+    "top_p": "integer number null",
+    "top_k": "integer null",
+    "min_p": "integer number null",
+    "repetition_penalty": "integer number null",
+    "presence_penalty": "integer number null",
+    "frequency_penalty": "integer number null",
+    "seed": "integer null",
+    "top_logprobs": "integer null",
+    "include": "array null",
+    "reasoning": "object null",
+    "reasoning.effort": "string null",
+    "reasoning.summary": "string null",
+    "text": "object null",
+    "text.format": "object null",
+    "text.format.type": "string",
+    "text.verbosity": "string null",
+    "truncation": "string null",
+    "store": "boolean null",
+    "stream": "boolean null",
+    "metadata": "object null",
+    "prompt_cache_key": "string null",
+    "safety_identifier": "string null",
+    "user": "string null",
+    "background": "boolean null",
+}
 ABOUT_THE_ANSWER = {"max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "stream"}
 COUNT = {key: value for key, value in MESSAGES.items() if key not in ABOUT_THE_ANSWER}
 COUNT_KINDS = {path: kinds for path, kinds in MESSAGES_KINDS.items() if path not in ABOUT_THE_ANSWER}
@@ -223,6 +319,7 @@ Parse = Callable[[bytes], GenerationRequest]
 PROTOCOLS: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
     "chat": (lambda: OpenAIChatFormatter().parse, CHAT, CHAT_KINDS, openai_error),
     "completions": (lambda: OpenAICompletionsFormatter().parse, COMPLETION, COMPLETION_KINDS, openai_error),
+    "responses": (lambda: OpenAIResponsesFormatter().parse, RESPONSES, RESPONSES_KINDS, openai_error),
     "messages": (lambda: AnthropicMessagesFormatter().parse, MESSAGES, MESSAGES_KINDS, anthropic_error),
     "count_tokens": (lambda: parse_count_tokens, COUNT, COUNT_KINDS, anthropic_error),
 }
@@ -363,6 +460,48 @@ def test_chat_values_that_cannot_be(path: str, value: object, param: str) -> Non
     ("path", "value", "param"),
     [
         ("model", "", "model"),
+        ("input", [], "input"),
+        ("input", [{"type": "web_search_call"}], "input"),
+        ("input[0].type", "telegram", "input[0].type"),
+        ("input[0].role", "robot", "input[0].role"),
+        ("input[1].content[0].type", "video", "input[1].content[0].type"),
+        ("input[1].content[0]", {"type": "input_file", "file_id": "file_1"}, "input[1].content[0].type"),
+        ("input[1].content[1].image_url", "https://example.org/cat.png", "input[1].content[1].image_url"),
+        ("input[1].content[1].image_url", None, "input[1].content[1].image_url"),
+        ("input[1].content[1].file_id", "file_1", "input[1].content[1].file_id"),
+        ("input[4].call_id", "c9", "input[4].call_id"),
+        ("tools", [], "tool_choice"),
+        ("tools", RESPONSES["tools"] * 2, "tools[2].name"),  # type: ignore[operator]
+        ("tools[1].tools", [{"type": "function", "name": "f"}] * 2, "tools[1].tools[1].name"),
+        ("tools[0].name", "", "tools[0].name"),
+        ("tool_choice", "sometimes", "tool_choice"),
+        ("tool_choice.type", "web_search", "tool_choice.type"),
+        ("tool_choice.name", "g", "tool_choice.name"),
+        ("tool_choice", {"type": "allowed_tools", "tools": [{"type": "function", "name": "g"}]}, "tool_choice.tools[0].name"),
+        ("tool_choice", {"type": "allowed_tools", "tools": [{"type": "function"}]}, "tool_choice.tools[0].name"),
+        ("tool_choice", {"type": "allowed_tools", "mode": "none", "tools": []}, "tool_choice.mode"),
+        ("max_output_tokens", 0, "max_output_tokens"),
+        ("temperature", -1, "temperature"),
+        ("temperature", 10**400, "temperature"),
+        ("top_p", 0, "top_p"),
+        ("top_logprobs", 21, "top_logprobs"),
+        ("seed", 2**63, "seed"),
+        ("reasoning.effort", "huge", "reasoning.effort"),
+        ("reasoning.summary", "loud", "reasoning.summary"),
+        ("text.verbosity", "loud", "text.verbosity"),
+        ("truncation", "some", "truncation"),
+        ("metadata", {"a": 1}, "metadata"),
+        ("include", [5], "include[0]"),
+    ],
+)
+def test_responses_values_that_cannot_be(path: str, value: object, param: str) -> None:
+    assert refusal("responses", with_value(RESPONSES, path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "param"),
+    [
+        ("model", "", "model"),
         ("prompt", [], "prompt"),
         ("prompt", ["a", 1], "prompt[1]"),
         ("prompt", [1, "a"], "prompt[1]"),
@@ -422,6 +561,8 @@ def test_messages_values_that_cannot_be(path: str, value: object, param: str) ->
     [
         ("chat", "model"),
         ("chat", "messages"),
+        ("responses", "model"),
+        ("responses", "input"),
         ("completions", "model"),
         ("completions", "prompt"),
         ("messages", "model"),
@@ -444,13 +585,17 @@ def test_a_missing_field_is_named(protocol: str, path: str) -> None:
         ("messages", "tools[0].input_schema"),
         ("messages", "messages[1].content[1].input"),
         ("count_tokens", "tools[0].input_schema"),
+        ("responses", "input[0]"),
+        ("responses", "tools[0].parameters"),
+        ("responses", "tools[1].tools[0].parameters"),
     ],
 )
 def test_free_form_json_is_refused_when_it_is_too_deep_for_a_template(protocol: str, path: str) -> None:
     deep: object = {}
     for _ in range(200):
         deep = {"a": [deep]}
-    error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, deep))
+    value = RESPONSES["input"][0] | {"unknown": deep} if path == "input[0]" else deep  # type: ignore[index]
+    error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value))
     assert error.param == path
     assert "nested" in str(error)
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from mlxctl.ir import Message
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 
 from .scripts import CHAT_BODY, MESSAGES_BODY
 
@@ -41,15 +41,30 @@ MESSAGES = """[
 ]"""
 
 
+RESPONSES = [
+    {"role": "user", "content": "Weather and time?"},
+    {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Let me look."}]},
+    {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": ARGUMENTS},
+    {"type": "function_call", "call_id": "c2", "name": "clock", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+    {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "noon"}]},
+    {"role": "user", "content": "Thanks"},
+    {"role": "assistant", "content": "You are welcome."},
+    {"role": "user", "content": [{"type": "input_text", "text": "And tomorrow?"}]},
+]
+
+
 def read(formatter: Formatter, body: dict[str, Any], messages: str) -> tuple[Message, ...]:
     head = json.dumps(body)[:-1]
     return formatter.parse(f'{head}, "messages": {messages}}}'.encode()).messages
 
 
-def test_a_tool_conversation_means_the_same_in_both_protocols() -> None:
+def test_a_tool_conversation_means_the_same_in_every_protocol() -> None:
     by_chat = read(OpenAIChatFormatter(), CHAT_BODY, json.dumps(CHAT))
     by_messages = read(AnthropicMessagesFormatter(), MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS)
-    assert by_chat == by_messages
+    body = {"model": "tiny", "input": RESPONSES, "instructions": "Be brief."}
+    by_responses = OpenAIResponsesFormatter().parse(json.dumps(body).encode()).messages
+    assert by_chat == by_messages == by_responses
 
 
 def test_arguments_keep_the_spelling_that_the_client_sent() -> None:

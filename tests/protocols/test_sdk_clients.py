@@ -18,6 +18,7 @@ from mlxctl.protocols import (
     ModelCard,
     OpenAIChatFormatter,
     OpenAICompletionsFormatter,
+    OpenAIResponsesFormatter,
     anthropic_error,
     encode_model,
     encode_model_list,
@@ -163,6 +164,78 @@ def test_openai_reads_the_same_completion_whole_and_streamed() -> None:
     assert chunks[-2].choices[0].finish_reason == whole.finish_reason == "stop"
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens == 19
+
+
+@pytest.mark.parametrize("asked", [{}, {"reasoning": {"summary": "auto"}}], ids=["thinking", "summary"])
+@pytest.mark.parametrize("script", [*SCRIPTS.values(), SCORED], ids=[*SCRIPTS, "scored"])
+def test_openai_reads_the_same_response_whole_and_streamed(script: Sequence[StreamEvent], asked: dict[str, Any]) -> None:
+    asked = {**asked, "model": "tiny", "input": "Hi", "top_logprobs": 2}
+    whole = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script)).responses.create(**asked)
+    client = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script))
+    events = list(client.responses.create(**asked, stream=True))
+    streamed = events[-1].response
+    helped = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script))
+    with helped.responses.stream(**asked) as stream:
+        assert "".join(event.delta for event in stream if event.type == "response.output_text.delta") == whole.output_text
+    assert [item.to_dict() for item in streamed.output] == [item.to_dict() for item in whole.output]
+    assert streamed.status == whole.status
+    assert streamed.usage == whole.usage
+    assert whole.usage is not None
+    assert (whole.usage.input_tokens, whole.usage.input_tokens_details.cached_tokens, whole.usage.total_tokens) == (12, 4, 19)
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+
+
+def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
+    asked: dict[str, Any] = {
+        "instructions": "Be kind.",
+        "tools": [
+            {"type": "function", "name": "lamp", "parameters": {"type": "object"}, "strict": True},
+            {"type": "namespace", "name": "home", "description": "d", "tools": [{"type": "function", "name": "lamp"}]},
+            {"type": "web_search"},
+        ],
+        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "lamp"}]},
+        "metadata": {"a": "b"},
+        "text": {"format": {"type": "text"}, "verbosity": "low"},
+        "reasoning": {"effort": "low", "summary": "concise"},
+        "max_output_tokens": 9,
+        "temperature": 0.5,
+        "prompt_cache_key": "key",
+    }
+    response = openai_client(play(OpenAIResponsesFormatter(), PLAIN)).responses.create(model="tiny", input="Hi", **asked)
+    told = response.to_dict()
+    assert [tool.type for tool in response.tools] == ["function", "namespace"]
+    for name in (
+        "instructions",
+        "tool_choice",
+        "metadata",
+        "text",
+        "reasoning",
+        "max_output_tokens",
+        "temperature",
+        "prompt_cache_key",
+    ):
+        assert told[name] == asked[name]
+
+
+def test_openai_response_statuses() -> None:
+    responses = [
+        openai_client(play(OpenAIResponsesFormatter(), script)).responses.create(model="tiny", input="Hi")
+        for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
+    ]
+    assert [response.status for response in responses] == ["completed", "incomplete", "completed", "completed"]
+    assert responses[1].incomplete_details is not None
+    assert responses[1].incomplete_details.reason == "max_output_tokens"
+    assert responses[1].completed_at is None
+    assert responses[0].output_text == 'Good "morning"\n☀️'
+
+
+def test_openai_reads_a_response_that_failed() -> None:
+    client = openai_client(play(OpenAIResponsesFormatter(), THINKING[:2], error=EngineDied("the engine died")))
+    *_, last = client.responses.create(model="tiny", input="Hi", stream=True)
+    assert last.type == "response.failed"
+    assert last.response.error is not None
+    assert (last.response.error.code, last.response.error.message) == ("server_error", "the engine died")
+    assert [item.status for item in last.response.output if item.type == "reasoning"] == ["incomplete"]
 
 
 def test_both_sdks_know_a_context_that_is_too_long() -> None:

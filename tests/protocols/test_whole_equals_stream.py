@@ -24,9 +24,21 @@ from mlxctl.ir import (
     Usage,
     collect,
 )
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 
-from .scripts import CHAT_BODY, MESSAGES_BODY, chat, data_of, joined_blocks, joined_chat, messages, stream
+from .scripts import (
+    CHAT_BODY,
+    MESSAGES_BODY,
+    RESPONSES_BODY,
+    chat,
+    data_of,
+    joined_blocks,
+    joined_chat,
+    joined_items,
+    messages,
+    responses,
+    stream,
+)
 
 # Quotes, escapes, line ends of several kinds, and characters of one to four bytes: what a wire format can get wrong.
 TEXTS = st.text(alphabet='ab "\\/{}:\n\r\t\x00\u2028é…☀🦊', max_size=5)
@@ -89,6 +101,31 @@ def test_messages(script: list[StreamEvent], display: str) -> None:
     assert told[-2]["delta"] == {"stop_reason": whole["stop_reason"], "stop_sequence": whole["stop_sequence"]}
     assert told[-2]["usage"] == whole["usage"]
     assert [event["type"] for event in (told[0], told[-1])] == ["message_start", "message_stop"]
+
+
+@given(events(), st.booleans())
+def test_responses(script: list[StreamEvent], tells_summary: bool) -> None:
+    fields = {"reasoning": {"summary": "auto"}} if tells_summary else {}
+    told = data_of(stream(responses(**fields), script))
+    whole = json.loads(responses(**fields).whole(collect(script)))
+    assert joined_items(told) == whole["output"]
+    assert told[-1]["response"] == whole
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+
+
+@given(events(), st.booleans(), st.booleans())
+def test_a_response_that_is_sent_back_is_what_was_said(script: list[StreamEvent], tells_summary: bool, carries: bool) -> None:
+    result = collect(script)
+    fields: dict[str, Any] = {"reasoning": {"summary": "auto"}} if tells_summary else {}
+    fields |= {"include": ["reasoning.encrypted_content"]} if carries else {}
+    output = json.loads(responses(**fields).whole(result))["output"]
+    if carries:
+        output = [item | {"summary": [], "content": None} if item["type"] == "reasoning" else item for item in output]
+    body = RESPONSES_BODY | {"input": [{"role": "user", "content": "Hi"}, *output]}
+    replayed = OpenAIResponsesFormatter().parse(json.dumps(body).encode()).messages[1:]
+    parts = [part for message in replayed for part in message.parts]
+    assert [meaning(part) for part in parts] == [meaning(part) for part in result.message.parts]
+    assert len(replayed) <= 1
 
 
 @given(events())

@@ -11,7 +11,7 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AudioPart, ImagePart, Message, Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import decode_json, decode_part
+from mlxctl.protocols.decoding import decode_json, decode_part, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
@@ -55,9 +55,10 @@ def referred_id(item: msgspec.Raw, path: str) -> str:
     return decode_part(item, _REFERENCE, path).id
 
 
-def kept_shape(item: msgspec.Raw, kind: str, spare_id: str) -> StoredItem:
-    """Return an item as it is kept and listed; one without an id gets one made of `spare_id`."""
+def kept_shape(item: msgspec.Raw, kind: str, path: str, spare_id: str) -> StoredItem:
+    """Return an item as it is kept and listed; one without an id gets one made of `spare_id`. Raises InvalidRequest."""
     fields: dict[str, Any] = decode_json(item)
+    refuse_deep_nesting(fields, path)
     item_id = fields.get("id")
     if not isinstance(item_id, str) or not item_id:
         item_id = f"{_ID_PREFIXES[kind]}_{spare_id}"

@@ -86,7 +86,7 @@ def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id
     if isinstance(request.input, str):
         conversation.add_user_text(request.input)
         message = {"type": "message", "role": "user", "content": request.input}
-        own = [kept_shape(msgspec.Raw(msgspec.json.encode(message)), "message", f"{spare_id}i0")]
+        own = [kept_shape(msgspec.Raw(msgspec.json.encode(message)), "message", "input", f"{spare_id}i0")]
     else:
         own = _add_items(conversation, request.input or (), recalled, dropped, spare_id)
     messages = conversation.messages()
@@ -120,7 +120,7 @@ def _add_items(
             dropped.append(kind)
             continue
         conversation.add(item, kind, path)
-        own.append(kept_shape(item, kind, f"{spare_id}i{index:x}"))
+        own.append(kept_shape(item, kind, path, f"{spare_id}i{index:x}"))
     return own
 
 

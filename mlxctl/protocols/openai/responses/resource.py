@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
-
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import FinishReason, SamplingParams, Usage
 from mlxctl.protocols.error_body import error_message
@@ -107,9 +105,12 @@ def _text(options: schema.TextOptions | None) -> dict[str, object]:
 
 def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
     if isinstance(choice, schema.NamedTool):
-        named = {"type": "function", "name": choice.name}
-        return named | {"namespace": choice.namespace} if choice.namespace else named
+        return {"type": "function", **_reference(choice)}
     if isinstance(choice, schema.AllowedTools):
-        tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in choice.tools]
+        tools = [{"type": tool.type or "function", **_reference(tool)} for tool in choice.tools if tool.name is not None]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
     return choice or "auto"
+
+
+def _reference(tool: schema.NamedTool | schema.AllowedTool) -> dict[str, str | None]:
+    return {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}

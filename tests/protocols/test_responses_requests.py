@@ -1,0 +1,269 @@
+"""What a responses body means: items, tools, choices, and what it refers to."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    GenerationRequest,
+    ImagePart,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    ToolSpec,
+    text_message,
+)
+from mlxctl.protocols import OpenAIResponsesFormatter, Recalled, References
+from mlxctl.protocols.thinking_signature import sign
+from mlxctl.stores import StoredItem
+
+from .scripts import RESPONSES_BODY, THINKING, responses, stream
+
+LAMP = {"type": "function", "name": "lamp", "description": "A lamp", "parameters": {"type": "object"}, "strict": True}
+HOME = {"type": "namespace", "name": "home", "description": "At home", "tools": [LAMP, {"type": "custom", "name": "any"}]}
+
+
+def parse(**fields: Any) -> GenerationRequest:
+    return OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | fields).encode())
+
+
+def messages(*items: object, **fields: Any) -> tuple[Message, ...]:
+    return parse(input=list(items), **fields).messages
+
+
+def refusal(**fields: Any) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(**fields)
+    return caught.value
+
+
+def said(role: str, content: object) -> dict[str, object]:
+    return {"type": "message", "role": role, "content": content}
+
+
+def call(call_id: str = "c1", **more: Any) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": call_id,
+        "name": "lamp",
+        "arguments": "{}",
+        "status": "completed",
+        **more,
+    }
+
+
+def result(call_id: str = "c1", output: object = "on") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def test_an_input_of_text_is_what_a_user_says() -> None:
+    assert parse(input="Hi").messages == (text_message("user", "Hi"),)
+    assert (
+        messages(said("user", "Hi")) == messages(said("user", [{"type": "input_text", "text": "Hi"}])) == parse(input="Hi").messages
+    )
+    assert messages({"role": "user", "content": "Hi"}) == parse(input="Hi").messages
+
+
+def test_an_empty_text_is_asked_all_the_same_as_a_warm_up_does() -> None:
+    asked = parse(input="", max_output_tokens=1)
+    assert asked.messages == (Message(role="user", parts=()),)
+    assert asked.max_tokens == 1
+
+
+def test_no_limit_is_put_on_an_answer_that_nobody_limited() -> None:
+    assert parse().max_tokens is None
+
+
+def test_instructions_come_first_and_developers_are_systems() -> None:
+    asked = messages(said("developer", "Rules"), said("system", "More"), said("user", "Hi"), instructions="Be kind.")
+    assert [(message.role, message.text) for message in asked] == [
+        ("system", "Be kind."),
+        ("system", "Rules"),
+        ("system", "More"),
+        ("user", "Hi"),
+    ]
+
+
+def test_what_the_model_did_in_a_row_is_one_message() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    answer = {
+        **said("assistant", [{"type": "output_text", "text": "Wait.", "annotations": []}]),
+        "id": "msg_1",
+        "status": "completed",
+    }
+    asked = messages(said("user", "Light!"), thought, answer, call("c1"), call("c2"), result("c1"), result("c2"), answer)
+    assert [message.role for message in asked] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert asked[1].parts == (
+        ThinkingPart(text="Hm."),
+        TextPart(text="Wait."),
+        ToolCallPart(id="c1", name="lamp", arguments="{}"),
+        ToolCallPart(id="c2", name="lamp", arguments="{}"),
+    )
+    assert asked[2].parts == (ToolResultPart(call_id="c1", content=(TextPart(text="on"),)),)
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "thinking"),
+    [
+        ({"summary": [{"type": "summary_text", "text": "Sum"}], "content": None, "encrypted_content": None}, "Sum"),
+        ({"summary": [{"type": "summary_text", "text": "Sum"}], "content": [{"type": "reasoning_text", "text": "Hm"}]}, "Hm"),
+        ({"summary": [], "encrypted_content": sign("Carried", carry=True)}, "Carried"),
+        ({"summary": [], "encrypted_content": "of another server"}, ""),
+    ],
+)
+def test_thinking_comes_back_however_it_was_told(reasoning: dict[str, Any], thinking: str) -> None:
+    asked = messages(said("user", "Hi"), {"type": "reasoning", "id": "rs_1", **reasoning}, said("assistant", "Hello"))
+    assert asked[1].thinking == thinking
+    assert asked[1].text == "Hello"
+
+
+def test_images_travel_as_data_urls_in_questions_and_results() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,QUFB", "detail": "high"}
+    asked = messages(said("user", [image]), call(), result(output=[{"type": "input_text", "text": "see"}, image]))
+    assert asked[0].parts == (ImagePart(data=b"AAA", media_type="image/png"),)
+    assert asked[2].tool_results[0].content[1] == ImagePart(data=b"AAA", media_type="image/png")
+
+
+def test_flat_tools_and_tools_of_a_namespace_are_offered() -> None:
+    asked = parse(tools=[LAMP, HOME])
+    assert asked.tools == (
+        ToolSpec(name="lamp", description="A lamp", parameters={"type": "object"}),
+        ToolSpec(name="home__lamp", description="A lamp", parameters={"type": "object"}),
+    )
+
+
+def test_a_call_into_a_namespace_is_known_by_both_names() -> None:
+    asked = messages(said("user", "Light!"), call(namespace="home"), result(), tools=[HOME])
+    assert asked[1].tool_calls[0].name == "home__lamp"
+
+
+def test_tools_and_items_that_only_their_maker_knows_are_left_out_and_named() -> None:
+    formatter = OpenAIResponsesFormatter()
+    items = [said("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
+    tools = [{"type": "web_search", "external_web_access": True}, HOME, {"type": "mcp", "tools": 5}]
+    asked = formatter.parse(json.dumps({"model": "tiny", "input": items, "tools": tools}).encode())
+    assert formatter.dropped_tools == ("web_search", "custom", "mcp", "web_search_call")
+    assert [tool.name for tool in asked.tools] == ["home__lamp"]
+    assert len(asked.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, ToolChoice()),
+        ("auto", ToolChoice()),
+        ("none", ToolChoice(mode="none")),
+        ("required", ToolChoice(mode="required")),
+        ({"type": "function", "name": "lamp"}, ToolChoice(mode="named", name="lamp")),
+        ({"type": "function", "name": "lamp", "namespace": "home"}, ToolChoice(mode="named", name="home__lamp")),
+        (
+            {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "lamp"}]},
+            ToolChoice(mode="required"),
+        ),
+    ],
+)
+def test_every_form_of_tool_choice(choice: object, expected: ToolChoice) -> None:
+    assert parse(tools=[LAMP, HOME], tool_choice=choice).tool_choice == expected
+
+
+def test_allowed_tools_are_the_ones_on_offer() -> None:
+    allowed = {"type": "allowed_tools", "tools": [{"type": "function", "name": "lamp"}, {"type": "mcp", "server_label": "x"}]}
+    assert [tool.name for tool in parse(tools=[LAMP, HOME], tool_choice=allowed).tools] == ["lamp"]
+
+
+def test_sampling_thinking_and_the_rest() -> None:
+    asked = parse(
+        temperature=0.5,
+        top_p=0.9,
+        seed=7,
+        top_logprobs=3,
+        reasoning={"effort": "low", "summary": "auto"},
+        parallel_tool_calls=False,
+        stream=True,
+    )
+    assert (asked.sampling.temperature, asked.sampling.top_p, asked.sampling.seed) == (0.5, 0.9, 7)
+    assert asked.sampling.num_top_logprobs == 3
+    assert asked.thinking.effort == "low"
+    assert not asked.parallel_tool_calls
+    assert asked.stream
+
+
+def test_no_effort_is_no_thinking_and_logprobs_can_be_included() -> None:
+    assert parse(reasoning={"effort": "none"}).thinking.enabled is False
+    assert parse(include=["message.output_text.logprobs"]).sampling.num_top_logprobs == 0
+    assert parse().sampling.num_top_logprobs is None
+
+
+def test_nulls_and_what_is_not_known_here_are_unsaid() -> None:
+    names = ["previous_response_id", "metadata", "user", "include", "truncation", "tools", "text", "reasoning", "conversation"]
+    assert parse(**dict.fromkeys(names), client_metadata={"a": 1}, stream_options={"include_obfuscation": False}) == parse()
+
+
+def test_a_request_says_what_it_refers_to() -> None:
+    formatter = OpenAIResponsesFormatter()
+    items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, said("user", "Hi")]
+    body = {"model": "tiny", "input": items, "previous_response_id": "resp_0"}
+    assert formatter.read(json.dumps(body).encode()) == References(previous_id="resp_0", item_ids=("msg_1", "msg_2"))
+
+
+def stored(item_id: str, item: dict[str, Any]) -> StoredItem:
+    return StoredItem(id=item_id, body=json.dumps(item | {"id": item_id}).encode())
+
+
+def test_what_was_found_stands_before_and_where_it_was_referred_to() -> None:
+    formatter = OpenAIResponsesFormatter()
+    items = [{"type": "item_reference", "id": "msg_1"}, result()]
+    body = {"model": "tiny", "input": items, "previous_response_id": "resp_0", "instructions": "Be kind."}
+    formatter.read(json.dumps(body).encode())
+    earlier = (stored("msg_0", said("user", "Light!")), stored("fc_0", call()))
+    asked = formatter.translate(Recalled(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()}))
+    assert [message.role for message in asked.messages] == ["system", "user", "assistant", "tool"]
+    assert asked.messages[2].text == "Wait."
+
+
+def test_what_was_not_found_is_refused_by_name() -> None:
+    gone = refusal(previous_response_id="resp_0")
+    item = refusal(input=[{"type": "item_reference", "id": "msg_1"}])
+    assert (gone.param, gone.code) == ("previous_response_id", "previous_response_not_found")
+    assert item.param == "input[0].id"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"background": True}, "background"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+        ({"text": {"format": {"type": "json_object"}}}, "text.format.type"),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format.type"),
+        ({"truncation": "auto"}, "truncation"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    error = refusal(**fields)
+    assert (error.param, error.code) == (param, "unsupported_parameter")
+    assert str(error).startswith(param)
+
+
+def test_what_is_to_be_kept_is_the_answer_and_what_was_new() -> None:
+    formatter = responses(input=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}])
+    stream(formatter, THINKING)
+    assert formatter.record is not None
+    asked = [json.loads(item.body) for item in formatter.record.input]
+    assert asked[0]["content"] == [{"type": "input_text", "text": "Hi"}]
+    assert asked[1]["content"] == [{"type": "output_text", "text": "Yes?", "annotations": []}]
+    assert [item["id"] for item in asked] == [item.id for item in formatter.record.input] == ["msg_1i0", "msg_1i1"]
+    assert [json.loads(item.body)["type"] for item in formatter.record.output] == ["reasoning", "message"]
+    assert json.loads(formatter.record.body)["status"] == "completed"
+
+
+def test_what_is_not_to_be_kept_leaves_no_record() -> None:
+    formatter = responses(store=False)
+    stream(formatter, THINKING)
+    assert formatter.record is None

@@ -1,0 +1,180 @@
+"""Answers are kept for their owner, for a while, and within a limit; a chain is whole or not there."""
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import StoreError
+from mlxctl.stores import ResponseStore, StoredItem, StoredResponse, StoreFacts
+
+TTL_SECONDS = 60.0
+
+
+class Clock:
+    """Time that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "made" / "on demand" / "responses.sqlite"
+
+
+@pytest.fixture
+def store(path: Path, clock: Clock) -> Iterator[ResponseStore]:
+    store = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS, now=clock)
+    yield store
+    store.close()
+
+
+def answer(name: str, *, after: str | None = None, size: int = 10) -> StoredResponse:
+    """An answer called `name` with an item in and an item out, `size` bytes together."""
+    asked, said = StoredItem(id=f"{name}-in", body=b"?"), StoredItem(id=f"{name}-out", body=b"!" * (size - 2))
+    return StoredResponse(id=name, previous_id=after, body=b"{", input=(asked,), output=(said,))
+
+
+def ids(items: tuple[StoredItem, ...] | None) -> list[str]:
+    assert items is not None
+    return [item.id for item in items]
+
+
+def test_an_answer_comes_back_as_it_was(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    assert store.find("ann", "a") == answer("a")
+    assert store.find("ann", "b") is None
+
+
+def test_nobody_sees_what_another_caller_asked(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    assert store.find("bob", "a") is None
+    assert store.conversation("bob", "a") is None
+    assert store.items("bob", ["a-out"]) == {}
+    assert not store.delete("bob", "a")
+    assert store.find("ann", "a") is not None
+
+
+def test_a_conversation_is_every_item_oldest_first(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    store.save("ann", answer("b", after="a"))
+    store.save("ann", answer("c", after="b"))
+    assert ids(store.conversation("ann", "c")) == ["a-in", "a-out", "b-in", "b-out", "c-in", "c-out"]
+    assert ids(store.conversation("ann", "b")) == ["a-in", "a-out", "b-in", "b-out"]
+
+
+def test_two_answers_may_go_on_from_one(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    store.save("ann", answer("left", after="a"))
+    store.save("ann", answer("right", after="a"))
+    assert ids(store.conversation("ann", "left"))[:2] == ids(store.conversation("ann", "right"))[:2]
+
+
+def test_a_chain_with_a_missing_link_is_not_there(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    store.save("ann", answer("b", after="a"))
+    assert store.delete("ann", "a")
+    assert store.conversation("ann", "b") is None
+    assert store.find("ann", "b") is not None
+
+
+def test_deleting_takes_the_items_along(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    assert store.delete("ann", "a")
+    assert not store.delete("ann", "a")
+    assert store.items("ann", ["a-in", "a-out"]) == {}
+    assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
+
+
+def test_single_items_are_found_by_their_ids(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    assert store.items("ann", ["a-in", "nothing"]) == {"a-in": b"?"}
+
+
+def test_what_is_not_used_is_gone_in_time_and_use_keeps_the_whole_chain(store: ResponseStore, clock: Clock) -> None:
+    store.save("ann", answer("a"))
+    store.save("ann", answer("b", after="a"))
+    store.save("ann", answer("unused"))
+    clock.seconds += TTL_SECONDS - 1
+    assert store.conversation("ann", "b") is not None
+    clock.seconds += TTL_SECONDS - 1
+    assert store.find("ann", "unused") is None
+    assert len(ids(store.conversation("ann", "b"))) == 4
+    clock.seconds += TTL_SECONDS
+    assert store.facts().num_responses == 0
+
+
+def test_what_was_used_longest_ago_makes_way(store: ResponseStore, clock: Clock) -> None:
+    for name in "abc":
+        store.save("ann", answer(name, size=299))
+        clock.seconds += 1
+    store.find("ann", "a")
+    clock.seconds += 1
+    store.save("bob", answer("d", size=299))
+    assert [name for name in "abc" if store.find("ann", name)] == ["a", "c"]
+    assert store.facts() == StoreFacts(num_responses=3, num_bytes=897)
+
+
+def test_what_is_larger_than_everything_is_not_kept_and_costs_nobody_a_place(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    store.save("ann", answer("huge", size=1001))
+    assert store.find("ann", "huge") is None
+    assert store.find("ann", "a") is not None
+
+
+def test_another_process_finds_what_this_one_kept(store: ResponseStore, path: Path, clock: Clock) -> None:
+    store.save("ann", answer("a"))
+    other = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS, now=clock)
+    assert other.find("ann", "a") is not None
+    other.save("ann", answer("b", after="a"))
+    other.close()
+    assert len(ids(store.conversation("ann", "b"))) == 4
+
+
+def test_many_threads_may_ask_at_once(store: ResponseStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: store.save("ann", answer(f"r{number}")), range(40)))
+        found = list(pool.map(lambda number: store.find("ann", f"r{number}"), range(40)))
+    assert all(found)
+
+
+def test_nothing_is_made_before_the_first_use_and_then_only_for_its_owner(store: ResponseStore, path: Path) -> None:
+    assert store.facts().num_responses == 0
+    assert not path.exists()
+    store.save("ann", answer("a"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 100, None])
+def test_a_file_that_cannot_be_used_is_told(path: Path, content: bytes | None) -> None:
+    path.parent.mkdir(parents=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    store = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS)
+    with pytest.raises(StoreError, match=r"responses\.sqlite"):
+        store.find("ann", "a")
+
+
+def test_a_file_of_a_newer_version_is_left_alone(store: ResponseStore, path: Path) -> None:
+    store.save("ann", answer("a"))
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="newer mlxctl"):
+        store.find("ann", "a")
