@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 # A prefill slice alone is at most this many decode steps long: a short request that arrives behind a long prompt waits one slice,
 # and its idle latency is a few steps.
-_ALONE_STEPS = 12
+_ALONE_STEPS = 8
 # With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice.
 _CONTENDED_STEPS = 1.5
 _MIN_TOKENS = 4

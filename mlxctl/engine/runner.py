@@ -17,6 +17,9 @@ from mlxctl.prefix_cache.cache import PrefixCache, Record
 from mlxctl.prefix_cache.chunks import pack
 from mlxctl.prefix_cache.index import Chunk
 
+# Room for the answer that a prompt's cache is made with, so that the first tokens of it copy nothing.
+_ANSWER_ROOM_TOKENS = 256
+
 
 class ModelRunner:
     """A model, the caches of prompts that are half read, and the decode batches. A step that raises costs only its own rows."""
@@ -91,6 +94,8 @@ class ModelRunner:
                 # The logits are never evaluated, so the output head costs nothing here.
                 self._model(chunk[None], cache=prompt)
                 kv.evaluate(prompt)
+                if start == sequence.num_cached_tokens:
+                    kv.reserve(prompt, sequence.num_prompt_tokens + _ANSWER_ROOM_TOKENS)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
