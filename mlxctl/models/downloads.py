@@ -85,6 +85,14 @@ class Downloads:
                 self._downloads[repository] = replace(self._downloads[repository], state="cancelled")
             self._waiting.clear()
 
+    def wait(self, *, seconds: float) -> bool:
+        """Wait for the download that runs to end, but no longer than `seconds`; return whether it did."""
+        with self._lock:
+            worker = self._worker
+        if worker is not None:
+            worker.join(seconds)
+        return worker is None or not worker.is_alive()
+
     def _work(self) -> None:
         while (repository := self._next()) is not None:
             try:

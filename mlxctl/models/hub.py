@@ -7,6 +7,7 @@ The library is imported when a download begins: it costs more than everything el
 import errno
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import DownloadFailed
-from mlxctl.models.names import is_repository
+from mlxctl.models.names import folder_of_repository, is_repository
 
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
 # The same weights again in other formats or pieces, which MLX does not load.
@@ -22,6 +23,10 @@ _NEVER = ("consolidated*.safetensors", "original/*", "onnx/*", "openvino/*", "co
 # The rest of the machine needs some room, too.
 _SPARE_BYTES = 256 * 1024**2
 _NUM_WORKERS = 4
+# The library takes pieces of 10 MiB and can be told to stop only between two of them.
+_PIECE_BYTES = 1024**2
+# A process that is killed leaves its half files behind, under names that nobody uses again.
+_STALE_SECONDS = 86_400
 
 
 class Cancelled(Exception):
@@ -70,6 +75,7 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
         raise DownloadFailed(repository, f"{repository!r} is no repository of the hub: it is called ORGANISATION/NAME")
     from huggingface_hub import snapshot_download
 
+    _set_up_library()
     with _plain_failures(repository):
         files = snapshot_download(
             repository,
@@ -95,6 +101,8 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
     """Fetch what the plan lacks and return the directory of the model. Raises DownloadFailed and, after `cancel`, Cancelled."""
     from huggingface_hub import snapshot_download
 
+    _set_up_library()
+    _sweep(cache / folder_of_repository(plan.repository) / "blobs")
     with _plain_failures(plan.repository):
         place = snapshot_download(
             plan.repository,
@@ -105,6 +113,21 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
             tqdm_class=_silent_bars(progress),
         )
     return Path(place)
+
+
+def _set_up_library() -> None:
+    """Have it keep silent, since we say ourselves what matters, and ask often whether to go on."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    constants.DOWNLOAD_CHUNK_SIZE = _PIECE_BYTES
+
+
+def _sweep(blobs: Path) -> None:
+    for file in blobs.glob("*.incomplete"):
+        if time.time() - file.stat().st_mtime > _STALE_SECONDS:
+            file.unlink(missing_ok=True)
 
 
 def _check_room(plan: DownloadPlan, cache: Path) -> None:

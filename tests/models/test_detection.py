@@ -16,10 +16,18 @@ from mlxctl.models.families import find_family
 from .weight_files import packed, write_model
 
 QWEN = {
-    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 128, "intermediate_size": 128, "max_position_embeddings": 4096,
+    "model_type": "qwen3",
+    "architectures": ["Qwen3ForCausalLM"],
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 128,
+    "intermediate_size": 128,
+    "max_position_embeddings": 4096,
     "quantization": {"bits": 4, "group_size": 64, "mode": "affine"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture

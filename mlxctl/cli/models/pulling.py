@@ -1,5 +1,6 @@
 """A download that a person watches on standard error, and may end with Ctrl-C."""
 
+import os
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from mlxctl.models.downloads import Download, Downloads
 
 _LOOK_SECONDS = 0.1
 _INTERRUPTED = 130
+_PATIENCE_SECONDS = 2.0
 
 
 def fetch(repository: str, cache: Path, *, is_quiet: bool) -> Download:
@@ -24,8 +26,11 @@ def fetch(repository: str, cache: Path, *, is_quiet: bool) -> Download:
         with Progress(*columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True) as progress:
             found = _watch(downloads, repository, progress)
     except KeyboardInterrupt:
-        downloads.close()
         typer.echo("mlxctl: stopped; files that arrived are kept, the same command goes on with the rest", err=True)
+        downloads.close()
+        if not downloads.wait(seconds=_PATIENCE_SECONDS):
+            # A thread that waits for a silent network would hold the process for as long.
+            os._exit(_INTERRUPTED)
         raise typer.Exit(_INTERRUPTED) from None
     if found.error is not None:
         raise DownloadFailed(repository, found.error)

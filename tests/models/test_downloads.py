@@ -1,0 +1,165 @@
+"""Real downloads, from a hub on loopback: what is taken, what resumes, what is refused, and how each failure reads."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import DownloadFailed, QueueFull
+from mlxctl.models import hub as hub_module
+from mlxctl.models.downloads import MAX_WAITING, Downloads
+from mlxctl.models.hub import DownloadPlan
+from mlxctl.models.names import is_repository
+
+from .tiny_hub import COMMIT, TinyHub, running
+
+FILES = {
+    "config.json": b'{"model_type": "qwen3"}',
+    "tokenizer.json": b"{}",
+    "chat_template.jinja": b"{{ messages }}",
+    "model.safetensors": bytes(range(256)) * 4000,
+}
+UNWANTED = {"README.md": b"x", "pytorch_model.bin": b"x", "original/a.safetensors": b"x", "consolidated.safetensors": b"x"}
+
+
+@pytest.fixture
+def hub() -> Iterator[TinyHub]:
+    with running(TinyHub(files={"org/tiny": {**FILES, **UNWANTED}, "org/empty": {"README.md": b"x"}})) as started:
+        yield started
+
+
+def pulling(repository: str, url: str, cache: Path, **environment: str) -> "subprocess.Popen[str]":
+    """The command itself, which knows the hub by the variables that everybody uses."""
+    variables = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_CACHE": str(cache), **environment}
+    command = [sys.executable, "-m", "mlxctl", "models", "pull", repository]
+    return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def pull(repository: str, url: str, cache: Path, **environment: str) -> tuple[int, str, str]:
+    process = pulling(repository, url, cache, **environment)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_the_files_of_a_model_arrive_and_no_others(hub: TinyHub, tmp_path: Path) -> None:
+    code, out, err = pull("org/tiny", hub.url, tmp_path)
+    snapshot = tmp_path / "models--org--tiny" / "snapshots" / COMMIT
+    assert (code, err) == (0, "")
+    assert "mlxctl serve --model org/tiny" in out
+    assert {path.name: path.read_bytes() for path in snapshot.iterdir()} == FILES
+    assert (tmp_path / "models--org--tiny" / "refs" / "main").read_text() == COMMIT
+
+
+def test_what_is_here_is_not_fetched_again(hub: TinyHub, tmp_path: Path) -> None:
+    assert pull("org/tiny", hub.url, tmp_path)[0] == 0
+    hub.asked.clear()
+    assert pull("org/tiny", hub.url, tmp_path)[0] == 0
+    assert hub.fetched() == []
+
+
+def test_a_connection_that_breaks_goes_on_where_it_was(hub: TinyHub, tmp_path: Path) -> None:
+    hub.drop_after = 200_000
+    assert pull("org/tiny", hub.url, tmp_path)[0] == 0
+    assert hub.fetched().count("model.safetensors") == 2
+    weights = tmp_path / "models--org--tiny" / "snapshots" / COMMIT / "model.safetensors"
+    assert weights.read_bytes() == FILES["model.safetensors"]
+
+
+def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(hub: TinyHub, tmp_path: Path) -> None:
+    hub.seconds_per_piece = 0.3
+    process = pulling("org/tiny", hub.url, tmp_path)
+    blobs = tmp_path / "models--org--tiny" / "blobs"
+    until = time.monotonic() + 30
+    while len([path for path in blobs.glob("*") if path.suffix != ".incomplete"]) < 3:
+        assert time.monotonic() < until, "the small files did not arrive"
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    interrupted = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - interrupted < 5
+    assert process.returncode == 130
+    assert err == "mlxctl: stopped; files that arrived are kept, the same command goes on with the rest\n"
+    hub.seconds_per_piece = 0.0
+    hub.asked.clear()
+    assert pull("org/tiny", hub.url, tmp_path)[0] == 0
+    assert hub.fetched() == ["model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("repository", "refusal", "line"),
+    [
+        ("org/none", None, "the hub has no repository 'org/none'"),
+        ("org/gated", (403, "GatedRepo"), "'org/gated' is gated"),
+        ("org/secret", (401, "RepoNotFound"), "or it is private"),
+        ("org/ill", (500, ""), "with status 500"),
+        ("org/empty", None, "holds no weights"),
+        ("../etc", None, "is no repository of the hub"),
+    ],
+)
+def test_a_refusal_is_one_line(hub: TinyHub, tmp_path: Path, repository: str, refusal: tuple[int, str] | None, line: str) -> None:
+    if refusal:
+        hub.refusals[repository] = refusal
+    code, out, err = pull(repository, hub.url, tmp_path)
+    assert (code, out) == (1, "")
+    assert err.startswith("mlxctl: ")
+    assert line in err
+    assert err.count("\n") == 1
+
+
+def test_no_hub_is_one_line(tmp_path: Path) -> None:
+    code, _, err = pull("org/tiny", "http://127.0.0.1:9", tmp_path)
+    assert code == 1
+    assert "cannot download 'org/tiny': the hub at http://127.0.0.1:9 cannot be reached" in err
+    assert err.count("\n") == 1
+    code, _, err = pull("org/tiny", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1")
+    assert (code, err) == (1, "mlxctl: cannot download 'org/tiny': HF_HUB_OFFLINE forbids it\n")
+
+
+def test_a_disk_without_room_is_noticed_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12, 10**9))
+    plan = DownloadPlan(repository="org/big", num_files=1, num_bytes=5 * 10**9, num_bytes_left=4 * 10**9)
+    with pytest.raises(DownloadFailed, match=r"needs 4\.00 GB more .* which has 1\.00 GB left"):
+        hub_module._check_room(plan, tmp_path / "not" / "there")
+
+
+def test_one_download_runs_and_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    downloads = Downloads(tmp_path)
+    monkeypatch.setattr(downloads, "_work", lambda: time.sleep(0.2))
+    for number in range(MAX_WAITING):
+        assert downloads.start(f"org/m{number}").state == "waiting"
+    assert downloads.start("org/m3").state == "waiting"
+    with pytest.raises(QueueFull):
+        downloads.start("org/one-too-many")
+    downloads.close()
+    assert {download.state for download in downloads.all()} == {"cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("org/name", True),
+        ("gpt2", True),
+        ("org/a.b_c-d", True),
+        ("/etc", False),
+        ("a/b/c", False),
+        ("a--b", False),
+        ("..", False),
+        ("", False),
+    ],
+)
+def test_a_repository_is_told_from_anything_else(name: str, is_one: bool) -> None:
+    assert is_repository(name) == is_one
+
+
+def test_json_tells_what_was_done(hub: TinyHub, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--json"]
+    variables = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path)}
+    done = json.loads(subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout)
+    assert (done["state"], done["num_bytes"]) == ("done", sum(map(len, FILES.values())))
