@@ -23,7 +23,10 @@ def alias(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Give a model another name, written to the settings file under [library.aliases]."""
+    """Give a model another name.
+
+    It is written to the settings file, under [library.aliases].
+    """
     if remove != (target is None):
         raise typer.BadParameter("give either a TARGET or --remove")
     file = config or settings_file(os.environ)

@@ -16,9 +16,9 @@ def pull(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Download a model from the Hugging Face hub, as far as it is not here yet.
+    """Download a model from the Hugging Face hub.
 
-    HF_TOKEN opens gated and private repositories, HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another place.
+    Files that are here already are not fetched again. HF_TOKEN opens gated and private repositories, HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another place.
     """
     with plain_failures():
         library = open_library(config)

@@ -1,0 +1,167 @@
+"""`mlxctl models`: what it prints, what it changes, and how it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models.weight_files import packed, write_model
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from mlxctl.cli.models import ModelsGroup
+
+CONFIG = {
+    "model_type": "qwen3",
+    "architectures": ["Qwen3ForCausalLM"],
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+    "quantization": {"bits": 4, "group_size": 64},
+}
+runner = CliRunner()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with one good model, one broken one and one alias."""
+    config = {**CONFIG, "max_position_embeddings": 4096}
+    write_model(tmp_path / "models" / "org" / "good", config, packed("model.layers.0.mlp.up_proj", 1024, 1024))
+    (write_model(tmp_path / "models" / "bad", config, {}) / "config.json").write_text("{")
+    file = tmp_path / "mlxctl.toml"
+    file.write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/good'\n")
+    monkeypatch.setenv("MLXCTL_CONFIG", str(file))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path
+
+
+def run(*arguments: str, answer: str | None = None) -> Any:
+    return runner.invoke(app, ["models", *arguments], input=answer)
+
+
+def test_the_list_shows_what_can_be_used_and_why_the_rest_cannot(place: Path) -> None:
+    result = run("ls")
+    assert result.exit_code == 0
+    row = next(line for line in result.stdout.splitlines() if line.startswith("org/good"))
+    assert row.split() == ["org/good", "text", "qwen", "4-bit", "1.0", "M", "0.59", "MB", "4,096", "yes"]
+    assert "quick stands for org/good" in result.stdout
+    assert "config.json of model 'bad' is not valid JSON" in result.stdout
+
+
+def test_the_list_as_json_holds_everything(place: Path) -> None:
+    good, bad = sorted(json.loads(run("ls", "--json").stdout), key=lambda model: model["problem"] or "")
+    assert (good["name"], good["bits"], good["num_parameters"], good["fits"]) == ("org/good", 4, 1024 * 1024, True)
+    assert (bad["name"], bad["fits"]) == ("bad", None)
+
+
+def test_an_empty_library_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    assert "mlxctl models pull" in run("ls").stdout
+
+
+@pytest.mark.parametrize("name", ["org/good", "good", "quick"])
+def test_a_model_is_described_under_each_of_its_names(place: Path, name: str) -> None:
+    result = run("info", name)
+    assert result.exit_code == 0
+    assert "architecture 'Qwen3ForCausalLM'" in result.stdout
+    assert json.loads(run("info", name, "--json").stdout)["kv_bytes_per_token"] == 2 * 2 * 16 * 2 * 2
+
+
+def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -> None:
+    for name, complaint in (("bad", "not valid JSON"), ("org/godo", "did you mean org/good?")):
+        result = run("info", name)
+        assert result.exit_code == 1
+        assert complaint in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_the_fit_is_worked_out_and_its_speed_is_called_a_prediction(place: Path) -> None:
+    result = run("fit", "org/good", "quick", "--context", "1000")
+    assert result.exit_code == 0
+    assert "predicted tokens/s (at most) = memory bandwidth" in result.stdout
+    fits = json.loads(run("fit", "good", "--macs", "--json").stdout)
+    ultra = next(fit for fit in fits if fit["machine"] == "Apple M3 Ultra")
+    assert (ultra["fits"], ultra["usable_is_exact"]) == (True, False)
+    assert ultra["predicted_tokens_per_second_at_most"] > 0
+
+
+def test_a_model_without_weights_has_no_fit(place: Path) -> None:
+    result = run("fit", "bad")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_removing_asks_first(place: Path) -> None:
+    assert run("rm", "org/good", answer="n\n").exit_code == 1
+    assert (place / "models" / "org" / "good").is_dir()
+    assert run("rm", "org/good", answer="y\n").exit_code == 0
+    assert not (place / "models" / "org" / "good").exists()
+
+
+def test_removing_can_go_unasked_and_takes_broken_models_too(place: Path) -> None:
+    assert json.loads(run("rm", "bad", "--yes", "--json").stdout)["removed"] == "bad"
+    assert not (place / "models" / "bad").exists()
+    assert run("rm", "bad", "--yes").exit_code == 1
+
+
+def test_an_alias_is_no_model_that_could_be_removed(place: Path) -> None:
+    result = run("rm", "quick", "--yes")
+    assert result.exit_code == 1
+    assert (place / "models" / "org" / "good").is_dir()
+
+
+def test_an_alias_is_made_used_and_taken_away(place: Path) -> None:
+    assert run("alias", "best", "good").exit_code == 0
+    assert json.loads(run("info", "best", "--json").stdout)["name"] == "best"
+    assert run("alias", "best", "--remove").exit_code == 0
+    assert run("info", "best").exit_code == 1
+
+
+def test_an_alias_to_nothing_is_refused(place: Path) -> None:
+    result = run("alias", "best", "org/none")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "org/none" not in (place / "mlxctl.toml").read_text()
+    assert run("alias", "best").exit_code == 2
+    assert run("alias", "best", "good", "--remove").exit_code == 2
+
+
+def test_a_name_with_markup_or_control_characters_is_printed_as_it_is(place: Path) -> None:
+    write_model(place / "models" / "[red]x\x1b[2J", CONFIG, {"a": ("BF16", (2, 2))})
+    output = run("ls").stdout
+    assert "[red]x" in output
+    assert "\x1b" not in output
+
+
+def test_the_page_names_every_command_as_the_command_does_itself() -> None:
+    page = run("--help").output
+    for name, command in ModelsGroup.table.items():
+        own = run(name, "--help").output
+        assert f"  {name}" in page
+        assert command.summary in own
+        assert f"Example: mlxctl models {name}" in own
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that a run of the command line has imported."""
+    lines = (
+        "import sys",
+        "from mlxctl.cli import app",
+        f"try: app({['models', *arguments]!r})",
+        "except SystemExit: print(*sys.modules, file=sys.stderr)",
+    )
+    program = "\n".join(lines)
+    return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [[], ["ls"], ["pull"], ["fit"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert {"rich", "huggingface_hub", "httpx2", "falcon", "mlx", "transformers"}.isdisjoint(modules_after(*arguments, "--help"))
+
+
+def test_listing_imports_no_model_code(place: Path) -> None:
+    code = {"mlx", "mlx.core", "mlx_lm", "mlx_vlm", "mlx_audio", "transformers", "huggingface_hub", "torch"}
+    assert code.isdisjoint(modules_after("ls"))

@@ -1,0 +1,146 @@
+"""The models of the machine over HTTP: what lies there, what fits, what is being fetched, and who may ask."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from falcon import testing
+from models.tiny_hub import TinyHub, running
+from models.weight_files import write_model
+
+from mlxctl.bootstrap import build_services
+from mlxctl.server import create_app
+from mlxctl.settings import LibrarySettings, ServerSettings, Settings
+
+from .conftest import LocalClient
+from .process import ServerProcess, serving, wait_for
+
+KEY = {"Authorization": "Bearer secret"}
+CONFIG = {
+    "model_type": "qwen3",
+    "architectures": ["Qwen3ForCausalLM"],
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+    "max_position_embeddings": 4096,
+}
+
+
+def app(models: Path, *, allow_downloads: bool = False) -> testing.TestClient:
+    """The application before its engine runs, with a library and a key."""
+    library = LibrarySettings(
+        models_dirs=(models,), hub_cache=models / "hub", aliases={"quick": "good"}, allow_downloads=allow_downloads
+    )
+    settings = Settings(server=ServerSettings(api_keys=("secret",)), library=library)
+
+    async def build() -> testing.TestClient:
+        return LocalClient(create_app(build_services(settings), settings.server))
+
+    return asyncio.run(build())
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    write_model(tmp_path / "good", CONFIG, {"a.weight": ("BF16", (64, 64))})
+    (write_model(tmp_path / "bad", CONFIG, {}) / "config.json").write_text("{")
+    return tmp_path
+
+
+def get(client: testing.TestClient, path: str) -> Any:
+    return client.simulate_get(path, headers=KEY)
+
+
+@pytest.mark.parametrize("path", ["/library", "/downloads", "/fit?model=good"])
+def test_nobody_asks_without_the_key(models: Path, path: str) -> None:
+    assert app(models).simulate_get(path).status_code == 401
+    assert get(app(models), path).status_code == 200
+
+
+def test_the_library_lists_good_and_bad_and_tells_no_paths(models: Path) -> None:
+    answer = get(app(models), "/library")
+    found = {model["name"]: model for model in answer.json["models"]}
+    assert (found["good"]["kind"], found["good"]["family"], found["good"]["problem"]) == ("text", "qwen", None)
+    assert "not valid JSON" in found["bad"]["problem"]
+    assert answer.json["aliases"] == ["quick"]
+    assert str(models) not in answer.text
+
+
+def test_the_fit_of_a_model_is_told_by_name_and_by_alias(models: Path) -> None:
+    fit = get(app(models), "/fit?model=good&context=1000").json
+    assert (fit["fits"], fit["context_tokens"], fit["weights_bytes"]) == (True, 1000, 64 * 64 * 2)
+    assert fit["cache_bytes"] == 1024 * 2 * 2 * 2 * 16 * 2
+    assert get(app(models), "/fit?model=quick").json["model"] == "quick"
+
+
+def test_a_broken_model_has_no_fit_but_a_reason(models: Path) -> None:
+    fit = get(app(models), "/fit?model=bad").json
+    assert fit["fits"] is None
+    assert "not valid JSON" in fit["problem"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "param"),
+    [
+        ("", 400, "model"),
+        ("model=good&context=0", 400, "context"),
+        ("model=good&context=x", 400, "context"),
+        ("model=none", 404, "model"),
+    ],
+)
+def test_a_bad_question_is_answered_by_name(models: Path, query: str, status: int, param: str) -> None:
+    answer = get(app(models), f"/fit?{query}")
+    assert (answer.status_code, answer.json["error"]["param"]) == (status, param)
+
+
+def test_a_directory_of_the_machine_is_no_name_for_a_client(models: Path) -> None:
+    assert get(app(models), f"/fit?model={models / 'good'}").status_code == 404
+
+
+def test_downloads_are_off_unless_the_settings_allow_them(models: Path) -> None:
+    body = json.dumps({"repo": "org/tiny"})
+    assert app(models).simulate_post("/downloads", headers=KEY, body=body).status_code == 405
+    assert app(models, allow_downloads=True).simulate_post("/downloads", body=body).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ("", None),
+        ("[]", "repo"),
+        ('{"repo": 1}', "repo"),
+        ('{"repo": "../etc"}', "repo"),
+        ('{"repo": "a/b", "revision": "x"}', "revision"),
+    ],
+)
+def test_a_download_is_asked_for_properly_or_not_at_all(models: Path, body: str, param: str | None) -> None:
+    answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=KEY, body=body)
+    assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
+
+
+def test_a_client_downloads_a_model_and_finds_it_in_the_library(tmp_path: Path) -> None:
+    files = {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": (2).to_bytes(8, "little") + b"{}"}
+    with running(TinyHub(files={"org/tiny": files})) as hub:
+        variables = {"HF_ENDPOINT": hub.url, "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path), "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes"}
+        with serving(None, **variables) as server:
+            assert httpx.post(f"{server.url}/downloads", json={"repo": "org/tiny"}).status_code == 202
+            assert httpx.post(f"{server.url}/downloads", json={"repo": "org/none"}).status_code == 202
+
+            def states() -> list[str]:
+                return [download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]]
+
+            wait_for(lambda: states() == ["done", "failed"], seconds=20)
+            assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
+
+
+def test_the_models_list_tells_what_is_known(server: ServerProcess) -> None:
+    (model,) = httpx.get(f"{server.url}/v1/models").json()["data"]
+    assert (model["kind"], model["family"], model["quantization"]) == ("text", "qwen", None)
+    assert model["num_parameters"] * 4 == pytest.approx(model["size_bytes"], rel=0.05)
+    assert model["max_model_len"] == 32768
+    assert httpx.get(f"{server.url}/v1/models/tiny").json() == model
