@@ -18,7 +18,8 @@ def pull(
 ) -> None:
     """Download a model from the Hugging Face hub.
 
-    Files that are here already are not fetched again. HF_TOKEN opens gated and private repositories, HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another place.
+    Files that are here already are not fetched again. HF_TOKEN opens gated and private repositories, HF_ENDPOINT names another
+    hub, HF_HUB_CACHE or HF_HOME another place.
     """
     with plain_failures():
         library = open_library(config)
