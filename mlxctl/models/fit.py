@@ -1,25 +1,21 @@
 """Whether a model fits a machine, with how long a conversation, and how fast it can be at best. Sums, nothing measured.
 
-Memory: weights + cache of one conversation + what reading a prompt takes for a moment. The last is an estimate: a chunk of prompt
-holds, in its widest layer, its hidden states and the layer's inner ones at once, and one row of logits stands in 32 bits.
+Memory: weights + cache of one conversation + what reading its prompt takes for a moment, which is an estimate.
 
 Speed: every decoded token reads all the weights that take part and the whole cache once, so tokens per second cannot exceed
 `bandwidth / (decode bytes + cache bytes)`. Real speed stays below it. It is a prediction and is always to be called one.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mlxctl.models.apple_chips import CHIPS
 from mlxctl.models.description import ModelDescription
 from mlxctl.models.machine import GIB, Machine, recommended_share
-from mlxctl.models.text_config import text_part, whole_number
+from mlxctl.models.prefill_memory import estimate_prefill_bytes
 
 SPEED_FORMULA = "predicted tokens/s (at most) = memory bandwidth / (weight bytes read per token + cache bytes at this context)"
 DEFAULT_CONTEXT_TOKENS = 8192
 DEFAULT_CHUNK_TOKENS = 2048
-_LOGIT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +51,9 @@ def fit_model(
         return None
     context = context_tokens or min(DEFAULT_CONTEXT_TOKENS, model.context_length or DEFAULT_CONTEXT_TOKENS)
     cache = model.cache.num_bytes(context) if model.cache else None
-    transient = _transient_bytes(model, min(chunk_tokens, context))
+    transient = _transient_bytes(model, machine, chunk_tokens=chunk_tokens, context_tokens=context)
     weights = model.weights.num_bytes
-    longest = _longest(model, machine.usable_bytes - weights - (transient or 0)) if transient is not None else None
+    longest = _longest(model, machine, machine.usable_bytes - weights, chunk_tokens)
     return Fit(
         machine=machine,
         context_tokens=context,
@@ -81,6 +77,7 @@ def fit_on_macs(
             memory_bytes=size * GIB,
             usable_bytes=int(size * GIB * recommended_share(size * GIB)),
             is_exact=False,
+            has_metal=True,
             bandwidth_bytes_per_second=chip.bandwidth_gb_per_second * 1e9,
         )
         for chip in CHIPS
@@ -96,14 +93,17 @@ def _fits(weights: int, cache: int | None, transient: int | None, usable: int) -
     return None if cache is None or transient is None else weights + cache + transient <= usable
 
 
-def _longest(model: ModelDescription, room_bytes: int) -> int | None:
-    """The longest conversation that fits into `room_bytes`, by bisection: a cache never shrinks as it grows longer."""
+def _longest(model: ModelDescription, machine: Machine, room_bytes: int, chunk_tokens: int) -> int | None:
+    """The longest conversation that fits into `room_bytes`, by bisection: what is needed never shrinks as it grows longer."""
     if model.cache is None or model.context_length is None:
         return None
     low, high = 0, model.context_length
     while low < high:
         middle = (low + high + 1) // 2
-        if model.cache.num_bytes(middle) <= room_bytes:
+        moment = _transient_bytes(model, machine, chunk_tokens=chunk_tokens, context_tokens=middle)
+        if moment is None:
+            return None
+        if model.cache.num_bytes(middle) + moment <= room_bytes:
             low = middle
         else:
             high = middle - 1
@@ -117,20 +117,11 @@ def _speed(model: ModelDescription, cache_bytes: int | None, machine: Machine) -
     return machine.bandwidth_bytes_per_second / (read + cache_bytes)
 
 
-def _transient_bytes(model: ModelDescription, chunk_tokens: int) -> int | None:
-    part = text_part(model.config)
-    hidden, vocabulary = whole_number(part, "hidden_size", "n_embd", "d_model"), whole_number(part, "vocab_size")
-    inner = _inner_width(part) if hidden else None
-    if not hidden or not inner or not vocabulary:
-        return None
-    float_bytes = (model.weights.float_bytes if model.weights else None) or 2
-    return chunk_tokens * (4 * hidden + 3 * inner) * float_bytes + vocabulary * _LOGIT_BYTES
-
-
-def _inner_width(part: Mapping[str, Any]) -> int | None:
-    """How many numbers the widest layer holds of one token: its feed-forward part, of all experts that take part."""
-    dense = whole_number(part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp") or 0
-    # Without a width of their own, the experts are as wide as `intermediate_size` says.
-    expert, chosen = whole_number(part, "moe_intermediate_size"), whole_number(part, "num_experts_per_tok", "num_experts_per_token")
-    hidden = whole_number(part, "n_embd")
-    return max(dense, (expert or dense) * (chosen or 1)) or (4 * hidden if hidden else None)
+def _transient_bytes(model: ModelDescription, machine: Machine, *, chunk_tokens: int, context_tokens: int) -> int | None:
+    return estimate_prefill_bytes(
+        model.config,
+        chunk_tokens=chunk_tokens,
+        context_tokens=context_tokens,
+        float_bytes=(model.weights.float_bytes if model.weights else None) or 2,
+        has_metal=machine.has_metal,
+    )

@@ -31,6 +31,7 @@ class Machine:
     memory_bytes: int
     usable_bytes: int
     is_exact: bool
+    has_metal: bool
     bandwidth_bytes_per_second: float | None
 
 
@@ -44,7 +45,9 @@ def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not locations.is_apple_silicon():
         usable = memory_limit_bytes or int(memory * _SHARE_ELSEWHERE)
-        return Machine(chip=None, memory_bytes=memory, usable_bytes=usable, is_exact=True, bandwidth_bytes_per_second=None)
+        return Machine(
+            chip=None, memory_bytes=memory, usable_bytes=usable, is_exact=True, has_metal=False, bandwidth_bytes_per_second=None
+        )
     brand = _answer(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"])
     chip = find_chip(brand, memory)
     asked = memory_limit_bytes or ask_metal()
@@ -53,6 +56,7 @@ def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
         memory_bytes=memory,
         usable_bytes=asked or int(memory * recommended_share(memory)),
         is_exact=bool(asked),
+        has_metal=True,
         bandwidth_bytes_per_second=chip.bandwidth_gb_per_second * 1e9 if chip else None,
     )
 

@@ -92,6 +92,9 @@ class OpenDownloadsResource(DownloadsResource):
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Start one, or return the one that runs; raises InvalidRequest, QueueFull."""
+        # SEC: a page in a browser may post plain text to any address without being asked; JSON needs its server's consent.
+        if not (request.content_type or "").lower().startswith(falcon.MEDIA_JSON):
+            raise InvalidRequest("content-type must be application/json")
         repository = _parse_download(await read_body(request, limit_bytes=_MAX_BODY_BYTES))
         try:
             started = self._catalogue.downloads.start(repository)

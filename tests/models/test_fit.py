@@ -2,10 +2,11 @@
 
 import dataclasses
 
+import forge
 import pytest
 
 from mlxctl.engine.loading import default_memory_limit
-from mlxctl.models import Machine, describe_model, fit_model, fit_on_macs, this_machine
+from mlxctl.models import Machine, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.apple_chips import CHIPS, find_chip
 from mlxctl.models.machine import ask_metal
 
@@ -22,29 +23,33 @@ KV_BYTES_PER_TOKEN = 2 * 8 * 128 * 36 * 2
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> object:
+def model(tmp_path_factory: pytest.TempPathFactory) -> ModelDescription:
     tensors = packed("model.layers.0.mlp.up_proj", 2_000_000, 4096)
     return describe_model(write_model(tmp_path_factory.mktemp("fit") / "big", CONFIG, tensors))
 
 
-def machine(usable_gib: float, *, gb_per_second: float | None = 400) -> Machine:
-    bandwidth = gb_per_second * 1e9 if gb_per_second else None
+def machine(usable_gib: float, *, gb_per_second: float | None = 400, has_metal: bool = True) -> Machine:
     return Machine(
-        chip="X", memory_bytes=64 * GIB, usable_bytes=int(usable_gib * GIB), is_exact=True, bandwidth_bytes_per_second=bandwidth
+        chip="X",
+        memory_bytes=64 * GIB,
+        usable_bytes=int(usable_gib * GIB),
+        is_exact=True,
+        has_metal=has_metal,
+        bandwidth_bytes_per_second=gb_per_second * 1e9 if gb_per_second else None,
     )
 
 
-def test_the_parts_are_weights_cache_and_a_moment_of_reading(model) -> None:
+def test_the_parts_are_weights_cache_and_a_moment_of_reading(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48), context_tokens=8192)
     assert fit is not None
     assert fit.weights_bytes == 2_000_000 * 4096 * 4.5 / 8
     assert fit.cache_bytes == 8192 * KV_BYTES_PER_TOKEN
-    assert fit.transient_bytes == 2048 * (4 * 4096 + 3 * 12288) * 2 + 151936 * 4
+    assert fit.transient_bytes == 2048 * (8 * 4096 + 4 * 12288) * 2 + 151936 * 4
     assert fit.needed_bytes == fit.weights_bytes + fit.cache_bytes + fit.transient_bytes
     assert fit.fits is True
 
 
-def test_the_longest_context_is_the_last_that_fits(model) -> None:
+def test_the_longest_context_is_the_last_that_fits(model: ModelDescription) -> None:
     tight = machine(7)
     fit = fit_model(model, tight)
     assert fit is not None
@@ -56,30 +61,30 @@ def test_the_longest_context_is_the_last_that_fits(model) -> None:
     assert fit_model(model, tight, context_tokens=longest + 256).fits is False
 
 
-def test_a_models_own_length_caps_what_memory_would_allow(model) -> None:
+def test_a_models_own_length_caps_what_memory_would_allow(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48))
     assert (fit.max_context_tokens, fit.is_capped_by_model) == (40960, True)
 
 
-def test_weights_that_are_too_large_never_fit(model) -> None:
+def test_weights_that_are_too_large_never_fit(model: ModelDescription) -> None:
     fit = fit_model(model, machine(4))
     assert (fit.fits, fit.max_context_tokens) == (False, 0)
 
 
-def test_an_unknown_cache_leaves_the_verdict_open_unless_the_weights_decide(model) -> None:
+def test_an_unknown_cache_leaves_the_verdict_open_unless_the_weights_decide(model: ModelDescription) -> None:
     strange = dataclasses.replace(model, cache=None)
     assert fit_model(strange, machine(48)).fits is None
     assert fit_model(strange, machine(48)).needed_bytes is None
     assert fit_model(strange, machine(4)).fits is False
 
 
-def test_the_predicted_speed_is_bandwidth_over_what_a_token_reads(model) -> None:
+def test_the_predicted_speed_is_bandwidth_over_what_a_token_reads(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48, gb_per_second=400), context_tokens=4096)
     assert fit.predicted_tokens_per_second == pytest.approx(400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN))
     assert fit_model(model, machine(48, gb_per_second=None)).predicted_tokens_per_second is None
 
 
-def test_every_mac_of_the_table_is_worked_out(model) -> None:
+def test_every_mac_of_the_table_is_worked_out(model: ModelDescription) -> None:
     fits = fit_on_macs(model)
     assert len(fits) == sum(len(chip.memory_gib) for chip in CHIPS)
     smallest, largest = fits[0], max(fits, key=lambda fit: fit.machine.memory_bytes)
@@ -113,3 +118,28 @@ def test_metal_is_asked_in_a_process_of_its_own() -> None:
     import mlx.core as mx
 
     assert ask_metal() == mx.device_info().get("max_recommended_working_set_size", 0)
+
+
+@pytest.mark.parametrize("name", ["bench5m", "llama3", "gemma3", "qwen3_next"])
+def test_the_estimate_for_reading_a_prompt_is_near_what_was_measured(name: str) -> None:
+    import mlx.core as mx
+    from mlx_lm.models.cache import make_prompt_cache
+    from mlx_lm.utils import load_model
+
+    directory, num_tokens = forge.model(name), 1024
+    model, _ = load_model(directory)
+    cache = make_prompt_cache(model)
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    model(mx.array([[5] * num_tokens]), cache=cache)
+    mx.eval([layer.state for layer in cache])
+    measured = mx.get_peak_memory() - mx.get_active_memory()
+    fit = fit_model(describe_model(directory), machine(48, has_metal=False), context_tokens=num_tokens)
+    assert fit.transient_bytes == pytest.approx(measured, rel=0.25)
+
+
+def test_scores_count_where_attention_is_not_one_kernel(model: ModelDescription) -> None:
+    wide = dataclasses.replace(model, config={**CONFIG, "head_dim": 256})
+    plain, unfused = fit_model(model, machine(48)), fit_model(wide, machine(48))
+    assert unfused.transient_bytes - plain.transient_bytes == 2048 * 8192 * (32 * 2 + 1)
+    assert unfused.max_context_tokens <= plain.max_context_tokens

@@ -119,8 +119,16 @@ def test_downloads_are_off_unless_the_settings_allow_them(models: Path) -> None:
     ],
 )
 def test_a_download_is_asked_for_properly_or_not_at_all(models: Path, body: str, param: str | None) -> None:
-    answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=KEY, body=body)
+    headers = {**KEY, "Content-Type": "application/json"}
+    answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=headers, body=body)
     assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
+
+
+def test_a_page_in_a_browser_cannot_start_a_download_by_posting_plain_text(models: Path) -> None:
+    headers = {**KEY, "Content-Type": "text/plain"}
+    answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=headers, body='{"repo": "org/tiny"}')
+    assert answer.status_code == 400
+    assert "application/json" in answer.json["error"]["message"]
 
 
 def test_a_client_downloads_a_model_and_finds_it_in_the_library(tmp_path: Path) -> None:
