@@ -35,6 +35,7 @@ class PrefillPacer:
         self._slice_seconds = slice_seconds
         self._max_tokens = max_tokens
         self._decode_seconds: float | None = None
+        self._last_decode_seconds = 0.0
         self._alone = _Quota(min(128, max_tokens))
         self._contended = _Quota(min(16, max_tokens))
 
@@ -47,14 +48,22 @@ class PrefillPacer:
         """Return how many tokens the next chunk may have."""
         return int((self._contended if contended else self._alone).tokens)
 
-    def observe_decode(self, seconds: float) -> None:
-        """Take the duration of a step that only decoded."""
+    def observe_decode(self, seconds: float, *, alone: bool) -> None:
+        """Take the duration of a decode step; one between prefill chunks says nothing about how long a step takes by itself."""
+        self._last_decode_seconds = seconds
+        if not alone:
+            return
         previous = seconds if self._decode_seconds is None else self._decode_seconds
         # NOTE: an outlier (a compile, a swap) must not stretch every slice after it.
         self._decode_seconds = previous + _SMOOTHING * (min(seconds, 4 * previous) - previous)
 
     def observe_prefill(self, num_tokens: int, seconds: float, *, contended: bool) -> None:
-        """Take the duration of a chunk, without that of the decode step beside it."""
+        """Take the duration of a chunk. Where rows decode, what counts is how much longer chunk and step take than a step alone.
+
+        How the two share the time between them differs: on Metal a step runs on while the chunk is prepared, on a CPU it does not.
+        """
+        if contended and self._decode_seconds is not None:
+            seconds = max(seconds + self._last_decode_seconds - self._decode_seconds, seconds / 8)
         quota = self._contended if contended else self._alone
         quota.correct(
             num_tokens=num_tokens,

@@ -202,8 +202,8 @@ class Scheduler:
             return self._settle_restore(results)
         return self._settle_prefill(batch, results, seconds, now)
 
-    def pure_decode_follows(self, batch: Batch) -> bool:
-        """Whether the batch is a decode step with nothing else beside it, so that its duration is that of a decode step."""
+    def decodes_alone(self, batch: Batch) -> bool:
+        """Whether the batch is a decode step with no prompt to be read beside it, so that its duration is that of a decode step."""
         queue = self._queues[batch.model]
         return batch.phase == "decode" and not queue.waiting and not queue.prefilling
 
@@ -262,8 +262,7 @@ class Scheduler:
         self._fair.charge(sequence, batch.num_tokens)
         self.num_prompt_tokens += batch.num_tokens
         if batch.num_tokens:
-            beside = (queue.pacer.decode_seconds or 0.0) if batch.contended else 0.0
-            queue.pacer.observe_prefill(batch.num_tokens, max(seconds - beside, seconds / 8), contended=batch.contended)
+            queue.pacer.observe_prefill(batch.num_tokens, seconds, contended=batch.contended)
         if sequence.num_tokens_to_prefill == 0:
             queue.prefilling.remove(sequence)
             queue.groups.append([sequence])
@@ -277,8 +276,7 @@ class Scheduler:
         ]
 
     def _settle_decode(self, batch: Batch, results: Iterable[RowResult], seconds: float) -> list[RowUpdate]:
-        if self.pure_decode_follows(batch):
-            self._queues[batch.model].pacer.observe_decode(seconds)
+        self._queues[batch.model].pacer.observe_decode(seconds, alone=self.decodes_alone(batch))
         return [self._fail(result) if result.failure else self._take_token(result) for result in results]
 
     def _take_token(self, result: RowResult) -> RowUpdate:

@@ -5,28 +5,32 @@ import pytest
 from mlxctl.engine.pacing import PrefillPacer
 
 
-def converge(pacer: PrefillPacer, *, seconds_per_token: float, overhead: float, contended: bool) -> int:
+def converge(pacer: PrefillPacer, *, seconds_per_token: float, overhead: float, contended: bool, overlap: float = 0.0) -> int:
     for _ in range(60):
         num_tokens = pacer.chunk_tokens(contended=contended)
-        pacer.observe_prefill(num_tokens, overhead + num_tokens * seconds_per_token, contended=contended)
+        if contended:
+            pacer.observe_decode(0.02 - overlap, alone=False)
+        seconds = overlap + overhead + num_tokens * seconds_per_token
+        pacer.observe_prefill(num_tokens, seconds, contended=contended)
     return pacer.chunk_tokens(contended=contended)
 
 
+@pytest.mark.parametrize("overlap", [0.0, 0.019], ids=["step finishes first", "step runs on beside the chunk"])
 @pytest.mark.parametrize("seconds_per_token", [0.0001, 0.0005, 0.002])
-def test_a_slice_takes_at_most_one_and_a_half_decode_steps_while_rows_decode(seconds_per_token: float) -> None:
+def test_a_slice_takes_at_most_one_and_a_half_decode_steps_while_rows_decode(seconds_per_token: float, overlap: float) -> None:
     pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    pacer.observe_decode(0.02)
+    pacer.observe_decode(0.02, alone=True)
 
-    num_tokens = converge(pacer, seconds_per_token=seconds_per_token, overhead=0.002, contended=True)
+    num_tokens = converge(pacer, seconds_per_token=seconds_per_token, overhead=0.002, contended=True, overlap=overlap)
 
     assert 0.015 <= 0.002 + num_tokens * seconds_per_token <= 0.031
 
 
 def test_a_slice_alone_is_longer_but_bounded_in_time_and_tokens() -> None:
     slow = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    slow.observe_decode(0.1)
+    slow.observe_decode(0.1, alone=True)
     fast = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    fast.observe_decode(0.1)
+    fast.observe_decode(0.1, alone=True)
 
     assert 0.4 < converge(slow, seconds_per_token=0.001, overhead=0.0, contended=False) * 0.001 <= 0.5
     assert converge(fast, seconds_per_token=0.000001, overhead=0.0, contended=False) == 2048
@@ -44,9 +48,9 @@ def test_a_short_last_chunk_does_not_shrink_the_next_one() -> None:
 def test_one_slow_step_hardly_moves_the_measure_of_a_step() -> None:
     pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
     for _ in range(20):
-        pacer.observe_decode(0.01)
+        pacer.observe_decode(0.01, alone=True)
 
-    pacer.observe_decode(5.0)
+    pacer.observe_decode(5.0, alone=True)
 
     assert pacer.decode_seconds is not None
     assert pacer.decode_seconds < 0.02
