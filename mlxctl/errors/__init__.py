@@ -19,10 +19,12 @@ MlxctlError
 ├── CapacityError                the same request works later
 │   ├── QueueFull
 │   ├── EngineRecovering
-│   └── ShuttingDown
+│   ├── ShuttingDown
+│   └── ServerUnreachable        nobody answers at a URL
 └── EngineError                  a request was accepted and could not be finished
     ├── EngineDied
     ├── SequenceFailed
+    ├── ConnectionLost           the other server went away in mid-answer
     └── DeadlineExceeded
 
 Errors carry facts as attributes; the protocols render them. Asserts are for our own invariants, these are for the world outside.
@@ -153,6 +155,14 @@ class ShuttingDown(CapacityError):
     """The server drains and takes nothing new."""
 
 
+class ServerUnreachable(CapacityError):
+    """Nobody answers at the URL that was named, or what answers is no server for language models."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"no server answers at {url}: {reason}")
+        self.url = url
+
+
 class EngineError(MlxctlError):
     """An accepted request could not be finished, through no fault of the caller."""
 
@@ -163,6 +173,10 @@ class EngineDied(EngineError):
 
 class SequenceFailed(EngineError):
     """The engine gave this request up and goes on with the others."""
+
+
+class ConnectionLost(EngineError):
+    """Another server ended the connection, or sent what cannot be read, before the answer was over."""
 
 
 class DeadlineExceeded(EngineError):

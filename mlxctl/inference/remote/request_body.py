@@ -1,0 +1,121 @@
+"""From a GenerationRequest to the body of `POST /v1/chat/completions`. What is unsaid stays unsaid: strict servers refuse nulls.
+
+Raw prompts, several choices, echo and template arguments that only our own server knows are sent or refused by name, never dropped.
+"""
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest, ImagePart, Message, SamplingOptions, TextPart, ToolCallPart, ToolSpec
+
+
+def encode_request(request: GenerationRequest) -> bytes:
+    """Return the body of a streamed completion. Raises InvalidRequest for what this way cannot carry."""
+    _refuse_what_cannot_be_said(request)
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": list(_messages(request.messages)),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **_sampling(request.sampling),
+        **_thinking(request),
+        "max_tokens": request.max_tokens,
+        "stop": list(request.stop) or None,
+        **_tools(request),
+    }
+    return msgspec.json.encode({key: value for key, value in body.items() if value is not None})
+
+
+def _refuse_what_cannot_be_said(request: GenerationRequest) -> None:
+    if request.prompts or request.echo:
+        raise InvalidRequest("raw prompts cannot be sent to another server's chat; send messages", param="prompts")
+    if request.num_choices != 1:
+        raise InvalidRequest("one answer is asked of another server at a time", param="num_choices")
+
+
+def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
+    last_question = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+    for index, message in enumerate(messages):
+        if message.role == "tool":
+            for result in message.tool_results:
+                yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+        elif message.role == "assistant":
+            # Thinking belongs to the answer that is being worked on; some servers refuse that of earlier ones.
+            yield _answer(message, with_thinking=index > last_question)
+        else:
+            yield {"role": message.role, "content": _content(message)}
+
+
+def _answer(message: Message, *, with_thinking: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": "assistant", "content": message.text}
+    if with_thinking and message.thinking:
+        said["reasoning_content"] = message.thinking
+    if message.tool_calls:
+        said["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return said
+
+
+def _call(call: ToolCallPart) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    if all(isinstance(part, TextPart) for part in message.parts):
+        return message.text
+    return [_part(part) for part in message.parts]
+
+
+def _part(part: object) -> dict[str, Any]:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ImagePart():
+            data = base64.b64encode(part.data).decode()
+            return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
+        case _:
+            raise InvalidRequest(f"{type(part).__name__} cannot be sent to another server", param="messages")
+
+
+def _sampling(sampling: SamplingOptions) -> dict[str, Any]:
+    bias = None if sampling.logit_bias is None else {str(key): value for key, value in sampling.logit_bias.items()}
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "logit_bias": bias,
+        "seed": sampling.seed,
+    }
+
+
+def _thinking(request: GenerationRequest) -> dict[str, Any]:
+    kwargs = dict(request.template_kwargs)
+    if request.thinking.enabled is not None:
+        # Servers of open models take the switch as an argument of the template.
+        kwargs["enable_thinking"] = request.thinking.enabled
+    return {"chat_template_kwargs": kwargs or None, "reasoning_effort": request.thinking.effort}
+
+
+def _tools(request: GenerationRequest) -> dict[str, Any]:
+    if not request.tools:
+        return {}
+    choice: Any = request.tool_choice.mode
+    if choice == "named":
+        choice = {"type": "function", "function": {"name": request.tool_choice.name}}
+    return {
+        "tools": [_tool(tool) for tool in request.tools],
+        "tool_choice": None if choice == "auto" else choice,
+        "parallel_tool_calls": None if request.parallel_tool_calls else False,
+    }
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
