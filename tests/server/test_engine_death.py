@@ -5,21 +5,22 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 
 from .process import ServerProcess, is_alive, wait_for
 
-BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
+BODY: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
 
 
 @contextmanager
-def streaming(server: ServerProcess, path: str) -> Iterator[Iterator[str]]:
+def streaming(server: ServerProcess, path: str, body: dict[str, Any] = BODY) -> Iterator[Iterator[str]]:
     """The lines of a stream that has begun to speak."""
-    with httpx.stream("POST", f"{server.url}{path}", json={**BODY, "stream": True}, timeout=30) as response:
+    with httpx.stream("POST", f"{server.url}{path}", json={**body, "stream": True}, timeout=30) as response:
         lines = response.iter_lines()
         for line in lines:
-            if '"content":"' in line or "text_delta" in line:
+            if '"content":"' in line or "text_delta" in line or "output_text.delta" in line or '"text":"' in line:
                 break
         yield lines
 
@@ -31,17 +32,23 @@ def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: 
         ThreadPoolExecutor() as pool,
         streaming(server, "/v1/chat/completions") as chat_lines,
         streaming(server, "/v1/messages") as messages_lines,
+        streaming(server, "/v1/responses", {"model": "tiny", "input": "hi"}) as response_lines,
+        streaming(server, "/v1/completions", {"model": "tiny", "prompt": "hi", "n": 2, "max_tokens": 20_000}) as completion_lines,
     ):
         whole = pool.submit(httpx.post, chat_url, json=BODY, timeout=30)
-        wait_for(lambda: server.health()["open_requests"] == 3, seconds=2)
+        wait_for(lambda: server.health()["open_requests"] == 5, seconds=2)
         os.kill(first_engine, signal.SIGKILL)
 
         chat_end = [line for line in chat_lines if line][-2:]
         messages_end = [line for line in messages_lines if line][-2:]
+        response_end = [line for line in response_lines if line][-3:]
+        completion_end = [line for line in completion_lines if line][-2:]
         whole_answer = whole.result()
     assert '"error"' in chat_end[0]
     assert chat_end[1] == "data: [DONE]"
     assert messages_end[0] == "event: error"
+    assert (response_end[0], response_end[2]) == ("event: response.failed", "data: [DONE]")
+    assert '"error"' in completion_end[0]
     assert (whole_answer.status_code, whole_answer.json()["error"]["code"]) == (500, "internal_error")
 
     meanwhile = httpx.post(messages_url, json=BODY)

@@ -68,3 +68,11 @@ def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerP
     assert "retry-after" in messages.headers
     assert kept_alive.count("event: ping") >= 3
     assert kept_alive.index("event: message_start") < kept_alive.index("event: ping")
+
+
+def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behind(server: ServerProcess) -> None:
+    refused = ask(server, "/v1/chat/completions", n=4)
+    alone = ask(server, "/v1/chat/completions", max_tokens=1)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "server_overloaded")
+    assert alone.status_code == 200
+    assert alone.elapsed.total_seconds() < LIMIT_SECONDS / 2
