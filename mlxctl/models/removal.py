@@ -12,19 +12,8 @@ def remove_model(entry: LibraryEntry) -> None:
         # SEC: what the link points to may be anybody's; only the link is part of the library.
         raise BrokenModel(entry.folder, f"{str(entry.folder)!r} is a link and is left alone; remove it by hand")
     try:
-        if entry.origin == "hub cache":
-            _forget_revisions(entry)
         if entry.folder.exists():
             shutil.rmtree(entry.folder)
     except OSError as error:
         raise BrokenModel(entry.folder, f"cannot remove {str(entry.folder)!r}: {error.strerror or error}") from None
 
-
-def _forget_revisions(entry: LibraryEntry) -> None:
-    """Let the hub's own library take the revisions away: it knows which blobs other repositories share."""
-    from huggingface_hub import scan_cache_dir
-
-    cache = scan_cache_dir(entry.folder.parent)
-    commits = [revision.commit_hash for found in cache.repos if found.repo_path == entry.folder for revision in found.revisions]
-    if commits:
-        cache.delete_revisions(*commits).execute()
