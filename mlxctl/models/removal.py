@@ -16,4 +16,3 @@ def remove_model(entry: LibraryEntry) -> None:
             shutil.rmtree(entry.folder)
     except OSError as error:
         raise BrokenModel(entry.folder, f"cannot remove {str(entry.folder)!r}: {error.strerror or error}") from None
-
