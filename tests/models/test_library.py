@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils._shared_blobs import publish_blob_to_shared_store, shared_blob_path, try_link_from_shared_store
 
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.models import Library, read_model
@@ -162,12 +163,28 @@ def test_a_cached_model_is_spoken_of_by_its_repository(places: tuple[Path, Path]
         read_model(snapshot)
 
 
-def test_removing_takes_a_repository_with_its_blobs_and_leaves_the_rest(places: tuple[Path, Path]) -> None:
+def test_removing_takes_a_repository_with_its_blobs_and_leaves_a_copy_of_it(places: tuple[Path, Path]) -> None:
+    """A copy has the same commits under another name."""
     cached(places[1], "org/a")
     kept = cached(places[1], "org/b")
     remove_model(library(places).find("org/a"))
     assert not (places[1] / "models--org--a").exists()
     assert (kept / "config.json").is_file()
+
+
+def test_weights_that_repositories_share_go_with_the_last_of_them(places: tuple[Path, Path]) -> None:
+    """The hub's tools keep large files once for all repositories, so removing a folder alone would free nothing."""
+    shared = {"xet_hash": "f" * 64, "cache_dir": places[1]}
+    for name, keep in (("org/a", publish_blob_to_shared_store), ("org/b", try_link_from_shared_store)):
+        cached(places[1], name)
+        blob = places[1] / f"models--{name.replace('/', '--')}" / "blobs" / "model.safetensors"
+        assert keep(blob_path=str(blob), expected_size=blob.stat().st_size, **shared)
+    store = shared_blob_path(places[1], "f" * 64)
+    assert library(places).describe(library(places).find("org/a")).weights is not None
+    remove_model(library(places).find("org/a"))
+    assert store.is_file()
+    remove_model(library(places).find("org/b"))
+    assert not store.exists()
 
 
 def test_removing_a_directory_leaves_what_its_links_point_to(places: tuple[Path, Path]) -> None:
