@@ -28,46 +28,46 @@ _REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "tool_c
 _PREFILL = re.compile(rb"\s*prefill (\d+)/(\d+)\s*")
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, frozen=True):
     name: str | None = None
     arguments: str | None = None
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, frozen=True):
     index: int | None = None
     id: str | None = None
     function: _Function = _Function()
 
 
-class _Delta(msgspec.Struct):
+class _Delta(msgspec.Struct, frozen=True):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[_Call] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, frozen=True):
     delta: _Delta = _Delta()
     finish_reason: str | None = None
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
 
-class _Error(msgspec.Struct):
+class _Error(msgspec.Struct, frozen=True):
     message: str = "the server gave no reason"
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, frozen=True):
     choices: list[_Choice] = []
     usage: _Usage | None = None
     error: _Error | str | None = None

@@ -18,23 +18,23 @@ class RemoteModel:
     is_demo: bool = False
 
 
-class _Supported(msgspec.Struct):
+class _Supported(msgspec.Struct, frozen=True):
     supported: bool = False
 
 
-class _ThinkingTypes(msgspec.Struct):
+class _ThinkingTypes(msgspec.Struct, frozen=True):
     enabled: _Supported = _Supported()
 
 
-class _Thinking(msgspec.Struct):
+class _Thinking(msgspec.Struct, frozen=True):
     types: _ThinkingTypes = _ThinkingTypes()
 
 
-class _Capabilities(msgspec.Struct):
+class _Capabilities(msgspec.Struct, frozen=True):
     thinking: _Thinking | None = None
 
 
-class _Card(msgspec.Struct):
+class _Card(msgspec.Struct, frozen=True):
     id: str
     max_model_len: int | None = None
     max_input_tokens: int | None = None
@@ -43,7 +43,7 @@ class _Card(msgspec.Struct):
     is_demo: bool = False
 
 
-class _Page(msgspec.Struct):
+class _Page(msgspec.Struct, frozen=True):
     data: list[msgspec.Raw]
 
 
@@ -70,5 +70,5 @@ def _read_card(body: bytes) -> RemoteModel:
     )
 
 
-class _Named(msgspec.Struct):
+class _Named(msgspec.Struct, frozen=True):
     id: str

@@ -14,13 +14,13 @@ from mlxctl.errors import (
 _BUSY = frozenset({408, 425, 429, 502, 503, 504, 529})
 
 
-class _Error(msgspec.Struct):
+class _Error(msgspec.Struct, frozen=True):
     message: str = ""
     param: str | None = None
     code: str | int | None = None
 
 
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, frozen=True):
     error: _Error | str | None = None
     message: str | None = None
     detail: str | None = None

@@ -1,0 +1,76 @@
+"""What was said so far, and how a person may go back in it. Pure; knows no model and no screen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlxctl.ir import GenerationRequest, Message, SamplingOptions, ThinkingOptions, ToolSpec, text_message
+from mlxctl.tui.options import ChatOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One message of the conversation. A partial one was stopped, or lost its model, before it was over."""
+
+    message: Message
+    is_partial: bool = False
+    thinking_seconds: float | None = None
+
+
+class Conversation:
+    """Questions, answers and tool results in order; the system prompt is among the options, so that it can be changed."""
+
+    def __init__(self) -> None:
+        self._said: list[Said] = []
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """Everything, oldest first."""
+        return tuple(self._said)
+
+    @property
+    def last_question(self) -> str | None:
+        """The text that a person sent last."""
+        return next((said.message.text for said in reversed(self._said) if said.message.role == "user"), None)
+
+    @property
+    def last_answer(self) -> str | None:
+        """The last visible text of the model."""
+        answers = (said.message.text for said in reversed(self._said) if said.message.role == "assistant")
+        return next((text for text in answers if text), None)
+
+    def ask(self, text: str) -> None:
+        """Add a question."""
+        self._said.append(Said(message=text_message("user", text)))
+
+    def add(self, said: Said) -> None:
+        """Add an answer or the results of tools."""
+        self._said.append(said)
+
+    def forget_answer(self) -> bool:
+        """Remove everything after the last question; returns whether there is a question."""
+        questions = [index for index, said in enumerate(self._said) if said.message.role == "user"]
+        if not questions:
+            return False
+        del self._said[questions[-1] + 1 :]
+        return True
+
+    def take_back_question(self) -> str | None:
+        """Remove the last question and what followed; returns its text, or None when nothing was asked."""
+        text = self.last_question
+        if self.forget_answer():
+            self._said.pop()
+        return text
+
+    def request(self, model: str, options: ChatOptions, tools: Sequence[ToolSpec]) -> GenerationRequest:
+        """Return the request that continues the conversation."""
+        system = (text_message("system", options.system_prompt),) if options.system_prompt else ()
+        enabled = {"default": None, "on": True, "off": False}[options.thinking]
+        return GenerationRequest(
+            model=model,
+            messages=(*system, *(said.message for said in self._said if said.message.parts)),
+            tools=tuple(tools),
+            sampling=SamplingOptions(temperature=options.temperature, top_p=options.top_p),
+            thinking=ThinkingOptions(enabled=enabled),
+            max_tokens=options.max_tokens,
+            stream=True,
+        )

@@ -1,0 +1,155 @@
+"""One question and everything that follows until the model is done with it: answers, calls of demo tools, further answers.
+
+The same for the screen and for plain text; both only render what it tells.
+"""
+
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    Collector,
+    Finished,
+    FinishReason,
+    Message,
+    StreamEvent,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+    ToolResultPart,
+    Usage,
+)
+from mlxctl.tui.conversation import Conversation, Said
+from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.partner import Answering, Partner, PartnerModel
+from mlxctl.tui.tools import DEMO_TOOLS, run_call
+
+MAX_ROUNDS = 8
+"""How often the model may answer one question with calls before a person has to say something again."""
+
+DEMO_MAX_TOKENS = 256
+"""Longest answer of the demo model when a person says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundStarted:
+    """The model is asked; for the first time, or again with the results of tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingEnded:
+    """What was thought is complete and took so long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned:
+    """A demo tool gave back a result."""
+
+    call: ToolCallPart
+    result: ToolResultPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsExhausted:
+    """The model wants to go on calling tools, and was not asked again."""
+
+
+Update = StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted
+Updates = AsyncGenerator[list[Update], None]
+
+
+class Exchange:
+    """Runs once. What came is in the conversation at the end, however that came about: a partial answer is kept as such."""
+
+    def __init__(self, partner: Partner, model: PartnerModel, conversation: Conversation, options: ChatOptions) -> None:
+        self._partner = partner
+        self._model = model
+        self._conversation = conversation
+        # The demo model knows no end when it is at a loss; a real one does.
+        is_endless = model.is_demo and options.max_tokens is None
+        self._options = replace(options, max_tokens=DEMO_MAX_TOKENS) if is_endless else options
+
+    async def run(self) -> Updates:
+        """Yield what happens. Raises MlxctlError; close the generator to stop the model."""
+        if self._options.uses_tools and self._model.supports_tools is False:
+            raise InvalidRequest(f"{self._model.name} cannot call tools: its chat template does not offer them; turn tools off")
+        for _ in range(MAX_ROUNDS):
+            answer = _Answer()
+            yield [RoundStarted()]
+            try:
+                async for updates in self._answer(answer):
+                    yield updates
+            finally:
+                if answer.has_content:
+                    self._conversation.add(answer.said())
+            calls = answer.said().message.tool_calls
+            if not calls:
+                return
+            yield self._run_tools(calls)
+        yield [RoundsExhausted()]
+
+    async def _answer(self, answer: "_Answer") -> Updates:
+        tools = DEMO_TOOLS if self._options.uses_tools else ()
+        request = self._conversation.request(self._model.name, self._options, tools)
+        generation: Answering = await self._partner.start(request)
+        try:
+            async for events in generation:
+                yield answer.add(events)
+        finally:
+            generation.cancel()
+
+    def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> list[Update]:
+        returned = [ToolReturned(call=call, result=run_call(call)) for call in calls]
+        results = Message(role="tool", parts=tuple(item.result for item in returned))
+        self._conversation.add(Said(message=results))
+        return list(returned)
+
+
+class _Answer:
+    """What came of one answer so far. A call that never ended is no call, and calls of a stopped answer are not run."""
+
+    def __init__(self) -> None:
+        self._events: list[StreamEvent] = []
+        self._is_finished = False
+        self._thinking_since: float | None = None
+        self._thinking_seconds: float | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self._message().parts)
+
+    def add(self, events: list[StreamEvent]) -> list[Update]:
+        """Take the next events; returns them with the end of thinking put where it happened."""
+        updates: list[Update] = []
+        for event in events:
+            if isinstance(event, ThinkingDelta) and self._thinking_since is None:
+                self._thinking_since = time.monotonic()
+            elif not isinstance(event, ThinkingDelta) and self._thinking_since is not None:
+                seconds = time.monotonic() - self._thinking_since
+                self._thinking_since = None
+                self._thinking_seconds = (self._thinking_seconds or 0.0) + seconds
+                updates.append(ThinkingEnded(seconds=seconds))
+            self._is_finished = self._is_finished or isinstance(event, Finished)
+            updates.append(event)
+        self._events += events
+        return updates
+
+    def said(self) -> Said:
+        """Return the message, whole or partial."""
+        return Said(message=self._message(), is_partial=not self._is_finished, thinking_seconds=self._thinking_seconds)
+
+    def _message(self) -> Message:
+        collector = Collector()
+        for event in self._events:
+            if self._is_finished or not isinstance(event, ToolCallStarted | ToolArgumentsDelta | ToolCallEnded):
+                collector.add(event)
+        if not self._is_finished:
+            reason: FinishReason = "stop"
+            collector.add(Finished(reason=reason, usage=Usage(num_prompt_tokens=0)))
+        return collector.result().message

@@ -1,0 +1,81 @@
+"""A conversation as a file: Markdown to read, JSON to work with. A file that exists is never overwritten."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import StoreError
+from mlxctl.ir import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.tui.conversation import Said
+
+_NAMES = {"user": "You", "assistant": "Model", "tool": "Tools", "system": "System"}
+
+
+def export(path: Path, said: Sequence[Said], *, model: str, system_prompt: str) -> None:
+    """Write the conversation to `path`, as its ending (.md or .json) says. Raises StoreError."""
+    writers = {".md": to_markdown, ".json": to_json}
+    if path.suffix not in writers:
+        raise StoreError(f"{path.name!r} must end in .md or .json")
+    text = writers[path.suffix](said, model=model, system_prompt=system_prompt)
+    try:
+        with path.expanduser().open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise StoreError(f"{str(path)!r} exists already; choose another name") from None
+    except OSError as error:
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
+
+
+def to_markdown(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
+    """Return the conversation to read: one section a message, thinking folded away, calls and results as code."""
+    lines = [f"# Chat with {model}", ""]
+    if system_prompt:
+        lines += ["## System", "", system_prompt, ""]
+    for item in said:
+        lines += [f"## {_NAMES[item.message.role]}{' (partial)' if item.is_partial else ''}", ""]
+        for part in item.message.parts:
+            lines += [*_markdown_part(part), ""]
+    return "\n".join(lines)
+
+
+def to_json(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
+    """Return the conversation as one JSON document, messages in the words of OpenAI's chat completions."""
+    system = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    messages = [message for item in said for message in _json_messages(item)]
+    return json.dumps({"model": model, "messages": [*system, *messages]}, ensure_ascii=False, indent=2) + "\n"
+
+
+def _markdown_part(part: object) -> list[str]:
+    match part:
+        case TextPart():
+            return [part.text]
+        case ThinkingPart():
+            return ["<details><summary>Thinking</summary>", "", part.text, "", "</details>"]
+        case ToolCallPart():
+            return [f"Calls `{part.name}`:", "", "```json", part.arguments, "```"]
+        case ToolResultPart():
+            return ["```text", part.text, "```"]
+        case ImagePart():
+            return [f"(image, {part.media_type})"]
+        case _:
+            return []
+
+
+def _json_messages(item: Said) -> Iterable[dict[str, Any]]:
+    message = item.message
+    if message.role == "tool":
+        for result in message.tool_results:
+            yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+        return
+    body: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.thinking:
+        body["reasoning_content"] = message.thinking
+    if message.tool_calls:
+        body["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if item.is_partial:
+        body["is_partial"] = True
+    yield body

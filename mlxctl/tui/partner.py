@@ -1,0 +1,135 @@
+"""Who answers: an engine of our own, or a server behind a URL. To the rest of the room they are one thing.
+
+Everything heavy is imported in another thread when the partner is opened, so that the first frame is on the screen before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from mlxctl.ir import GenerationRequest, StreamEvent
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.bootstrap import Services
+    from mlxctl.inference.remote import RemoteInference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartnerModel:
+    """The model that answers; None is what nobody said of it. `context_length` is in tokens."""
+
+    name: str
+    context_length: int | None = None
+    supports_tools: bool | None = None
+    supports_thinking: bool | None = None
+    is_demo: bool = False
+
+
+class Answering(Protocol):
+    """One answer on its way."""
+
+    def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
+        """Iterate over lists of events; the last event of the last list is Finished."""
+
+    def cancel(self) -> None:
+        """Free what runs for it. Idempotent."""
+
+
+class Partner(Protocol):
+    """Opened once, then asked, then closed; event-loop thread only. `where` is for people."""
+
+    where: str
+
+    async def open(self) -> PartnerModel:
+        """Come up and return the model; may be tried again after an error. Raises MlxctlError."""
+
+    async def start(self, request: GenerationRequest) -> Answering:
+        """Begin an answer. Raises MlxctlError."""
+
+    async def close(self) -> None:
+        """End everything; safe when it was never open."""
+
+
+class LocalPartner:
+    """An engine of our own with the model that the settings name."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.where = str(settings.model.path or "the built-in demo model")
+        self._settings = settings
+        self._services: Services | None = None
+
+    async def open(self) -> PartnerModel:
+        """Load the model. Raises ModelError, EngineDied."""
+        bootstrap = await asyncio.to_thread(_import_bootstrap)
+        self._services = bootstrap(self._settings)
+        inference = self._services.inference
+        await inference.open()
+        await inference.wait_ready()
+        served = inference.served_models()[0]
+        return PartnerModel(
+            name=served.name,
+            context_length=served.facts.context_length,
+            supports_tools=served.supports_tools,
+            supports_thinking=served.supports_thinking,
+            is_demo=served.is_demo,
+        )
+
+    async def start(self, request: GenerationRequest) -> Answering:
+        """Submit to the engine."""
+        assert self._services is not None, "open() comes first"
+        return await self._services.inference.start(request)
+
+    async def close(self) -> None:
+        """End the engine."""
+        if self._services is not None:
+            await self._services.inference.close(drain_seconds=0.0)
+            self._services.responses.close()
+
+
+class RemotePartner:
+    """A server behind a URL; `model` is the name of the one to ask, None for the first that it lists."""
+
+    def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
+        self.where = url
+        self._model = model
+        self._api_key = api_key
+        self._inference: RemoteInference | None = None
+
+    async def open(self) -> PartnerModel:
+        """Ask what is served. Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError."""
+        if self._inference is None:
+            remote = await asyncio.to_thread(_import_remote)
+            self._inference = remote(self.where, api_key=self._api_key)
+        await self._inference.wait_ready()
+        found = self._inference.find_model(self._model)
+        return PartnerModel(
+            name=found.name,
+            context_length=found.context_length,
+            supports_tools=found.supports_tools,
+            supports_thinking=found.supports_thinking,
+            is_demo=found.is_demo,
+        )
+
+    async def start(self, request: GenerationRequest) -> Answering:
+        """Send the request."""
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.start(request)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._inference is not None:
+            await self._inference.close()
+
+
+def _import_bootstrap() -> Callable[[Settings], "Services"]:
+    from mlxctl.bootstrap import build_services
+
+    return build_services
+
+
+def _import_remote() -> "type[RemoteInference]":
+    from mlxctl.inference.remote import RemoteInference
+
+    return RemoteInference
