@@ -5,10 +5,11 @@ import time
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource
-from mlxctl.errors import BrokenModel, EngineRecovering, MlxctlError, ModelError, UnknownModel
+from mlxctl.errors import BrokenModel, ContextTooLong, EngineRecovering, MlxctlError, ModelError, UnknownModel
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.served_model import ModelToServe, ServedModel
+from mlxctl.inference.shortening import shortened
 from mlxctl.ir import GenerationRequest
 
 # Rendering and tokenising a prompt of fewer characters than this takes less time than handing it to another thread and back.
@@ -151,7 +152,7 @@ class InferenceService:
         def prepare() -> list[PreparedInput]:
             if request.prompts:
                 return [adapter.prepare_text(request, prompt) for prompt in request.prompts]
-            return [adapter.prepare_input(request)]
+            return [_prepare_conversation(adapter, request)]
 
         return prepare() if _is_short(request) else await asyncio.to_thread(prepare)
 
@@ -177,3 +178,15 @@ def _is_short(request: GenerationRequest) -> bool:
     if request.tools:
         return False
     return sum(len(message.text) for message in request.messages) + sum(map(len, request.prompts)) < _INLINE_CHARACTERS
+
+
+def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+    try:
+        return adapter.prepare_input(request)
+    except ContextTooLong:
+        if not request.drop_oldest:
+            raise
+        shorter = shortened(request, adapter.count_prompt_tokens, context_length=adapter.facts.context_length)
+        if shorter is None:
+            raise
+    return adapter.prepare_input(shorter)

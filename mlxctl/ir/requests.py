@@ -83,6 +83,7 @@ class GenerationRequest:
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or thinking; a request has
     either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt.
+    With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it.
     """
 
     model: str
@@ -90,6 +91,7 @@ class GenerationRequest:
     prompts: tuple[str | tuple[int, ...], ...] = ()
     num_choices: int = 1
     echo: bool = False
+    drop_oldest: bool = False
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool = True

@@ -200,6 +200,12 @@ def test_no_effort_is_no_thinking_and_logprobs_can_be_included() -> None:
     assert parse().sampling.num_top_logprobs is None
 
 
+def test_only_automatic_truncation_drops_the_oldest() -> None:
+    assert parse(truncation="auto").drop_oldest
+    assert not parse(truncation="disabled").drop_oldest
+    assert not parse().drop_oldest
+
+
 def test_nulls_and_what_is_not_known_here_are_unsaid() -> None:
     names = ["previous_response_id", "metadata", "user", "include", "truncation", "tools", "text", "reasoning", "conversation"]
     assert parse(**dict.fromkeys(names), client_metadata={"a": 1}, stream_options={"include_obfuscation": False}) == parse()
@@ -242,7 +248,6 @@ def test_what_was_not_found_is_refused_by_name() -> None:
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
         ({"text": {"format": {"type": "json_object"}}}, "text.format.type"),
         ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format.type"),
-        ({"truncation": "auto"}, "truncation"),
     ],
 )
 def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:

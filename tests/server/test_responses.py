@@ -120,6 +120,19 @@ def test_an_input_that_is_too_long_is_called_as_the_route_calls_it(openai_client
     assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "input")
 
 
+def test_automatic_truncation_leaves_out_the_oldest_turns_and_never_the_last(openai_client: openai.OpenAI) -> None:
+    turns: list[Any] = [{"role": "user", "content": f"Turn {number}: " + "very long " * 2000} for number in range(8)]
+    with pytest.raises(openai.BadRequestError):
+        openai_client.responses.create(**ASKED, input=turns)
+    answer = openai_client.responses.create(**ASKED, input=turns, truncation="auto")
+    assert answer.truncation == "auto"
+    assert answer.usage is not None
+    assert 10_000 < answer.usage.input_tokens < 32_768 - 12
+    with pytest.raises(openai.BadRequestError) as too_long:
+        openai_client.responses.create(**ASKED, input="very long " * 40_000, truncation="auto")
+    assert too_long.value.code == "context_length_exceeded"
+
+
 @pytest.fixture(scope="module")
 def shared(endless_model: Path) -> Iterator[ServerProcess]:
     """A server with two keys, and little room to remember."""

@@ -60,8 +60,6 @@ def decode_responses(body: bytes) -> schema.ResponsesRequest:
     if request.text and request.text.format and request.text.format.type != "text":
         wanted = request.text.format.type
         _refuse("text.format.type", f"text.format.type {wanted!r} is not supported yet; use 'text' or leave it out")
-    if request.truncation == "auto":
-        _refuse("truncation", "truncation 'auto' is not supported: nothing is dropped in silence; use 'disabled' or leave it out")
     return request
 
 
@@ -144,6 +142,7 @@ def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Mess
         sampling=_sampling(request),
         thinking=_thinking(request),
         max_tokens=request.max_output_tokens,
+        drop_oldest=request.truncation == "auto",
         stream=bool(request.stream),
     )
 

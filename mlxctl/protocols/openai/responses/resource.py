@@ -74,7 +74,7 @@ class ResponseTemplate:
             "top_p": sampling.top_p,
             "presence_penalty": sampling.presence_penalty,
             "frequency_penalty": sampling.frequency_penalty,
-            "truncation": "disabled",
+            "truncation": asked.truncation or "disabled",
             "usage": None,
             "user": asked.user,
             "metadata": asked.metadata or {},
