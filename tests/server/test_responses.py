@@ -1,5 +1,7 @@
 """The Responses API against a real server: chains, what is kept and for whom, and the exact events."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from .process import ServerProcess, serving
 
+CONTEXT_LENGTH = 1024
 ASKED: dict[str, Any] = {"model": "tiny", "max_output_tokens": 12, "temperature": 0}
 
 
@@ -120,24 +123,15 @@ def test_an_input_that_is_too_long_is_called_as_the_route_calls_it(openai_client
     assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "input")
 
 
-def test_automatic_truncation_leaves_out_the_oldest_turns_and_never_the_last(openai_client: openai.OpenAI) -> None:
-    turns: list[Any] = [{"role": "user", "content": f"Turn {number}: " + "very long " * 2000} for number in range(8)]
-    with pytest.raises(openai.BadRequestError):
-        openai_client.responses.create(**ASKED, input=turns)
-    answer = openai_client.responses.create(**ASKED, input=turns, truncation="auto")
-    assert answer.truncation == "auto"
-    assert answer.usage is not None
-    assert 10_000 < answer.usage.input_tokens < 32_768 - 12
-    with pytest.raises(openai.BadRequestError) as too_long:
-        openai_client.responses.create(**ASKED, input="very long " * 40_000, truncation="auto")
-    assert too_long.value.code == "context_length_exceeded"
-
-
 @pytest.fixture(scope="module")
-def shared(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server with two keys, and little room to remember."""
+def shared(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with two keys, a short context, and little room to remember."""
+    model = tmp_path_factory.mktemp("models") / "short"
+    shutil.copytree(endless_model, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH}))
     limits = {"MLXCTL_SERVER_API_KEYS": "ann,bob", "MLXCTL_SERVER_RESPONSE_STORE_BYTES": "20000"}
-    with serving(endless_model, **limits) as running:
+    with serving(model, **limits) as running:
         yield running
 
 
@@ -161,3 +155,14 @@ def test_old_responses_make_way_and_health_tells_how_much_is_kept(shared: Server
     assert 0 < kept["num_bytes"] <= 20_000
     assert 0 < kept["num_responses"] < 30
     assert httpx.get(f"{shared.url}/v1/responses/{ids[0]}", headers={"x-api-key": "ann"}).status_code == 404
+
+
+def test_automatic_truncation_leaves_out_the_oldest_turns_and_never_the_last(shared: ServerProcess) -> None:
+    turns = [{"role": "user", "content": f"Turn {number}: " + "very long " * 20} for number in range(20)]
+    refused = ask(shared, "ann", input=turns)
+    answer = ask(shared, "ann", input=turns, truncation="auto").json()
+    too_long = ask(shared, "ann", input="very long " * 500, truncation="auto")
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+    assert answer["truncation"] == "auto"
+    assert CONTEXT_LENGTH // 2 < answer["usage"]["input_tokens"] <= CONTEXT_LENGTH - ASKED["max_output_tokens"]
+    assert too_long.json()["error"]["code"] == "context_length_exceeded"
