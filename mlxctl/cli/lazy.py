@@ -16,6 +16,7 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve a model over HTTP, in the words of OpenAI and Anthropic."),
+    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, on an own engine or a running server."),
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
 }

@@ -5,6 +5,7 @@ The same for the screen and for plain text; both only render what it tells.
 
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from mlxctl.errors import InvalidRequest
@@ -82,8 +83,9 @@ class Exchange:
             answer = _Answer()
             yield [RoundStarted()]
             try:
-                async for updates in self._answer(answer):
-                    yield updates
+                async with aclosing(self._answer(answer)) as news:
+                    async for updates in news:
+                        yield updates
             finally:
                 if answer.has_content:
                     self._conversation.add(answer.said())

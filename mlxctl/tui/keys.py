@@ -1,0 +1,37 @@
+"""Every key, once: the bindings of the screen and the page behind F1 are made from here."""
+
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """What a key does: its action on the chat screen, a word for the footer (empty: not shown there), a line for the help."""
+
+    key: str
+    shown_as: str
+    action: str
+    word: str
+    help: str
+
+
+SCREEN_KEYS = (
+    Key("f1", "F1", "help", "Help", "This page"),
+    Key("escape", "Esc", "stop", "Stop", "Stop the answer; what came is kept"),
+    Key("f2", "F2", "settings", "Settings", "System prompt, sampling, thinking, demo tools"),
+    Key("ctrl+r", "^R", "regenerate", "Again", "Answer the last question again"),
+    Key("ctrl+l", "^L", "edit_last", "Edit", "Take the last question back, to edit and resend it"),
+    Key("ctrl+o", "^O", "copy", "Copy", "Copy the last answer"),
+    Key("ctrl+s", "^S", "export", "Export", "Write the conversation to a file, Markdown or JSON"),
+    Key("ctrl+n", "^N", "new", "", "Begin a new conversation"),
+    Key("ctrl+t", "^T", "theme", "", "Choose a theme"),
+    Key("pageup", "PgUp", "scroll(-1)", "", "Scroll back"),
+    Key("pagedown", "PgDn", "scroll(1)", "", "Scroll forward; at the end, follow the answer again"),
+    Key("ctrl+end", "^End", "follow", "", "Go to the end and follow the answer"),
+    Key("ctrl+q", "^Q", "app.quit", "Quit", "Quit"),
+)
+
+COMPOSER_KEYS = (
+    ("Enter", "Send"),
+    ("^J, Shift-Enter", "New line"),
+    ("Up, Down", "In the first and last line: earlier and later questions"),
+    ("Tab", "To the foldable parts of answers; Enter folds and unfolds them"),
+)

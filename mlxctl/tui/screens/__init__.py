@@ -1,0 +1,1 @@
+"""The screens: the chat, and what opens above it."""

@@ -1,0 +1,287 @@
+"""The chat: what a person wants goes to the conversation and the model, what comes back to the transcript. UI thread only.
+
+PERF: the screens that open above it are imported when they open; the first frame does not wait for them.
+"""
+
+import asyncio
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Footer
+from textual.worker import Worker
+
+from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
+from mlxctl.tui.coalescing import coalesce
+from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.exchange import Exchange
+from mlxctl.tui.export import export
+from mlxctl.tui.keys import SCREEN_KEYS
+from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.pace import Pace
+from mlxctl.tui.partner import Partner, PartnerModel
+from mlxctl.tui.widgets.answer import Answer
+from mlxctl.tui.widgets.composer import Composer
+from mlxctl.tui.widgets.notice import Notice
+from mlxctl.tui.widgets.question import Question
+from mlxctl.tui.widgets.status_line import Status, StatusLine
+from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
+from mlxctl.tui.widgets.transcript import Transcript
+
+DELTA_SECONDS = 0.05
+"""How long deltas are gathered before they are drawn together."""
+
+_STATUS_SECONDS = 0.1
+_RETRY_SECONDS = 2.0
+
+
+class ChatScreen(Screen[None]):
+    """One conversation with one partner."""
+
+    DEFAULT_CSS = """
+    ChatScreen { layers: base top; &.-too-small > * { display: none; } &.-too-small > TooSmall { display: block; } }
+    """
+    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+        Binding(key.key, key.action, key.word, show=bool(key.word), key_display=key.shown_as) for key in SCREEN_KEYS
+    ]
+
+    def __init__(self, partner: Partner, options: ChatOptions) -> None:
+        super().__init__()
+        self._partner = partner
+        self._options = options
+        self._conversation = Conversation()
+        self._model: PartnerModel | None = None
+        self._opened = asyncio.Event()
+        self._state = "loading"
+        self._pace = Pace()
+        self._answering: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Transcript above, input below, numbers and keys at the bottom."""
+        yield Transcript()
+        yield Composer()
+        yield StatusLine()
+        yield Footer(show_command_palette=False)
+        yield TooSmall()
+
+    async def on_mount(self) -> None:
+        """Show the first frame, and open the partner behind it."""
+        self.query_one(Composer).focus()
+        await self._transcript.add(Notice(f"mlxctl chat with {self._partner.where}. F1 shows the keys."))
+        self._show_status()
+        self.set_interval(_STATUS_SECONDS, self._show_status)
+        self.call_after_refresh(self._open)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say so when there is no room."""
+        self.set_class(event.size.width < MIN_WIDTH or event.size.height < MIN_HEIGHT, "-too-small")
+        self.call_after_refresh(self._show_status)
+
+    @on(QuestionSubmitted)
+    async def ask(self, submitted: QuestionSubmitted) -> None:
+        """Ask the model; a question that comes too early stays in the input."""
+        if self._is_busy:
+            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+            return
+        if self._opened.is_set() and self._model is None:
+            self.notify("There is no model to ask; see above.", severity="error")
+            return
+        self.query_one(Composer).accept()
+        self._conversation.ask(submitted.text)
+        await self._transcript.add(Question(submitted.text))
+        self._answering = self._answer()
+
+    @on(PasteFolded)
+    def say_folded(self, folded: PasteFolded) -> None:
+        """Say where a long paste went."""
+        self.notify(f"The paste of {folded.num_characters:,} characters is folded into a mark and sent whole.")
+
+    @on(InterruptPressed)
+    def interrupt(self) -> None:
+        """Stop, or tell how to leave."""
+        if self._is_busy:
+            self.action_stop()
+        else:
+            self.notify("Press Ctrl-Q to quit.")
+
+    def action_stop(self) -> None:
+        """Stop the answer."""
+        if self._answering is not None and self._is_busy:
+            self._answering.cancel()
+
+    async def action_regenerate(self) -> None:
+        """Answer the last question again."""
+        if self._is_busy:
+            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+        elif self._model is None or not self._conversation.forget_answer():
+            self.notify("There is no question to answer again.", severity="warning")
+        else:
+            await self._transcript.drop_answer()
+            self._answering = self._answer()
+
+    async def action_edit_last(self) -> None:
+        """Take the last question back into the input."""
+        if self._is_busy:
+            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+        elif (text := self._conversation.take_back_question()) is None:
+            self.notify("There is no question to edit.", severity="warning")
+        else:
+            await self._transcript.drop_question()
+            self.query_one(Composer).put(text)
+
+    async def action_new(self) -> None:
+        """Begin a new conversation."""
+        self.action_stop()
+        self._conversation = Conversation()
+        self._pace = Pace()
+        await self._transcript.clear()
+        await self._transcript.add(Notice("A new conversation."))
+
+    def action_copy(self) -> None:
+        """Copy the last answer."""
+        text = self._conversation.last_answer
+        if text is None:
+            self.notify("There is no answer to copy.", severity="warning")
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify(f"{len(text):,} characters went to the clipboard, if the terminal allows it (OSC 52).")
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        from mlxctl.tui.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen())
+
+    def action_theme(self) -> None:
+        """Choose a theme."""
+        self.app.search_themes()
+
+    def action_settings(self) -> None:
+        """Change the options; they hold from the next question on."""
+        from mlxctl.tui.screens.settings import SettingsScreen
+
+        def take_over(options: ChatOptions | None) -> None:
+            self._options = options or self._options
+
+        self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), take_over)
+
+    def action_export(self) -> None:
+        """Write the conversation to a file."""
+        from mlxctl.tui.screens.export import ExportScreen
+
+        if not self._conversation.said:
+            self.notify("There is nothing to export yet.", severity="warning")
+            return
+        self.app.push_screen(ExportScreen(time.strftime("chat-%Y%m%d-%H%M%S.md")), self._export)
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll by pages; anchoring takes over again at the end."""
+        if pages < 0:
+            self._transcript.scroll_page_up(animate=False)
+        else:
+            self._transcript.scroll_page_down(animate=False)
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there."""
+        self._transcript.anchor()
+
+    @property
+    def _transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._answering is not None and not self._answering.is_finished
+
+    @work(group="open")
+    async def _open(self) -> None:
+        """Open the partner, trying again while it may come up."""
+        last_words = ""
+        while self._model is None:
+            try:
+                self._model = await self._partner.open()
+            except CapacityError as error:
+                if str(error) != last_words:
+                    last_words = str(error)
+                    await self._transcript.add(Notice(f"{last_words}. Trying again every {_RETRY_SECONDS:g} s.", kind="warning"))
+                self._state = "waiting for the server"
+                await asyncio.sleep(_RETRY_SECONDS)
+            except MlxctlError as error:
+                self._state = "no model"
+                await self._transcript.add(Notice(str(error), kind="error"))
+                break
+        if self._model is not None:
+            self._state = "ready"
+            await self._transcript.add(*_greeting(self._model))
+        self._opened.set()
+
+    @work(group="answer", exclusive=True)
+    async def _answer(self) -> None:
+        """Have the last question answered; whatever happens, what came stays."""
+        answer = Answer()
+        await self._transcript.add(answer)
+        try:
+            await self._opened.wait()
+            await self._stream(answer)
+            answer.end()
+        except asyncio.CancelledError:
+            answer.end(Notice("Stopped; what came is kept. ^R answers again, ^L edits the question.", kind="warning"))
+            raise
+        except (EngineError, CapacityError) as error:
+            answer.end(Notice(f"{error}. What came is kept; ^R tries again.", kind="error"))
+        except MlxctlError as error:
+            answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
+            self.query_one(Composer).put(self._conversation.take_back_question() or "")
+        finally:
+            self._state = "ready" if self._model is not None else "no model"
+
+    async def _stream(self, answer: Answer) -> None:
+        if self._model is None:
+            raise EngineError("there is no model to ask")
+        self._state = "answering"
+        self._pace = Pace()
+        exchange = Exchange(self._partner, self._model, self._conversation, self._options)
+        async with aclosing(coalesce(self._pace.watch(exchange.run()), seconds=DELTA_SECONDS)) as batches:
+            async for batch in batches:
+                await answer.show(batch)
+
+    def _export(self, path: Path | None) -> None:
+        if path is None:
+            return
+        model = self._model.name if self._model else "nobody"
+        try:
+            export(path, self._conversation.said, model=model, system_prompt=self._options.system_prompt)
+        except StoreError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.notify(f"Written to {path}")
+
+    def _show_status(self) -> None:
+        model = self._model.name if self._model else "no model yet"
+        self.query_one(StatusLine).show(
+            Status(
+                model=model,
+                state=self._state,
+                numbers=self._pace.numbers(),
+                context_length=self._model.context_length if self._model else None,
+                has_tools=self._options.uses_tools,
+            )
+        )
+
+    def _tools_note(self) -> str:
+        if self._model is not None and self._model.supports_tools is False:
+            return f"{self._model.name} cannot call tools: its chat template does not offer them."
+        return "A clock and a calculator; calls run by themselves, here, and touch nothing else."
+
+
+def _greeting(model: PartnerModel) -> list[Notice]:
+    context = f", context {model.context_length:,} tokens" if model.context_length else ""
+    notices = [Notice(f"{model.name} is ready{context}.")]
+    if model.is_demo:
+        notices.append(Notice("This is the tiny demo model: it greets, calls tools and repeats codewords, and knows little else."))
+    return notices

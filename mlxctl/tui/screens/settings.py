@@ -1,0 +1,121 @@
+"""F2: how the model is asked. What is wrong is said at once, and nothing is taken before all is right."""
+
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Select, Static, Switch, TextArea
+
+from mlxctl.tui.options import ChatOptions, ThinkingChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    label: str
+    least: float
+    most: float
+    is_whole: bool = False
+
+    def read(self, text: str) -> float | int | None:
+        """Return the number, None for nothing. Raises ValueError with words for a person."""
+        if not text.strip():
+            return None
+        expected = f"{self.label} must be {'a whole number' if self.is_whole else 'a number'} from {self.least:g} to {self.most:g}"
+        try:
+            number = int(text) if self.is_whole else float(text)
+        except ValueError:
+            raise ValueError(f"{expected}, not {text!r}") from None
+        if not self.least <= number <= self.most:
+            raise ValueError(f"{expected}, not {text}")
+        return number
+
+
+_RANGES = {
+    "temperature": _Range(label="Temperature", least=0, most=100),
+    "top_p": _Range(label="Top p", least=0.001, most=1),
+    "max_tokens": _Range(label="Max tokens", least=1, most=10_000_000, is_whole=True),
+}
+_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("as the model likes", "default"), ("on", "on"), ("off", "off"))
+
+
+class SettingsScreen(ModalScreen[ChatOptions | None]):
+    """Gives back the new options, or None when they were left as they are."""
+
+    DEFAULT_CSS = """
+    SettingsScreen { align: center middle;
+        & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2; border: round $primary;
+            background: $surface; border-title-color: $primary; }
+        & TextArea { height: 4; border: none; background: $boost; padding: 0 1; }
+        & Horizontal { height: 1; margin: 0; }
+        & Horizontal.buttons { align-horizontal: right; margin: 1 0 0 0; }
+        & Label { width: 16; color: $text-muted; }
+        & Input { width: 1fr; } & Select { width: 1fr; }
+        & Static.hint { color: $text-muted; }
+        & Static#complaint { color: $text-error; height: auto; }
+        & Button { margin: 0 0 0 2; } }
+    """
+    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+        Binding("escape", "cancel", "Leave as it was"),
+        Binding("ctrl+s", "save", "Take over", priority=True),
+    ]
+
+    def __init__(self, options: ChatOptions, *, tools_note: str) -> None:
+        super().__init__()
+        self._options = options
+        self._tools_note = tools_note
+
+    def compose(self) -> ComposeResult:
+        """One row a choice; empty leaves it to the model."""
+        with Vertical() as box:
+            box.border_title = "Settings (^S takes over, Esc leaves as it was)"
+            yield Static("System prompt", classes="hint")
+            yield TextArea(self._options.system_prompt, id="system_prompt", placeholder="none")
+            for name, allowed in _RANGES.items():
+                value = getattr(self._options, name)
+                with Horizontal():
+                    yield Label(allowed.label)
+                    yield Input("" if value is None else f"{value:g}", placeholder="the model's default", id=name, compact=True)
+            with Horizontal():
+                yield Label("Thinking")
+                yield Select(_THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True)
+            with Horizontal():
+                yield Label("Demo tools")
+                yield Switch(self._options.uses_tools, id="uses_tools", classes="-compact")
+            yield Static(self._tools_note, classes="hint", markup=False)
+            yield Static(id="complaint", markup=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Take over", id="save", variant="primary", compact=True)
+                yield Button("Cancel", id="cancel", compact=True)
+
+    @on(Input.Submitted)
+    @on(Button.Pressed, "#save")
+    def action_save(self) -> None:
+        """Check everything, then give it back."""
+        try:
+            numbers = {name: allowed.read(self.query_one(f"#{name}", Input).value) for name, allowed in _RANGES.items()}
+        except ValueError as error:
+            self.query_one("#complaint", Static).update(str(error))
+            return
+        max_tokens = numbers["max_tokens"]
+        self.dismiss(
+            ChatOptions(
+                system_prompt=self.query_one("#system_prompt", TextArea).text.strip(),
+                temperature=numbers["temperature"],
+                top_p=numbers["top_p"],
+                max_tokens=None if max_tokens is None else int(max_tokens),
+                thinking=self._chosen_thinking(),
+                uses_tools=self.query_one("#uses_tools", Switch).value,
+            )
+        )
+
+    @on(Button.Pressed, "#cancel")
+    def action_cancel(self) -> None:
+        """Give nothing back."""
+        self.dismiss(None)
+
+    def _chosen_thinking(self) -> ThinkingChoice:
+        chosen = self.query_one("#thinking", Select).value
+        return next(value for _, value in _THINKING if value == chosen)

@@ -1,0 +1,35 @@
+"""Keep the terminal to ourselves: what child processes and loggers write to standard error goes to a file, not over the screen."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def own_terminal(log_file: Path) -> Iterator[None]:
+    """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output is."""
+    log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stderr = os.dup(2)
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    real = sys.__stderr__
+    handler = logging.StreamHandler(os.fdopen(os.dup(log), "w"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger("mlxctl").addHandler(handler)
+    try:
+        os.dup2(log, 2)
+        # Textual draws through this stream, which therefore has to be the screen.
+        sys.__stderr__ = os.fdopen(os.dup(1), "w", encoding="utf-8")  # type: ignore[misc]
+        yield
+    finally:
+        drawn = sys.__stderr__
+        assert drawn is not None, "it was just opened"
+        sys.__stderr__ = real  # type: ignore[misc]
+        drawn.close()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(log)
+        logging.getLogger("mlxctl").removeHandler(handler)
+        handler.close()

@@ -1,0 +1,102 @@
+"""Everything that follows one question, in the order in which it came: thoughts, text, calls and results, and how it ended."""
+
+from typing import TYPE_CHECKING, assert_never
+
+from textual.containers import Vertical
+
+from mlxctl.ir import (
+    Finished,
+    PromptProgress,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
+from mlxctl.tui.coalescing import merge_deltas
+from mlxctl.tui.exchange import MAX_ROUNDS, RoundsExhausted, RoundStarted, ThinkingEnded, ToolReturned, Update
+from mlxctl.tui.widgets.notice import Notice
+from mlxctl.tui.widgets.thinking import Thinking
+from mlxctl.tui.widgets.tool_call import ToolCall
+
+if TYPE_CHECKING:
+    from textual.widgets import Markdown
+
+
+class Answer(Vertical):
+    """Grows by updates. Only the last piece is ever changed, so a long answer costs no more per delta than a short one."""
+
+    DEFAULT_CSS = """
+    Answer { height: auto; margin: 0 0 1 0;
+        & Markdown { padding: 0 1; margin: 0; background: transparent; } }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text: Markdown | None = None
+        self._thinking: Thinking | None = None
+        self._calls: dict[int, ToolCall] = {}
+        self._calls_by_id: dict[str, ToolCall] = {}
+
+    async def show(self, updates: list[Update]) -> None:
+        """Draw what came; returns when it is drawn, so that a slow terminal gets larger pieces."""
+        for update in merge_deltas(updates):
+            await self._show_one(update)
+
+    def end(self, notice: Notice | None = None) -> None:
+        """Nothing more comes; `notice` says why when that is not the model's own end."""
+        if self._thinking is not None:
+            self._thinking.end(None)
+            self._thinking = None
+        if notice is not None:
+            self.mount(notice)
+
+    async def _show_one(self, update: Update) -> None:
+        match update:
+            case RoundStarted():
+                self._text = None
+                self._calls = {}
+            case ThinkingDelta():
+                self._text = None
+                await self._think(update.text)
+            case ThinkingEnded():
+                if self._thinking is not None:
+                    self._thinking.end(update.seconds)
+                    self._thinking = None
+            case TextDelta():
+                await self._write(update.text)
+            case ToolCallStarted():
+                self._text = None
+                self._calls[update.index] = self._calls_by_id[update.id] = call = ToolCall(update.name)
+                await self.mount(call)
+            case ToolArgumentsDelta():
+                self._calls[update.index].grow(update.json)
+            case ToolReturned():
+                self._calls_by_id[update.call.id].returned(update.result)
+            case RoundsExhausted():
+                words = f"the model called tools {MAX_ROUNDS} times in a row and was not asked again; ask on to let it continue"
+                await self.mount(Notice(words, kind="warning"))
+            case Finished(reason="length"):
+                await self.mount(Notice("the longest answer that is allowed was reached (F2: max tokens)", kind="warning"))
+            case PromptProgress() | ToolCallEnded() | Finished():
+                pass
+            case _:
+                assert_never(update)
+
+    async def _think(self, text: str) -> None:
+        if self._thinking is None:
+            self._thinking = Thinking()
+            await self.mount(self._thinking)
+        self._thinking.grow(text)
+
+    async def _write(self, text: str) -> None:
+        if self._text is None:
+            if not text.strip():
+                return
+            # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
+            from textual.widgets import Markdown
+
+            text = text.lstrip("\n")
+            self._text = Markdown(open_links=False)
+            await self.mount(self._text)
+        await self._text.append(text)

@@ -1,0 +1,25 @@
+"""What a person asked, as it was written: no markup is read into it."""
+
+from textual.widgets import Static
+
+_MAX_LINES = 20
+_MAX_CHARACTERS = 2000
+
+
+class Question(Static):
+    """One question; a very long one shows its beginning."""
+
+    DEFAULT_CSS = """
+    Question { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text; background: $boost; }
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(_shortened(text), markup=False)
+
+
+def _shortened(text: str) -> str:
+    lines = text.splitlines()
+    shown = "\n".join(lines[:_MAX_LINES])[:_MAX_CHARACTERS]
+    if len(shown) >= len(text.rstrip("\n")):
+        return shown
+    return f"{shown}\n… ({len(text):,} characters in all)"

@@ -1,0 +1,75 @@
+"""One line of live numbers. What does not fit is left out from the right, the least wanted first."""
+
+from dataclasses import dataclass, field
+
+from textual.widgets import Static
+
+from mlxctl.tui.pace import LiveNumbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What there is to say: who answers, what happens, how fast."""
+
+    model: str
+    state: str
+    numbers: LiveNumbers = field(default_factory=LiveNumbers)
+    context_length: int | None = None
+    has_tools: bool = False
+
+
+class StatusLine(Static):
+    """Draws a Status."""
+
+    DEFAULT_CSS = """
+    StatusLine { height: 1; padding: 0 1; color: $text-muted; background: $surface; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="status", markup=False)
+
+    def show(self, status: Status) -> None:
+        """Draw it, as much of it as fits."""
+        self.update(status_text(status, width=max(self.size.width - 2, 1)))
+
+
+def status_text(status: Status, *, width: int) -> str:
+    """Return the line for a terminal of `width` columns."""
+    segments = [status.model, _state(status), *_numbers(status.numbers), *_context(status)]
+    if status.has_tools:
+        segments.append("tools")
+    while len(segments) > 2 and len(" · ".join(segments)) > width:
+        segments.pop()
+    return " · ".join(segments)
+
+
+def _state(status: Status) -> str:
+    prefill = status.numbers.prefill
+    if prefill is None or not prefill.num_prompt_tokens:
+        return status.state
+    return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
+
+
+def _numbers(numbers: LiveNumbers) -> list[str]:
+    segments = []
+    if numbers.tokens_per_second is not None:
+        # A tilde marks what was counted in pieces of text, not in tokens.
+        segments.append(f"{'' if numbers.is_exact else '~'}{numbers.tokens_per_second:.0f} tok/s")
+    if numbers.first_token_seconds is not None:
+        segments.append(f"first {numbers.first_token_seconds:.2f} s")
+    if numbers.usage is not None:
+        segments.append(f"cached {100 * numbers.usage.num_cached_tokens // numbers.usage.num_prompt_tokens}%")
+    return segments
+
+
+def _context(status: Status) -> list[str]:
+    usage = status.numbers.usage
+    if usage is None:
+        return []
+    used = usage.num_prompt_tokens + usage.num_completion_tokens
+    whole = f"/{_rounded(status.context_length)}" if status.context_length else ""
+    return [f"context {_rounded(used)}{whole}"]
+
+
+def _rounded(num_tokens: int) -> str:
+    return f"{num_tokens}" if num_tokens < 1000 else f"{num_tokens / 1000:.3g}k"
