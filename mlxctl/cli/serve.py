@@ -28,6 +28,7 @@ def serve(
     max_queue: Annotated[int | None, setting(ServerSettings, "max_queue", "--max-queue", metavar="NUMBER")] = None,
     log_level: Annotated[Text, setting(ServerSettings, "log_level", "--log-level", metavar="LEVEL")] = None,
     memory_limit_bytes: Annotated[Text, setting(EngineSettings, "memory_limit_bytes", "--memory-limit", metavar="SIZE")] = None,
+    prefix_cache_bytes: Annotated[Text, setting(EngineSettings, "prefix_cache_bytes", "--prefix-cache", metavar="SIZE")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,
 ) -> None:
     """Serve a model over HTTP, in the words of OpenAI and Anthropic."""
