@@ -27,10 +27,14 @@ class StatusLine(Static):
 
     def __init__(self) -> None:
         super().__init__(id="status", markup=False)
+        self._shown = ""
 
     def show(self, status: Status) -> None:
-        """Draw it, as much of it as fits."""
-        self.update(status_text(status, width=max(self.size.width - 2, 1)))
+        """Draw it, as much of it as fits; what is there already costs nothing."""
+        text = status_text(status, width=max(self.size.width - 2, 1))
+        if text != self._shown:
+            self._shown = text
+            self.update(text)
 
 
 def status_text(status: Status, *, width: int) -> str:
