@@ -39,6 +39,7 @@ class StreamProcessor:
         self._machine = AnswerMachine(
             tools=tools,
             thinking=thinking,
+            offered=request.tools if tools.openers else (),
             stop=request.stop,
             prompt_tail=prepared.prompt_tail,
             max_calls=None if request.parallel_tool_calls else 1,
@@ -96,7 +97,7 @@ class StreamProcessor:
 
 def find_hidden_ids(vocabulary: Vocabulary, tools: ToolParser, thinking: ThinkingParser) -> frozenset[int]:
     """The special tokens that no marker needs: they are no text."""
-    markers = (tools.opener, tools.closer, thinking.opener, thinking.closer)
+    markers = tools.markers | thinking.markers
     return frozenset(
         token.token_id
         for token in vocabulary.added.values()

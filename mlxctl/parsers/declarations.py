@@ -1,12 +1,21 @@
 """What a parser declares: its markers, and how the body of a block becomes tool calls. The machine does the rest.
 
-A new tool parser is one module with one `ToolParser` value, one row in the registry and one file of transcripts. Its
-reader either decides while the body streams (`hermes_json`) or waits for the whole body (`WholeBodyReader`).
+A new tool parser is one module with one `ToolParser` value, one row in the registry and one file of transcripts. Its reader is
+one of the grammars that formats share, or one of its own:
+
+    json_calls      objects with a name and arguments     {"name": "f", "arguments": {"a": 1}}
+    headed_json     a name in a head, then arguments      f[ARGS]{"a": 1}
+    tagged_calls    a tag for each argument               <function=f><parameter=a>1</parameter></function>
+    python_calls    calls as Python writes them           [f(a=1)]
+    brace_calls     bare keys in braces                   call:f{a:1}
+    whole_body      anything that is awaited whole
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from mlxctl.parsers.schemas import ToolSchemas
 
 WHITESPACE = " \t\r\n"
 
@@ -74,33 +83,76 @@ def force_nothing(_name: str | None) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a body began: by which marker ("" for a call without one), and which tools are on offer."""
+
+    marker: str
+    tools: ToolSchemas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParser:
     """One format of tool calls. No opener means that it has no calls at all.
 
-    `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of any for
-    None); None where the format cannot be forced. `arguments_opening` is how arguments that are not empty go on behind the
-    prefix of a named tool: where a tokenizer has a token across that seam, the prompt takes it in.
+    `other_openers` and `other_closers` are markers that do the same; `bare_openers` are characters that open a body where nothing
+    else was said before them, and belong to it. `inner_markers` are markers inside a body: only its reader looks at them.
+
+    `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of any for None); None
+    where the format cannot be forced. `dialects` are prefixes of models that write the format in another way. `arguments_opening`
+    is how arguments that are not empty go on behind `forced_prefix` of a named tool: where a tokenizer has a token across that
+    seam, the prompt takes it in.
     """
 
     id: str
     opener: str = ""
     closer: str = ""
-    open_body: Callable[[], BodyReader] | None = None
+    open_body: Callable[[Opening], BodyReader] | None = None
+    other_openers: tuple[str, ...] = ()
+    other_closers: tuple[str, ...] = ()
+    bare_openers: str = ""
+    inner_markers: tuple[str, ...] = ()
     forced_prefix: Callable[[str | None], str | None] = force_nothing
+    dialects: tuple[Callable[[str | None], str | None], ...] = ()
     arguments_opening: str = ""
+
+    @property
+    def openers(self) -> frozenset[str]:
+        """All markers that open a body."""
+        return frozenset(filter(None, (self.opener, *self.other_openers)))
+
+    @property
+    def closers(self) -> frozenset[str]:
+        """All markers that are dropped behind a body."""
+        return frozenset(filter(None, (self.closer, *self.other_closers)))
+
+    @property
+    def markers(self) -> frozenset[str]:
+        """All that the format is held together by: a special token among them has to be read."""
+        return self.openers | self.closers | frozenset(self.inner_markers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingParser:
     """One way to mark thinking. No opener means that the model does not think aloud.
 
-    `trims` are characters dropped inside both markers and behind the closing one. `closed_block` is a whole empty block,
-    `closing` ends an open one: either, put at the end of a prompt, makes the model answer without thinking.
+    `trims` are characters dropped inside both markers and behind the closing one. `wrappers` are markers that say nothing but
+    what the text around them is, such as the head of the message that is the answer; they are dropped.
+
+    `closed_block` is a whole empty block, `closing` ends an open one: either, put at the end of a prompt, makes the model answer
+    without thinking. `supports_toggle` says that models of the format are made to be switched so; where they are not, an empty
+    block only makes thinking less likely.
     """
 
     id: str
     opener: str = ""
     closer: str = ""
     trims: str = ""
+    wrappers: tuple[str, ...] = ()
     closed_block: str = ""
     closing: str = ""
+    supports_toggle: bool = False
+
+    @property
+    def markers(self) -> frozenset[str]:
+        """All that the format is held together by: a special token among them has to be read."""
+        return frozenset(filter(None, (self.opener, self.closer, *self.wrappers)))

@@ -12,6 +12,7 @@ _PLAIN_IN_STRING = re.compile(r'[^"\\]*')
 _PLAIN_BETWEEN = re.compile(r"[\s\w+\-.,:]*", re.ASCII)
 _SCALAR = re.compile(r"[\w+\-.]*", re.ASCII)
 _PARTNER = {"}": "{", "]": "["}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonValueScanner:
@@ -97,6 +98,33 @@ def parse_json(text: str) -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def quote(text: str) -> str:
+    """Return a JSON string."""
+    return f'"{escape(text)}"'
+
+
+def escape(text: str) -> str:
+    """Return what stands between the quotes of a JSON string; half a surrogate pair, which no encoding can carry, as an escape."""
+    return json_text(text)[1:-1]
+
+
+def json_text(value: Any) -> str:
+    """Return a parsed value as JSON text; "" for one that JSON cannot say, such as a number that became infinite."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return ""
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def is_json_object(text: str) -> bool:
+    """Whether the text is a JSON object."""
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
 
 
 def _refuse_constant(name: str) -> Any:

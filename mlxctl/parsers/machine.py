@@ -7,15 +7,25 @@
 
 Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
 without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
-already. White space is dropped where a format puts it: on the inner sides of thinking and behind it, before a call, and where
-there is nothing else before thinking, between calls or after the last. Nothing else is ever lost.
+already, and so are a format's wrappers. White space is dropped where a format puts it: on the inner sides of thinking and behind
+it, before a call, and where there is nothing else before thinking, between calls or after the last. Nothing else is ever lost.
 """
 
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from mlxctl.ir import StreamEvent, TextDelta, ThinkingDelta, TokenLogprob, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted
+from mlxctl.ir import (
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    TokenLogprob,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolSpec,
+)
 from mlxctl.parsers import null
 from mlxctl.parsers.declarations import (
     WHITESPACE,
@@ -25,12 +35,14 @@ from mlxctl.parsers.declarations import (
     CallArguments,
     CallEnded,
     CallStarted,
+    Opening,
     Punctuation,
     Signal,
     ThinkingParser,
     ToolParser,
 )
 from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.schemas import ToolSchemas
 from mlxctl.parsers.stop_strings import StopStrings
 
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
@@ -40,9 +52,10 @@ class AnswerMachine:
     """Reads one answer. Request-scoped, not thread-safe, never raises on what a model says.
 
     `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; what it says already
-    comes with the first text. `max_calls` complete calls
-    end the answer. `logprobs_between(start, end)` gives what is known of the tokens that begin in that span of the generated
-    text, counted in characters. `is_over` says that a stop string or the last allowed call has ended the answer.
+    comes with the first text. `offered` are the tools that may be called; without them calls are read all the same, but untyped
+    arguments are guessed at. `max_calls` complete calls end the answer. `logprobs_between(start, end)` gives what is known of the
+    tokens that begin in that span of the generated text, counted in characters. `is_over` says that a stop string or the last
+    allowed call has ended the answer.
     """
 
     def __init__(
@@ -50,6 +63,7 @@ class AnswerMachine:
         *,
         tools: ToolParser = null.TOOLS,
         thinking: ThinkingParser = null.THINKING,
+        offered: Sequence[ToolSpec] = (),
         stop: Sequence[str] = (),
         prompt_tail: str = "",
         max_calls: int | None = None,
@@ -60,17 +74,19 @@ class AnswerMachine:
         self.num_complete_calls = 0
         self._tools = tools
         self._thinking = thinking
+        self._schemas = ToolSchemas(offered)
         self._max_calls = max_calls
         self._logprobs_between = logprobs_between
         self._stops = StopStrings(stop)
         self._stops_start = 0
-        markers = (thinking.opener, thinking.closer, tools.opener)
-        self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.opener else "")
-        self._in_block_markers = MarkerSet((*markers, tools.closer), trims=WHITESPACE)
+        self._block_markers = tools.openers | tools.closers
+        markers = thinking.markers | tools.openers
+        self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
+        self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
         self._thinking_markers = MarkerSet((thinking.closer,), thinking.trims)
         self._text_markers = self._outside_markers
         self._state: Literal["text", "thinking", "call"] = "text"
-        self._is_blank = any(markers)
+        self._is_blank = bool(markers or tools.bare_openers)
         self._trim_next = ""
         self._at_thinking_start = False
         self._body: BodyReader | None = None
@@ -110,6 +126,8 @@ class AnswerMachine:
         if self._state == "call":
             self._finish_body()
         self._trim()
+        while self._state == "text" and self._buffer and self._advance_text(is_final=True):
+            self._trim()
         if self._state == "thinking":
             self._think(self._consume(len(self._buffer)).rstrip(self._thinking.trims))
         if not (self._num_calls and self._is_blank and self._buffer.isspace()):
@@ -126,8 +144,11 @@ class AnswerMachine:
             return False
         return self._advance_text() if self._state == "text" else self._advance_thinking()
 
-    def _advance_text(self) -> bool:
-        marker = self._text_markers.find(self._buffer)
+    def _advance_text(self, *, is_final: bool = False) -> bool:
+        marker = self._text_markers.find(self._buffer, is_final=is_final)
+        if self._is_blank and self._opens_bare(marker):
+            self._open("", len(self._buffer) - len(self._buffer.lstrip(WHITESPACE)))
+            return True
         if marker is None:
             certain = self._buffer[: self._text_markers.certain_length(self._buffer)]
             self._say_next(0 if self._is_blank and certain.isspace() else len(certain))
@@ -141,27 +162,38 @@ class AnswerMachine:
     def _spoken_length(self, text: str, marker: str) -> int:
         """How much of the text before a marker is said."""
         spoken = text.rstrip(WHITESPACE)
-        is_trimmed = marker in (self._tools.opener, self._tools.closer) or (self._is_blank and not spoken)
+        is_trimmed = marker in self._block_markers or (self._is_blank and not spoken)
         return len(spoken) if is_trimmed else len(text)
 
     def _enter(self, marker: str, length: int) -> None:
         """Go where the marker leads, over the marker and the `length` of it with what is trimmed before it."""
-        if marker == self._tools.opener:
-            assert self._tools.open_body is not None
-            self._state = "call"
-            self._body = self._tools.open_body()
-            self._text_markers = self._outside_markers
-            self._hold(length)
+        if marker in self._tools.openers:
+            self._open(marker, length)
             return
         self._release_stops()
         self._consume(length)
-        if marker == self._tools.closer:
+        if marker in self._block_markers:
             self._text_markers = self._outside_markers
             return
         self._trim_next = self._thinking.trims
         if marker == self._thinking.opener:
             self._state = "thinking"
             self._at_thinking_start = True
+
+    def _opens_bare(self, marker: re.Match[str] | None) -> bool:
+        """Whether the buffer, before which nothing was said, begins with a call that has no marker."""
+        first = self._buffer.lstrip(WHITESPACE)[:1]
+        if not first or first not in self._tools.bare_openers:
+            return False
+        return marker is None or marker.start() > self._buffer.index(first)
+
+    def _open(self, marker: str, length: int) -> None:
+        """Begin a body over `length` characters: the marker, and what is trimmed before it."""
+        assert self._tools.open_body is not None
+        self._state = "call"
+        self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
+        self._text_markers = self._outside_markers
+        self._hold(length)
 
     def _advance_thinking(self) -> bool:
         if self._at_thinking_start:

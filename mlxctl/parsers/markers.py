@@ -2,22 +2,22 @@
 
 import re
 from collections.abc import Iterable
-from itertools import pairwise
 
 
 class MarkerSet:
-    """A set of literal markers, none of which is the beginning of another, and the characters that are trimmed before them."""
+    """A set of literal markers, and the characters that are trimmed before them.
+
+    Where one marker is the beginning of another, it is found once the longer one has become impossible.
+    """
 
     __slots__ = ("_attention", "_beginnings", "_longest", "_pattern", "trims")
 
     def __init__(self, markers: Iterable[str], trims: str = "") -> None:
-        known = sorted({marker for marker in markers if marker})
-        for shorter, longer in pairwise(known):
-            assert not longer.startswith(shorter), f"marker {shorter!r} is the beginning of {longer!r}"
+        known = sorted({marker for marker in markers if marker}, key=lambda marker: (-len(marker), marker))
         self.trims = trims if known else ""
         self._pattern = re.compile("|".join(map(re.escape, known)) or r"(?!)")
         self._beginnings = frozenset(marker[:length] for marker in known for length in range(1, len(marker)))
-        self._longest = max(map(len, known), default=0) - 1
+        self._longest = max(map(len, known), default=1) - 1
         first = "".join(sorted({re.escape(marker[0]) for marker in known}))
         tail = rf"|[{re.escape(self.trims)}]\Z" if self.trims else ""
         self._attention = re.compile(f"[{first}]{tail}" if first else r"(?!)")
@@ -26,9 +26,12 @@ class MarkerSet:
         """Whether the text, with nothing held before it, can be passed on as it is. PERF: one search per token."""
         return self._attention.search(text) is None
 
-    def find(self, text: str) -> re.Match[str] | None:
-        """The first marker in the text."""
-        return self._pattern.search(text)
+    def find(self, text: str, *, is_final: bool = False) -> re.Match[str] | None:
+        """The first marker in the text, if it cannot become a longer one; it cannot when the text is final."""
+        found = self._pattern.search(text)
+        if found is None or is_final or text[found.start() :] not in self._beginnings:
+            return found
+        return None
 
     def certain_length(self, text: str) -> int:
         """How much of a text without a marker stays text, whatever follows: all but the beginning of a marker and trims."""

@@ -9,4 +9,5 @@ THINKING = ThinkingParser(
     trims="\n",
     closed_block="<think>\n\n</think>\n\n",
     closing="\n</think>\n\n",
+    supports_toggle=True,
 )

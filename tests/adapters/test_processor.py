@@ -45,7 +45,7 @@ def _processor(transcript: Transcript, **more: Any) -> StreamProcessor:
         max_tokens=1000,
         prompt_tail=transcript.prompt_tail,
     )
-    request = ask(stop=transcript.stop, parallel_tool_calls=transcript.max_calls is None)
+    request = ask(stop=transcript.stop, tools=transcript.offered, parallel_tool_calls=transcript.max_calls is None)
     hidden_ids = find_hidden_ids(VOCABULARY, tools, thinking)
     return StreamProcessor(request, prepared, VOCABULARY, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
 

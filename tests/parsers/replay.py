@@ -2,9 +2,10 @@
 
 A new parser brings one file in `transcripts/`; every transcript in it is replayed under every chunking. `expect` lists what
 is said, in order: `["text", …]`, `["thinking", …]`, `["call", name, arguments]`, and `["broken call", name, arguments]` for a
-call that was cut off or malformed.
+call that was cut off or malformed. `[[tool]]` tables give the tools on offer: a `name`, and `parameters` as JSON text.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mlxctl.ir import (
     ToolArgumentsDelta,
     ToolCallEnded,
     ToolCallStarted,
+    ToolSpec,
 )
 from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser, thinking_parser, tool_parser
 
@@ -34,6 +36,7 @@ class Transcript:
     expect: tuple[tuple[str, ...], ...]
     tools: str
     thinking: str
+    offered: tuple[ToolSpec, ...] = ()
     prompt_tail: str = ""
     stop: tuple[str, ...] = ()
     max_calls: int | None = None
@@ -51,6 +54,7 @@ class Transcript:
         return AnswerMachine(
             tools=self.tool_parser,
             thinking=self.thinking_parser,
+            offered=self.offered,
             stop=self.stop,
             prompt_tail=self.prompt_tail,
             max_calls=self.max_calls,
@@ -64,7 +68,8 @@ def load_transcripts(directory: Path = TRANSCRIPTS) -> list[Transcript]:
 
 def _read(path: Path) -> Iterator[Transcript]:
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    shared: dict[str, Any] = {"tools": content["tools"], "thinking": content["thinking"]}
+    offered = tuple(ToolSpec(name=tool["name"], parameters=json.loads(tool["parameters"])) for tool in content.get("tool", ()))
+    shared: dict[str, Any] = {"tools": content["tools"], "thinking": content["thinking"], "offered": offered}
     for case in content["transcript"]:
         values = {**shared, **case, "expect": tuple(tuple(said) for said in case["expect"])}
         values["stop"] = tuple(values.get("stop", ()))

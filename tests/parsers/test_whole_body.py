@@ -19,7 +19,7 @@ def _calls(body: str) -> Sequence[tuple[str, str]]:
 
 
 def _parser(closer: str) -> ToolParser:
-    return ToolParser(id="shout", opener="[CALL]", closer=closer, open_body=lambda: WholeBodyReader(closer, _calls))
+    return ToolParser(id="shout", opener="[CALL]", closer=closer, open_body=lambda _: WholeBodyReader(closer, _calls))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+"""Argument values that a format writes as plain text, as JSON text of the type that the tool's schema asks for."""
+
+import math
+from typing import Any
+
+from mlxctl.parsers.json_value import parse_json, quote
+from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.schemas import STRING, Kinds, kind_of
+
+_WORDS = {"true": "true", "false": "false", "none": "null", "null": "null"}
+_WORD_KINDS = {"true": "boolean", "false": "boolean", "null": "null"}
+
+
+def value_as_json(text: str, kinds: Kinds) -> str:
+    """The JSON text of a value that was written without quotes.
+
+    A string stays as it is, whatever it looks like. Where a string is one possibility among others, only exact JSON of one of
+    the others is taken for it; where nothing is known, any JSON. Where it is none, Python's way of writing values is understood,
+    too. What fits nothing is a string: to lose it would be worse.
+    """
+    if kinds == STRING:
+        return quote(text)
+    bare = text.strip()
+    try:
+        value = parse_json(bare)
+    except ValueError:
+        return _odd_value(text, kinds)
+    if _is_beyond_json(value):
+        return quote(text)
+    if kinds is None or kind_of(value) in kinds or (kind_of(value) == "integer" and "number" in kinds):
+        return bare if kinds is not None or not isinstance(value, str) else quote(text)
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        return str(int(value))
+    return quote(text) if "string" in kinds else bare
+
+
+def _odd_value(text: str, kinds: Kinds) -> str:
+    """The JSON text of what is not JSON."""
+    if kinds is None or "string" in kinds:
+        return quote(text)
+    bare = text.strip()
+    word = _WORDS.get(bare.lower())
+    if word is not None and _WORD_KINDS[word] in kinds:
+        return word
+    if kinds & {"object", "array"}:
+        converted = literal_as_json(bare)
+        if converted is not None and converted[:1] in "{[":
+            return converted
+    return quote(text)
+
+
+def _is_beyond_json(value: Any) -> bool:
+    """Whether a number is too large for any reader."""
+    return isinstance(value, float) and not math.isfinite(value)

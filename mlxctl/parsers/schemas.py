@@ -1,0 +1,112 @@
+"""What the tools on offer say about their arguments, as far as a reader has to know it: names, and JSON types."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlxctl.ir import ToolSpec
+
+Kinds = frozenset[str] | None
+"""The JSON types that an argument may have; None when nothing is known about them."""
+
+STRING: Kinds = frozenset({"string"})
+_MAX_DEPTH = 8
+
+
+class ToolSchemas:
+    """The tools of one request. Schemas come from the client: whatever is strange in them means that nothing is known."""
+
+    def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
+        self._parameters: dict[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tools}
+
+    def may_call(self, name: str) -> bool:
+        """Whether there is a tool of this name; any may be, when none is known."""
+        return not self._parameters or name in self._parameters
+
+    def resolve(self, name: str) -> str:
+        """The name of the tool that is meant: models like to put a namespace before it, or a method behind."""
+        if name in self._parameters:
+            return name
+        candidates = (name.removesuffix(".call"), name.rpartition(".")[2])
+        return next((candidate for candidate in candidates if candidate in self._parameters), name)
+
+    def kinds(self, tool: str, argument: str) -> Kinds:
+        """The types that this argument of this tool may have."""
+        parameters = self._parameters.get(tool)
+        if parameters is None:
+            return None
+        properties = parameters.get("properties")
+        schema = properties.get(argument) if isinstance(properties, Mapping) else None
+        return _kinds(schema, parameters, _MAX_DEPTH)
+
+    def argument_names(self, tool: str) -> tuple[str, ...]:
+        """The arguments of a tool in the order of its schema."""
+        properties = self._parameters.get(tool, {}).get("properties")
+        return tuple(properties) if isinstance(properties, Mapping) else ()
+
+
+def kind_of(value: Any) -> str:
+    """The JSON type of a parsed value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _kinds(schema: Any, root: Mapping[str, Any], depth: int) -> Kinds:
+    if not isinstance(schema, Mapping) or depth == 0:
+        return None
+    if isinstance(reference := schema.get("$ref"), str):
+        return _kinds(_find(reference, root), root, depth - 1)
+    kinds = _own_kinds(schema)
+    for key in ("anyOf", "oneOf"):
+        if isinstance(choices := schema.get(key), list) and choices:
+            kinds = _both(kinds, _any_of([_kinds(choice, root, depth - 1) for choice in choices]))
+    if isinstance(parts := schema.get("allOf"), list):
+        for part in parts:
+            kinds = _both(kinds, _kinds(part, root, depth - 1))
+    return kinds | {"null"} if kinds is not None and schema.get("nullable") is True else kinds
+
+
+def _own_kinds(schema: Mapping[str, Any]) -> Kinds:
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return frozenset({declared})
+    if isinstance(declared, list) and declared:
+        return frozenset(kind for kind in declared if isinstance(kind, str))
+    if isinstance(values := schema.get("enum"), list) and values:
+        return frozenset(map(kind_of, values))
+    if "const" in schema:
+        return frozenset({kind_of(schema["const"])})
+    return None
+
+
+def _any_of(choices: Sequence[Kinds]) -> Kinds:
+    known = [kinds for kinds in choices if kinds is not None]
+    return frozenset().union(*known) if len(known) == len(choices) else None
+
+
+def _both(first: Kinds, second: Kinds) -> Kinds:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second or first
+
+
+def _find(reference: str, root: Mapping[str, Any]) -> Any:
+    """What a reference within the same schema refers to; None for any other."""
+    found: Any = root
+    if not reference.startswith("#/"):
+        return None
+    for key in reference[2:].split("/"):
+        found = found.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found
