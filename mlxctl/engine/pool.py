@@ -54,10 +54,6 @@ class ModelPool:
         """Return the runner of a loaded model."""
         return self._runners[name]
 
-    def prefix_cache(self, name: str) -> PrefixCache:
-        """Return what a loaded model has computed already."""
-        return self._caches[name]
-
     def cache_hits(self) -> tuple[dict[str, int], int]:
         """Return how often prompts were known, by kind, and how many tokens that saved, over all models."""
         hits: dict[str, int] = {}

@@ -132,7 +132,6 @@ class Scheduler:
         self._last_phase: Literal["prefill", "decode"] | None = None
         self._last_model: str | None = None
         self.num_prompt_tokens = 0
-        self.num_cached_tokens = 0
         self.num_generated_tokens = 0
 
     def open_model(self, name: str, costs: ModelCosts) -> None:
@@ -248,7 +247,6 @@ class Scheduler:
                 return [self._fail(result)]
             sequence.num_cached_tokens = sequence.num_computed_tokens = result.num_cached
             sequence.stop_positions = sorted({*sequence.stop_positions, *result.stop_positions})
-            self.num_cached_tokens += result.num_cached
         return []
 
     def _settle_prefill(self, batch: Batch, results: Iterable[RowResult], seconds: float, now: float) -> list[RowUpdate]:

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
-from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource
+from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource, Stats
 from mlxctl.errors import BrokenModel, ContextTooLong, EngineRecovering, MlxctlError, ModelError, UnknownModel
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.generation import Generation
@@ -78,6 +78,10 @@ class InferenceService:
     def num_engine_restarts(self) -> int:
         """How often the engine had to be started again."""
         return self._engine.num_restarts
+
+    async def stats(self) -> Stats:
+        """Ask the engine for its counters. Raises EngineRecovering, EngineDied."""
+        return await self._engine.stats()
 
     def served_models(self) -> tuple[ServedModel, ...]:
         """The models that requests can name, once they can be prepared."""

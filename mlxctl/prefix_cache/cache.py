@@ -56,11 +56,6 @@ class PrefixCache:
         self._layout = layout
         self.counters = Counters()
 
-    @property
-    def needs_positions(self) -> bool:
-        """Whether a prompt has to be read in steps that end at the planned positions."""
-        return self._layout.has_states
-
     def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int]) -> Plan:
         """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
         most = len(tokens) - 1

@@ -6,7 +6,6 @@ STRIDE_TOKENS of a long prompt, and at the end of a turn. Too many are thinned s
 always stay, then the one that leaves the smallest hole goes.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 STRIDE_TOKENS = 4096
@@ -26,12 +25,6 @@ def planned_positions(*, num_prompt_tokens: int, boundaries: Sequence[int], bran
     if branch is not None:
         chosen.add(branch)
     return sorted(position for position in chosen if num_cached < position <= last)
-
-
-def next_position(planned: Sequence[int], position: int) -> int | None:
-    """Return the first planned position after `position`."""
-    place = bisect_right(planned, position)
-    return planned[place] if place < len(planned) else None
 
 
 def surplus(positions: Iterable[int], *, keep: int = MAX_CHECKPOINTS) -> list[int]:

@@ -206,14 +206,6 @@ class PrefixIndex(Generic[P]):
             self._remove(victim)
             self.num_evicted += 1
 
-    def clear(self, namespace: bytes | None = None) -> None:
-        """Drop everything that is not leased, of one namespace or of all."""
-        kept = self._roots if namespace is None else {root_key(namespace): self._roots.get(root_key(namespace), {})}
-        roots = {id(chunk) for children in kept.values() for chunk in children.values()}
-        for chunk in list(self._chunks.values()):
-            if not chunk.children and not chunk.num_leases and id(self._path(chunk)[0]) in roots:
-                self._remove(chunk)
-
     def chunks(self) -> Iterator[Chunk[P]]:
         """All chunks, the least recently used first."""
         return iter(self._chunks.values())
@@ -272,13 +264,6 @@ class PrefixIndex(Generic[P]):
         self.num_bytes -= chunk.payload_bytes
         del self._chunks[chunk.key]
         del self._siblings(chunk)[chunk.key]
-
-    @staticmethod
-    def _path(chunk: Chunk[P]) -> list[Chunk[P]]:
-        path = [chunk]
-        while path[-1].parent is not None:
-            path.append(path[-1].parent)
-        return path[::-1]
 
 
 def _agree(one: Chunk[P], other: Chunk[P], position: int) -> bool:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.prefix_cache.checkpoints import STRIDE_TOKENS, next_position, planned_positions, surplus
+from mlxctl.prefix_cache.checkpoints import STRIDE_TOKENS, planned_positions, surplus
 
 
 def test_a_prompt_is_kept_after_the_system_prompt_the_last_messages_the_branch_and_each_stride() -> None:
@@ -16,10 +16,6 @@ def test_a_prompt_is_kept_after_the_system_prompt_the_last_messages_the_branch_a
 
 def test_nothing_is_planned_where_the_state_was_restored_from_or_behind_the_last_token() -> None:
     assert planned_positions(num_prompt_tokens=100, boundaries=[20, 50, 100, 120], branch=None, num_cached=20) == [50, 99]
-
-
-def test_the_next_position_is_the_first_one_behind() -> None:
-    assert [next_position([10, 20], place) for place in (0, 10, 19, 20)] == [10, 20, 20, None]
 
 
 @given(st.sets(st.integers(1, 100_000), max_size=60), st.integers(2, 20))

@@ -1,0 +1,20 @@
+"""What the engine has done since its start and what it holds now, for people and monitors."""
+
+import msgspec
+from falcon.asgi import Request, Response
+
+from mlxctl.inference import InferenceService
+
+
+class StatsResource:
+    """GET /stats: counters of requests, tokens, memory and the prefix cache."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Ask the engine. Raises EngineRecovering while there is none."""
+        counters = msgspec.to_builtins(await self._inference.stats())
+        response.media = {name: value for name, value in counters.items() if name not in ("type", "token")}
+
+    on_head = on_get
