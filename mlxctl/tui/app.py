@@ -12,6 +12,8 @@ class ChatApp(App[None]):
 
     TITLE = "mlxctl chat"
     ENABLE_COMMAND_PALETTE = False
+    # At the bottom they would cover the input and the numbers.
+    CSS = "ToastRack { dock: top; align: right top; margin: 0; }"
 
     def __init__(self, partner: Partner, options: ChatOptions) -> None:
         super().__init__()

@@ -18,13 +18,13 @@ SCREEN_KEYS = (
     Key("escape", "Esc", "stop", "Stop", "Stop the answer; what came is kept"),
     Key("f2", "F2", "settings", "Settings", "System prompt, sampling, thinking, demo tools"),
     Key("ctrl+r", "^R", "regenerate", "Again", "Answer the last question again"),
-    Key("ctrl+l", "^L", "edit_last", "Edit", "Take the last question back, to edit and resend it"),
+    Key("ctrl+l", "^L", "edit_last", "Edit", "Take the last question back, to edit and resend"),
     Key("ctrl+o", "^O", "copy", "Copy", "Copy the last answer"),
-    Key("ctrl+s", "^S", "export", "Export", "Write the conversation to a file, Markdown or JSON"),
+    Key("ctrl+s", "^S", "export", "Export", "Write the conversation to a file"),
     Key("ctrl+n", "^N", "new", "", "Begin a new conversation"),
     Key("ctrl+t", "^T", "theme", "", "Choose a theme"),
     Key("pageup", "PgUp", "scroll(-1)", "", "Scroll back"),
-    Key("pagedown", "PgDn", "scroll(1)", "", "Scroll forward; at the end, follow the answer again"),
+    Key("pagedown", "PgDn", "scroll(1)", "", "Scroll forward; at the end, follow again"),
     Key("ctrl+end", "^End", "follow", "", "Go to the end and follow the answer"),
     Key("ctrl+q", "^Q", "app.quit", "Quit", "Quit"),
 )
@@ -32,6 +32,6 @@ SCREEN_KEYS = (
 COMPOSER_KEYS = (
     ("Enter", "Send"),
     ("^J, Shift-Enter", "New line"),
-    ("Up, Down", "In the first and last line: earlier and later questions"),
-    ("Tab", "To the foldable parts of answers; Enter folds and unfolds them"),
+    ("Up, Down", "In the first and last line: earlier, later questions"),
+    ("Tab", "To what folds; Enter folds and unfolds it"),
 )

@@ -201,6 +201,7 @@ class ChatScreen(Screen[None]):
     @work(group="open")
     async def _open(self) -> None:
         """Open the partner, trying again while it may come up."""
+        await asyncio.to_thread(_import_drawing)
         last_words = ""
         while self._model is None:
             try:
@@ -285,3 +286,12 @@ def _greeting(model: PartnerModel) -> list[Notice]:
     if model.is_demo:
         notices.append(Notice("This is the tiny demo model: it greets, calls tools and repeats codewords, and knows little else."))
     return notices
+
+
+def _import_drawing() -> None:
+    """Import what draws answers: beside the screen, not in front of the first answer."""
+    from textual.highlight import highlight
+    from textual.widgets import Markdown
+
+    assert Markdown is not None, "imported for what it takes with it"
+    highlight("pass", language="python")

@@ -9,10 +9,10 @@ from textual.widgets import Static
 from mlxctl.tui.keys import COMPOSER_KEYS, SCREEN_KEYS
 
 _STATUS = """\
-tok/s    tokens a second; with ~ while the answer comes, counted in pieces
+tok/s    tokens a second; ~ while they are counted in pieces
 first    time from the question to the first token
 cached   share of the prompt that had been read before
-context  tokens of prompt and answer, of those that the model can hold"""
+context  tokens of prompt and answer, of what the model holds"""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -20,7 +20,7 @@ class HelpScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle;
-        & VerticalScroll { width: 78; max-width: 96%; height: auto; max-height: 96%; padding: 0 2; border: round $primary;
+        & VerticalScroll { width: 78; max-width: 96%; height: auto; max-height: 100%; padding: 0 2; border: round $primary;
             background: $surface; border-title-color: $primary; } }
     """
     BINDINGS = [Binding("escape,f1,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual declares it so

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Label, Select, Static, Switch, TextArea
+from textual.widgets import Button, Checkbox, Input, Label, Select, Static, TextArea
 
 from mlxctl.tui.options import ChatOptions, ThinkingChoice
 
@@ -48,7 +48,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     SettingsScreen { align: center middle;
         & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2; border: round $primary;
             background: $surface; border-title-color: $primary; }
-        & TextArea { height: 4; border: none; background: $boost; padding: 0 1; }
+        & TextArea, & TextArea:focus { height: 3; border: none; background: $boost; padding: 0 1; }
         & Horizontal { height: 1; margin: 0; }
         & Horizontal.buttons { align-horizontal: right; margin: 1 0 0 0; }
         & Label { width: 16; color: $text-muted; }
@@ -83,7 +83,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 yield Select(_THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True)
             with Horizontal():
                 yield Label("Demo tools")
-                yield Switch(self._options.uses_tools, id="uses_tools", classes="-compact")
+                yield Checkbox("offer and run them", self._options.uses_tools, id="uses_tools", compact=True)
             yield Static(self._tools_note, classes="hint", markup=False)
             yield Static(id="complaint", markup=False)
             with Horizontal(classes="buttons"):
@@ -107,7 +107,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 top_p=numbers["top_p"],
                 max_tokens=None if max_tokens is None else int(max_tokens),
                 thinking=self._chosen_thinking(),
-                uses_tools=self.query_one("#uses_tools", Switch).value,
+                uses_tools=self.query_one("#uses_tools", Checkbox).value,
             )
         )
 

@@ -15,6 +15,7 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.coalescing import merge_deltas
 from mlxctl.tui.exchange import MAX_ROUNDS, RoundsExhausted, RoundStarted, ThinkingEnded, ToolReturned, Update
+from mlxctl.tui.segments import Segmenter
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.thinking import Thinking
 from mlxctl.tui.widgets.tool_call import ToolCall
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
 
 
 class Answer(Vertical):
-    """Grows by updates. Only the last piece is ever changed, so a long answer costs no more per delta than a short one."""
+    """Grows by updates. Only the last piece is ever changed, so a delta costs no more in a long answer."""
 
     DEFAULT_CSS = """
-    Answer { height: auto; margin: 0 0 1 0;
+    Answer { height: auto;
         & Markdown { padding: 0 1; margin: 0; background: transparent; } }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._text: Markdown | None = None
+        self._segmenter: Segmenter | None = None
         self._thinking: Thinking | None = None
         self._calls: dict[int, ToolCall] = {}
         self._calls_by_id: dict[str, ToolCall] = {}
@@ -54,10 +56,10 @@ class Answer(Vertical):
     async def _show_one(self, update: Update) -> None:
         match update:
             case RoundStarted():
-                self._text = None
+                self._end_text()
                 self._calls = {}
             case ThinkingDelta():
-                self._text = None
+                self._end_text()
                 await self._think(update.text)
             case ThinkingEnded():
                 if self._thinking is not None:
@@ -66,7 +68,7 @@ class Answer(Vertical):
             case TextDelta():
                 await self._write(update.text)
             case ToolCallStarted():
-                self._text = None
+                self._end_text()
                 self._calls[update.index] = self._calls_by_id[update.id] = call = ToolCall(update.name)
                 await self.mount(call)
             case ToolArgumentsDelta():
@@ -90,13 +92,23 @@ class Answer(Vertical):
         self._thinking.grow(text)
 
     async def _write(self, text: str) -> None:
-        if self._text is None:
+        if self._segmenter is None:
+            text = text.lstrip("\n")
             if not text.strip():
                 return
-            # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
-            from textual.widgets import Markdown
+            self._segmenter = Segmenter()
+        for piece in self._segmenter.feed(text):
+            if self._text is None or piece.starts_segment:
+                self._text = await self._add_text()
+            await self._text.append(piece.text)
 
-            text = text.lstrip("\n")
-            self._text = Markdown(open_links=False)
-            await self.mount(self._text)
-        await self._text.append(text)
+    async def _add_text(self) -> "Markdown":
+        # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
+        from textual.widgets import Markdown
+
+        text = Markdown(open_links=False)
+        await self.mount(text)
+        return text
+
+    def _end_text(self) -> None:
+        self._text = self._segmenter = None

@@ -50,7 +50,7 @@ class Composer(TextArea):
 
     def accept(self) -> None:
         """What was submitted is taken: remember it and be empty."""
-        self._memory.add(self.question)
+        self._memory.add(self.question.strip())
         self.text = ""
 
     async def on_key(self, event: events.Key) -> None:
@@ -64,7 +64,7 @@ class Composer(TextArea):
             if event.key != "enter":
                 self.insert("\n")
             elif self.text.strip():
-                self.post_message(QuestionSubmitted(self.question))
+                self.post_message(QuestionSubmitted(self.question.strip()))
 
     def action_older(self) -> None:
         """Go up, or back in memory from the first line."""

@@ -6,6 +6,9 @@ from textual.widgets import Static
 
 from mlxctl.tui.pace import LiveNumbers
 
+_GAP = "  "
+_SHORT_NAME = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
@@ -42,9 +45,11 @@ def status_text(status: Status, *, width: int) -> str:
     segments = [status.model, _state(status), *_numbers(status.numbers), *_context(status)]
     if status.has_tools:
         segments.append("tools")
-    while len(segments) > 2 and len(" · ".join(segments)) > width:
+    if len(_GAP.join(segments)) > width and len(status.model) > _SHORT_NAME:
+        segments[0] = f"{status.model[: _SHORT_NAME - 1]}…"
+    while len(segments) > 2 and len(_GAP.join(segments)) > width:
         segments.pop()
-    return " · ".join(segments)
+    return _GAP.join(segments)
 
 
 def _state(status: Status) -> str:
@@ -76,4 +81,4 @@ def _context(status: Status) -> list[str]:
 
 
 def _rounded(num_tokens: int) -> str:
-    return f"{num_tokens}" if num_tokens < 1000 else f"{num_tokens / 1000:.3g}k"
+    return f"{num_tokens}" if num_tokens < 1000 else f"{num_tokens / 1000:.1f}k"
