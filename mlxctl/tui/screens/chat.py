@@ -20,6 +20,7 @@ from mlxctl.tui.coalescing import coalesce
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import Exchange
 from mlxctl.tui.export import export
+from mlxctl.tui.garbage import collect_all, keep_collections_short
 from mlxctl.tui.keys import SCREEN_KEYS
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
 from mlxctl.tui.options import ChatOptions
@@ -38,6 +39,7 @@ DELTA_SECONDS = 0.05
 
 _STATUS_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
+_IDLE_SECONDS = 1.0
 
 
 class ChatScreen(Screen[None]):
@@ -219,6 +221,7 @@ class ChatScreen(Screen[None]):
         if self._model is not None:
             self._state = "ready"
             await self._transcript.add(*_greeting(self._model))
+        keep_collections_short()
         self._opened.set()
 
     @work(group="answer", exclusive=True)
@@ -240,6 +243,11 @@ class ChatScreen(Screen[None]):
             self.query_one(Composer).put(self._conversation.take_back_question() or "")
         finally:
             self._state = "ready" if self._model is not None else "no model"
+            self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
+
+    def _collect_when_idle(self) -> None:
+        if not self._is_busy:
+            collect_all()
 
     async def _stream(self, answer: Answer) -> None:
         if self._model is None:
