@@ -20,8 +20,8 @@ class DecodeBatch:
     """One decode group on the device, always one step ahead of the host.
 
     `inputs` (B,) are the tokens that the next forward pass reads: a row's last prompt token at first, then the token sampled last,
-    which the host has usually not read yet. `step` launches the pass on them and only then waits for their values, so that the
-    device never waits for the host. A single row keeps its sequence's own caches, more rows share left-padded ones.
+    which the host has usually not read yet. The pass on them is built before anybody waits for their values, so that the device
+    never waits for the host. A single row keeps its sequence's own caches, more rows share left-padded ones.
     """
 
     def __init__(self, model: Any, *, vocabulary_size: int, rows: list[Sequence], caches: Caches, inputs: mx.array) -> None:
@@ -55,8 +55,8 @@ class DecodeBatch:
             result.early_scores |= batch.early_scores
         return result
 
-    def launch(self) -> "StepInFlight":
-        """Start the next forward pass and return the tokens that it read, still to be waited for."""
+    def build(self) -> "StepInFlight":
+        """Prepare the next forward pass, for `start` to start, and return the tokens that it reads, still to be waited for."""
         in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
         self.early_scores = {}
         if all(row.is_exhausted for row in self.rows):
@@ -64,11 +64,14 @@ class DecodeBatch:
         logits = self.model(self.inputs[:, None], cache=self.caches)[:, -1, :]
         self.inputs, self._scores = self._sampler.sample(logits, self.rows)
         self._num_steps += 1
-        extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
-        mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
         for row in self.rows:
             row.num_sampled_tokens += 1
         return in_flight
+
+    def start(self) -> None:
+        """Let the device begin with what was built."""
+        extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
+        mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
 
     def keep(self, rows: Many[Sequence]) -> None:
         """Drop every row that is not in `rows`; their memory is free when this returns."""

@@ -96,6 +96,7 @@ class EngineLoop:
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         self._publish(updates)
         self._free(batch, results)
+        self._pool.runner(batch.model).start_built()
 
     def _reason_to_refuse(self, submit: Submit) -> str | None:
         if not self._scheduler.is_open(submit.model):

@@ -1,5 +1,6 @@
 """Runs the scheduler's batches on one loaded model. MLX thread only; knows no policy."""
 
+import contextlib
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
 from typing import Any
@@ -32,6 +33,10 @@ class ModelRunner:
         # The last full chunk of each sequence that the prefix cache knows.
         self._known: dict[int, Chunk[Record] | None] = {}
         self._batches: list[DecodeBatch] = []
+        self._built: list[DecodeBatch] = []
+        # PERF: on a CPU starting a step blocks until it is nearly done, so there it is started after the tokens of the one before
+        # have left: everybody gets them a step earlier. On a GPU it returns at once, and the device must not wait.
+        self._starts_late = mx.default_device() == mx.Device(mx.cpu)
 
     def run(self, batch: Batch) -> list[RowResult]:
         """Compute the batch and return what came back; a prefill that went well returns nothing."""
@@ -41,6 +46,15 @@ class ModelRunner:
         if batch.phase == "restore":
             return self._restore(batch.sequence)
         return self._prefill(batch.sequence, batch.num_tokens)
+
+    def start_built(self) -> None:
+        """Let the device begin with the decode step that was built last, for the rows that are still there."""
+        built, self._built = self._built, []
+        for batch in built:
+            # What fails here fails again when the tokens are read, where it ends the rows.
+            with contextlib.suppress(RuntimeError, ValueError, MemoryError):
+                if batch.rows:
+                    batch.start()
 
     def drop(self, sequences: Iterable[Sequence]) -> None:
         """Free what these sequences hold, at once, after the prefix cache has taken what it can use of it."""
@@ -116,13 +130,16 @@ class ModelRunner:
             parts = [batch for batch in self._batches if batch.rows[0] in group]
             try:
                 batch = self._join(parts)
-                launched.append((batch, batch.launch()))
+                launched.append((batch, batch.build()))
             except (RuntimeError, ValueError, MemoryError) as error:
                 results += self._fail(group, parts, error)
+        self._built = [batch for batch, _ in launched]
+        if not self._starts_late:
+            self.start_built()
         for batch, in_flight in launched:
             try:
                 results += in_flight.read()
-            except (RuntimeError, MemoryError) as error:
+            except (RuntimeError, ValueError, MemoryError) as error:
                 results += self._fail(batch.rows, [batch], error)
         return results
 
