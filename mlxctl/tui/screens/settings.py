@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, Checkbox, Input, Label, Select, Static, TextArea
+from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
 from mlxctl.tui.options import ChatOptions, ThinkingChoice
 
@@ -39,6 +39,7 @@ _RANGES = {
     "max_tokens": _Range(label="Max tokens", least=1, most=10_000_000, is_whole=True),
 }
 _THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("as the model likes", "default"), ("on", "on"), ("off", "off"))
+_TOOLS = (("not offered", False), ("offered, and run here", True))
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
@@ -83,7 +84,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 yield Select(_THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True)
             with Horizontal():
                 yield Label("Demo tools")
-                yield Checkbox("offer and run them", self._options.uses_tools, id="uses_tools", compact=True)
+                # Not a checkbox: its two states differ in colour only.
+                yield Select(_TOOLS, value=self._options.uses_tools, allow_blank=False, id="uses_tools", compact=True)
             yield Static(self._tools_note, classes="hint", markup=False)
             yield Static(id="complaint", markup=False)
             with Horizontal(classes="buttons"):
@@ -107,7 +109,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 top_p=numbers["top_p"],
                 max_tokens=None if max_tokens is None else int(max_tokens),
                 thinking=self._chosen_thinking(),
-                uses_tools=self.query_one("#uses_tools", Checkbox).value,
+                uses_tools=self.query_one("#uses_tools", Select).value is True,
             )
         )
 

@@ -1,0 +1,264 @@
+"""A model behind a URL: the same events as from an engine of our own, and clear words for every way in which it fails."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from server.process import ServerProcess, serving
+
+from mlxctl.errors import (
+    AuthenticationFailed,
+    CapacityError,
+    ConnectionLost,
+    InvalidRequest,
+    MlxctlError,
+    SequenceFailed,
+    ServerUnreachable,
+    SettingsError,
+    UnknownModel,
+)
+from mlxctl.inference.remote import RemoteInference
+from mlxctl.inference.remote.chunks import ChunkReader
+from mlxctl.inference.remote.lines import LineReader
+from mlxctl.inference.remote.request_body import encode_request
+from mlxctl.ir import (
+    Finished,
+    GenerationRequest,
+    Message,
+    PromptProgress,
+    SamplingOptions,
+    StreamEvent,
+    TextDelta,
+    TextResult,
+    ThinkingDelta,
+    ThinkingOptions,
+    ThinkingPart,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+    ToolSpec,
+    Usage,
+    collect,
+    text_message,
+)
+from mlxctl.protocols import OpenAIChatFormatter
+
+from .scripted_server import ScriptedServer, listening, stream
+
+ASKED = GenerationRequest(model="other", messages=(text_message("user", "Hi"),))
+EVENTS: list[StreamEvent] = [
+    PromptProgress(num_processed=3, num_cached=0, num_prompt_tokens=9),
+    ThinkingDelta(text="Hm."),
+    TextDelta(text="Well, "),
+    TextDelta(text="ünï 🎈\n"),
+    ToolCallStarted(index=0, id="c1", name="add"),
+    ToolArgumentsDelta(index=0, json='{"a":'),
+    ToolArgumentsDelta(index=0, json="1}"),
+    ToolCallEnded(index=0),
+    ToolCallStarted(index=1, id="c2", name="now"),
+    ToolCallEnded(index=1),
+    Finished(
+        reason="tool_calls",
+        usage=Usage(num_prompt_tokens=9, num_cached_tokens=4, num_completion_tokens=8, num_thinking_tokens=2),
+    ),
+]
+
+
+def spoken(events: list[StreamEvent]) -> bytes:
+    """What our own server says for these events."""
+    formatter = OpenAIChatFormatter()
+    formatter.parse(encode_request(ASKED))
+    return b"".join([formatter.begin(9), *map(formatter.on_event, events), formatter.finish()])
+
+
+def heard(pieces: list[bytes]) -> list[StreamEvent]:
+    """What the client makes of bytes that come in these pieces."""
+    lines, reader = LineReader(), ChunkReader()
+    events: list[StreamEvent] = []
+    for piece in pieces:
+        for line in lines.feed(piece):
+            if line.startswith(b":"):
+                events += reader.comment(line[1:])
+            elif line.startswith(b"data: {"):
+                events += reader.data(line[6:])
+    return [*events, *reader.finish()]
+
+
+@given(st.lists(st.integers(0, len(spoken(EVENTS))), max_size=30))
+def test_what_our_server_says_is_heard_as_it_was_meant_however_it_is_cut(cuts: list[int]) -> None:
+    body, places = spoken(EVENTS), sorted(cuts)
+    pieces = [body[begin:end] for begin, end in zip([0, *places], [*places, None], strict=True)]
+    assert heard(pieces) == EVENTS
+
+
+async def ask(server: ScriptedServer, request: GenerationRequest = ASKED) -> TextResult:
+    async with listening(server):
+        remote = RemoteInference(server.url)
+        generation = None
+        try:
+            generation = await remote.start(request)
+            return await generation.result()
+        finally:
+            if generation is not None:
+                generation.cancel()
+            await remote.close()
+
+
+def test_other_servers_spell_thinking_and_calls_their_own_way() -> None:
+    body = stream(
+        '{"choices":[{"delta":{"role":"assistant","content":null,"reasoning":"Hm."}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"add","arguments":"{}"}}]}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"function":{"name":"now","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}',
+    )
+    result = asyncio.run(ask(ScriptedServer(body)))
+    assert result.thinking == "Hm."
+    assert [call.name for call in result.tool_calls] == ["add", "now"]
+    assert all(call.id for call in result.tool_calls)
+
+
+def test_a_stream_may_end_without_the_end_mark_but_not_without_a_reason() -> None:
+    said = '{"choices":[{"delta":{"content":"Yes"}%s}]}'
+    whole = ScriptedServer(stream(said % ',"finish_reason":"stop"', done=False))
+    assert asyncio.run(ask(whole)).text == "Yes"
+    with pytest.raises(ConnectionLost, match="mid-answer"):
+        asyncio.run(ask(ScriptedServer(stream(said % "", done=False))))
+
+
+def test_an_error_in_mid_stream_is_the_servers_own_words() -> None:
+    with pytest.raises(SequenceFailed, match="out of memory"):
+        asyncio.run(ask(ScriptedServer(stream('{"error":{"message":"out of memory"}}'))))
+
+
+def test_what_is_no_chunk_is_said_to_be_none() -> None:
+    with pytest.raises(ConnectionLost, match="cannot be read"):
+        asyncio.run(ask(ScriptedServer(stream("<html>"))))
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (b"400 Bad Request", InvalidRequest),
+        (b"401 Unauthorized", AuthenticationFailed),
+        (b"503 Service Unavailable", CapacityError),
+        (b"500 Internal Server Error", SequenceFailed),
+    ],
+)
+def test_a_refusal_is_an_error_of_ours_with_the_servers_words(status: bytes, error: type[MlxctlError]) -> None:
+    server = ScriptedServer(b'{"error":{"message":"no way"}}', status=status, headers=b"Retry-After: 7\r\n")
+    with pytest.raises(error, match="no way") as caught:
+        asyncio.run(ask(server))
+    if isinstance(caught.value, CapacityError):
+        assert caught.value.retry_after_seconds == 7.0
+
+
+async def opened(url: str) -> RemoteInference:
+    remote = RemoteInference(url)
+    try:
+        await remote.wait_ready()
+    finally:
+        await remote.close()
+    return remote
+
+
+def test_nobody_at_the_url_is_said_with_the_url() -> None:
+    with pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:1/v1: the connection is refused"):
+        asyncio.run(opened("127.0.0.1:1"))
+
+
+def test_somebody_else_at_the_url_is_noticed() -> None:
+    async def look() -> None:
+        async with listening(ScriptedServer(b"", models=b"<html>Hello</html>")) as server:
+            await opened(server.url)
+
+    with pytest.raises(ServerUnreachable, match="does not list models"):
+        asyncio.run(look())
+
+
+@pytest.mark.parametrize("url", ["ftp://there", "http://", "http://[:::"])
+def test_what_is_no_url_is_refused_at_once(url: str) -> None:
+    with pytest.raises(SettingsError, match="URL"):
+        RemoteInference(url)
+
+
+def encoded(**fields: Any) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(encode_request(GenerationRequest(**{"model": "m", "messages": ASKED.messages, **fields})))
+    return body
+
+
+def test_what_is_unsaid_is_not_sent() -> None:
+    assert encoded().keys() == {"model", "messages", "stream", "stream_options"}
+
+
+def test_what_is_said_is_sent() -> None:
+    tool = ToolSpec(name="add", parameters={"type": "object"})
+    body = encoded(
+        sampling=SamplingOptions(temperature=0.0, seed=3), max_tokens=5, tools=(tool,), thinking=ThinkingOptions(enabled=False)
+    )
+    assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.0, 3, 5)
+    assert body["tools"][0]["function"]["name"] == "add"
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:
+    def thought(*more: ToolCallPart) -> Message:
+        return Message(role="assistant", parts=(ThinkingPart(text="Hm."), *more))
+
+    call = ToolCallPart(id="c", name="add", arguments="{}")
+    messages = (*ASKED.messages, thought(), *ASKED.messages, thought(call))
+    said = encoded(messages=messages)["messages"]
+    assert ["reasoning_content" in message for message in said] == [False, False, False, True]
+
+
+def test_what_another_server_cannot_be_asked_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="raw prompts"):
+        encode_request(GenerationRequest(model="m", prompts=("a",)))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with serving(None) as running:
+        yield running
+
+
+def test_a_real_server_is_asked_and_answers(server: ServerProcess) -> None:
+    async def talk() -> tuple[RemoteInference, list[StreamEvent]]:
+        remote = RemoteInference(server.url)
+        await remote.wait_ready()
+        name = remote.find_model(None).name
+        sampling = SamplingOptions(temperature=0.0)
+        generation = await remote.start(GenerationRequest(model=name, messages=ASKED.messages, sampling=sampling, max_tokens=20))
+        events = [event async for batch in generation for event in batch]
+        generation.cancel()
+        await remote.close()
+        return remote, events
+
+    remote, events = asyncio.run(talk())
+    model = remote.find_model(None)
+    assert (model.supports_tools, model.is_demo) == (True, True)
+    assert model.context_length is not None
+    assert collect(events).usage.num_prompt_tokens > 0
+    with pytest.raises(UnknownModel):
+        remote.find_model("gpt-9")
+
+
+def test_leaving_frees_the_place_on_the_server(server: ServerProcess) -> None:
+    async def leave() -> None:
+        remote = RemoteInference(server.url)
+        await remote.wait_ready()
+        name = remote.find_model(None).name
+        generation = await remote.start(GenerationRequest(model=name, messages=ASKED.messages, max_tokens=4000))
+        await anext(generation)
+        generation.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if server.health()["open_requests"] == 0:
+                break
+        await remote.close()
+
+    asyncio.run(leave())
+    assert server.health()["open_requests"] == 0

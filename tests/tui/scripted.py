@@ -1,0 +1,70 @@
+"""A partner that says what a test wrote down, at the pace that the test wants: the screen cannot tell it from a model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted, Usage
+from mlxctl.tui.partner import PartnerModel
+
+Line = StreamEvent | MlxctlError | float
+
+
+class ScriptedAnswer:
+    """Plays one script: events one by one, a number is a pause, an error ends it."""
+
+    def __init__(self, script: Sequence[Line]) -> None:
+        self.is_cancelled = False
+        self._script = script
+
+    async def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
+        for line in self._script:
+            if isinstance(line, float):
+                await asyncio.sleep(line)
+            elif isinstance(line, MlxctlError):
+                raise line
+            else:
+                yield [line]
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ScriptedPartner:
+    """Gives the scripts in turn and remembers what it was asked."""
+
+    where = "a script"
+
+    def __init__(self, *scripts: Sequence[Line], model: PartnerModel | None = None) -> None:
+        self.requests: list[GenerationRequest] = []
+        self.answers: list[ScriptedAnswer] = []
+        self._scripts = list(scripts)
+        self._model = model or PartnerModel(name="scripted", context_length=4096, supports_tools=True)
+
+    async def open(self) -> PartnerModel:
+        return self._model
+
+    async def start(self, request: GenerationRequest) -> ScriptedAnswer:
+        self.requests.append(request)
+        self.answers.append(ScriptedAnswer(self._scripts.pop(0)))
+        return self.answers[-1]
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+
+def text(*pieces: str) -> list[StreamEvent]:
+    """An answer of plain text."""
+    return [*(TextDelta(text=piece) for piece in pieces), end(num_completion_tokens=len(pieces))]
+
+
+def call(name: str, arguments: str) -> list[StreamEvent]:
+    """An answer that is one call."""
+    started = ToolCallStarted(index=0, id="call_1", name=name)
+    return [started, ToolArgumentsDelta(index=0, json=arguments), ToolCallEnded(index=0), end(reason="tool_calls")]
+
+
+def end(*, num_completion_tokens: int = 5, reason: str = "stop") -> Finished:
+    """The end of an answer to a prompt of 100 tokens of which 80 were cached."""
+    usage = Usage(num_prompt_tokens=100, num_cached_tokens=80, num_completion_tokens=num_completion_tokens)
+    return Finished(reason=reason, usage=usage)  # type: ignore[arg-type]

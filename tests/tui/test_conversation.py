@@ -1,0 +1,72 @@
+"""Going back in a conversation, remembering what was typed, and writing it all down."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import StoreError
+from mlxctl.ir import Message, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_message
+from mlxctl.tui.conversation import Conversation, Said
+from mlxctl.tui.export import export
+from mlxctl.tui.input_history import InputHistory
+
+
+def conversation() -> Conversation:
+    made = Conversation()
+    made.ask("What is 6*7?")
+    call = ToolCallPart(id="c1", name="calculator", arguments='{"expression": "6*7"}')
+    made.add(Said(message=Message(role="assistant", parts=(ThinkingPart(text="Hm."), call))))
+    result = ToolResultPart(call_id="c1", content=(TextPart(text="42"),))
+    made.add(Said(message=Message(role="tool", parts=(result,))))
+    made.add(Said(message=text_message("assistant", "It is **42**"), is_partial=True))
+    return made
+
+
+def test_answering_again_forgets_everything_after_the_question() -> None:
+    made = conversation()
+    assert made.forget_answer()
+    assert [said.message.text for said in made.said] == ["What is 6*7?"]
+
+
+def test_editing_takes_the_question_out() -> None:
+    made = conversation()
+    assert made.take_back_question() == "What is 6*7?"
+    assert made.said == ()
+    assert made.take_back_question() is None
+
+
+def test_the_history_goes_back_and_forth_and_keeps_the_draft() -> None:
+    history = InputHistory()
+    history.add("one")
+    history.add("two")
+    assert [history.older("draft"), history.older("two"), history.older("one")] == ["two", "one", None]
+    assert [history.newer(), history.newer(), history.newer()] == ["two", "draft", None]
+
+
+def test_markdown_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "chat.md"
+    export(path, conversation().said, model="tiny", system_prompt="Be brief.")
+    text = path.read_text()
+    assert "## Model (partial)\n\nIt is **42**" in text
+    assert "<summary>Thinking</summary>" in text
+    assert '```json\n{"expression": "6*7"}\n```' in text
+
+
+def test_json_is_a_conversation_that_a_server_takes(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    export(path, conversation().said, model="tiny", system_prompt="Be brief.")
+    messages = json.loads(path.read_text())["messages"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert messages[3] == {"role": "tool", "tool_call_id": "c1", "content": "42"}
+    assert messages[4]["is_partial"] is True
+
+
+def test_nothing_is_overwritten_and_no_format_is_guessed(tmp_path: Path) -> None:
+    taken = tmp_path / "chat.md"
+    taken.write_text("mine")
+    with pytest.raises(StoreError, match="exists already"):
+        export(taken, conversation().said, model="tiny", system_prompt="")
+    with pytest.raises(StoreError, match="must end in"):
+        export(tmp_path / "chat.txt", conversation().said, model="tiny", system_prompt="")
+    assert taken.read_text() == "mine"

@@ -1,0 +1,50 @@
+"""The screen and real models: once with an engine of its own, once through a running server, by the same code."""
+
+import re
+from collections.abc import Iterator
+
+import forge
+import pytest
+from server.process import ServerProcess, serving
+
+from mlxctl.settings import Settings
+from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
+
+from .screens import Screen, drive
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with serving(None) as running:
+        yield running
+
+
+async def chat_with_the_demo(screen: Screen) -> None:
+    await screen.wait_for("mlxctl-demo is ready, context")
+    await screen.ask("Hello!")
+    seen = await screen.wait_for("context ")
+    await screen.wait_for("tok/s")
+    assert re.search(r"Hello! How can I help you\?", seen)
+    seen = await screen.wait_for("cached")
+    assert re.search(r"mlxctl-demo {2}ready {2}\d+ tok/s {2}first \d+\.\d\d s {2}cached \d+% {2}context \d+/8\.2k", seen)
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_the_demo_model_answers_on_the_screen(is_remote: bool, request: pytest.FixtureRequest) -> None:
+    partner: Partner = LocalPartner(Settings())
+    if is_remote:
+        partner = RemotePartner(request.getfixturevalue("server").url)
+    drive(partner, chat_with_the_demo, temperature=0.0)
+
+
+def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
+    with serving(forge.model("endless")) as doomed:
+
+        async def look(screen: Screen) -> None:
+            await screen.wait_for("is ready")
+            await screen.ask("Tell me a story")
+            await screen.wait_for("answering  ~")
+            doomed.process.kill()
+            await screen.wait_for("^R tries again")
+
+        drive(RemotePartner(doomed.url), look)

@@ -1,0 +1,220 @@
+"""The screen with scripted answers: what a person sees and may do, down to the last letter."""
+
+from pathlib import Path
+
+import pytest
+from snapshot_location import TextSnapshots
+from syrupy.assertion import SnapshotAssertion
+from textual import events
+from textual.widgets import Input
+
+from mlxctl.errors import BrokenModel, ConnectionLost, InvalidRequest, ServerUnreachable
+from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta
+from mlxctl.tui.partner import PartnerModel
+from mlxctl.tui.widgets.composer import Composer
+
+from .screens import Screen, drive, masked
+from .scripted import ScriptedPartner, call, end, text
+
+CODE = "Here it is:\n\n```python\ndef f(x):\n    return x + 1\n```\n\n- one\n- **two**\n"
+
+
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(TextSnapshots)
+
+
+def test_an_answer_with_everything(snapshot: SnapshotAssertion) -> None:
+    partner = ScriptedPartner(
+        [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*7"}')],
+        [TextDelta(text=CODE), end()],
+    )
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("How much is 6*7?")
+        await screen.wait_for("two")
+        assert masked(await screen.wait_for("context 105")) == snapshot
+
+    drive(partner, look, uses_tools=True)
+
+
+@pytest.mark.parametrize(("key", "words"), [("f1", "Quit"), ("f2", "Take over")])
+def test_what_opens_above(key: str, words: str, snapshot: SnapshotAssertion) -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press(key)
+        assert await screen.wait_for(words) == snapshot
+        await screen.press("escape")
+        await screen.wait_for("Ask something")
+
+    drive(ScriptedPartner(), look)
+
+
+def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
+    partner = ScriptedPartner([TextDelta(text="Half an ans"), 60.0], text("A whole answer."))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("Tell me")
+        await screen.wait_for("Half an ans")
+        await screen.press("escape")
+        assert "Half an ans" in await screen.wait_for("Stopped; what came is kept")
+        await screen.press("ctrl+r")
+        assert "Half an ans" not in await screen.wait_for("A whole answer.")
+
+    drive(partner, look)
+    assert partner.answers[0].is_cancelled
+    assert [message.text for message in partner.requests[1].messages] == ["Tell me"]
+
+
+def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> None:
+    partner = ScriptedPartner([TextDelta(text="Half an ans"), ConnectionLost("the server went away")], text("Now whole."))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("Tell me")
+        seen = " ".join((await screen.wait_for("^R tries again")).split())
+        assert "Half an ans" in seen
+        assert "Error: the server went away. What came is kept" in seen
+        await screen.press("ctrl+r")
+        await screen.wait_for("Now whole.")
+
+    drive(partner, look)
+
+
+def test_a_question_that_is_refused_comes_back_into_the_input() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.ask("Far too long")
+        await screen.wait_for("prompt is too long")
+        assert screen.app.screen.query_one(Composer).text == "Far too long"
+
+    drive(ScriptedPartner([InvalidRequest("prompt is too long")]), look)
+
+
+def test_the_last_question_can_be_edited_and_resent() -> None:
+    partner = ScriptedPartner(text("First."), text("Second."))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("One")
+        await screen.wait_for("First.")
+        await screen.press("ctrl+l", "s")
+        await screen.press("enter")
+        assert "First." not in await screen.wait_for("Second.")
+
+    drive(partner, look)
+    assert [message.text for message in partner.requests[1].messages] == ["Ones"]
+
+
+def test_lines_history_and_the_system_prompt() -> None:
+    partner = ScriptedPartner(text("First."), text("Second."))
+
+    async def look(screen: Screen) -> None:
+        await screen.press("a", "ctrl+j", "b", "enter")
+        await screen.wait_for("First.")
+        await screen.press("f2")
+        await screen.wait_for("Take over")
+        await screen.press("B", "e", "ctrl+s")
+        await screen.wait_for("Ask something")
+        await screen.press("up", "enter")
+        await screen.wait_for("Second.")
+
+    drive(partner, look)
+    assert partner.requests[0].messages[0].text == "a\nb"
+    assert [message.text for message in partner.requests[1].messages] == ["Be", "a\nb", "First.", "a\nb"]
+
+
+def test_settings_that_make_no_sense_are_not_taken() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press("f2")
+        await screen.wait_for("Take over")
+        await screen.press("tab", "h", "o", "t", "enter")
+        await screen.wait_for("Temperature must be a number from 0 to 100, not 'hot'")
+
+    drive(ScriptedPartner(), look)
+
+
+def test_a_huge_paste_is_folded_and_sent_whole() -> None:
+    partner = ScriptedPartner(text("Long."))
+    pasted = "word " * 100_000
+
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        screen.app.screen.query_one(Composer).post_message(events.Paste(pasted))
+        await screen.wait_for("[paste 1: 1 lines, 500,000 characters]")
+        await screen.press("enter")
+        await screen.wait_for("Long.")
+
+    drive(partner, look)
+    assert partner.requests[0].messages[0].text == pasted.strip()
+
+
+def test_progress_of_a_long_prompt_is_shown() -> None:
+    progress = PromptProgress(num_processed=1500, num_cached=0, num_prompt_tokens=3000)
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("Read")
+        await screen.wait_for("reading 50% of 3,000")
+
+    drive(ScriptedPartner([progress, 60.0]), look)
+
+
+def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.resize(30, 8)
+        assert "Ask" not in await screen.wait_for("too small")
+        await screen.resize(80, 24)
+        assert "too small" not in await screen.wait_for("Ask something")
+
+    drive(ScriptedPartner(), look)
+
+
+class Absent(ScriptedPartner):
+    """Nobody at the URL at first, then somebody."""
+
+    num_tries = 0
+
+    async def open(self) -> PartnerModel:
+        self.num_tries += 1
+        if self.num_tries == 1:
+            raise ServerUnreachable("http://there", "the connection is refused")
+        return await super().open()
+
+
+def test_a_server_that_is_not_there_yet_is_waited_for_and_the_question_with_it() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("no server answers at http://there")
+        await screen.ask("Hello")
+        await screen.wait_for("At last.")
+
+    drive(Absent(text("At last.")), look)
+
+
+class Broken(ScriptedPartner):
+    async def open(self) -> PartnerModel:
+        raise BrokenModel("x", "model 'x' has no config.json")
+
+
+def test_a_model_that_cannot_be_used_is_said_and_the_question_stays() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("Error: model 'x' has no config.json")
+        await screen.ask("Hello")
+        await screen.wait_for("There is no model to ask")
+        assert screen.app.screen.query_one(Composer).text == "Hello"
+
+    drive(Broken(), look)
+
+
+def test_a_conversation_is_exported(tmp_path: Path) -> None:
+    path = tmp_path / "c.md"
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("Hello")
+        await screen.wait_for("Hi!")
+        await screen.press("ctrl+s")
+        await screen.wait_for("Export")
+        screen.app.screen.query_one("#path", Input).value = str(path)
+        await screen.press("enter")
+        await screen.wait_for("Written to")
+
+    drive(ScriptedPartner(text("Hi!")), look)
+    assert "Hi!" in path.read_text()

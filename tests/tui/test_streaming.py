@@ -1,0 +1,137 @@
+"""What stands between a fast stream and a slow screen: bundling, cutting, and the numbers beside it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, Usage
+from mlxctl.tui.coalescing import coalesce, merge_deltas
+from mlxctl.tui.exchange import RoundStarted
+from mlxctl.tui.pace import LiveNumbers, Pace
+from mlxctl.tui.segments import Segmenter
+from mlxctl.tui.widgets.status_line import Status, status_text
+
+
+async def source(*, num: int, pause: float, fails: bool = False) -> AsyncGenerator[list[int], None]:
+    for number in range(num):
+        yield [number]
+        await asyncio.sleep(pause)
+    if fails:
+        raise ConnectionError
+
+
+def test_a_fast_stream_becomes_few_batches_that_lose_nothing() -> None:
+    async def gather() -> list[list[int]]:
+        return [batch async for batch in coalesce(source(num=100, pause=0.001), seconds=0.05)]
+
+    batches = asyncio.run(gather())
+    assert [number for batch in batches for number in batch] == list(range(100))
+    assert batches[0] == [0]
+    assert len(batches) < 20
+
+
+def test_an_error_comes_after_everything_that_came_before_it() -> None:
+    seen: list[int] = []
+
+    async def gather() -> None:
+        async for batch in coalesce(source(num=3, pause=0, fails=True), seconds=0.01):
+            seen.extend(batch)
+
+    with pytest.raises(ConnectionError):
+        asyncio.run(gather())
+    assert seen == [0, 1, 2]
+
+
+def test_neighbouring_deltas_become_one_and_others_stay_apart() -> None:
+    deltas = [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c"), TextDelta(text="d"), ThinkingDelta(text="e")]
+    assert merge_deltas(deltas) == [ThinkingDelta(text="ab"), TextDelta(text="cd"), ThinkingDelta(text="e")]
+
+
+def segments_of(pieces: list[str]) -> list[str]:
+    segmenter, segments = Segmenter(), [""]
+    for text in pieces:
+        for piece in segmenter.feed(text):
+            if piece.starts_segment:
+                segments.append("")
+            segments[-1] += piece.text
+    return segments
+
+
+CODE = "Before.\n\n```python\n" + "".join(f"line_{number} = {number}\n" for number in range(500)) + "```\nAfter.\n"
+PROSE = "".join(f"Paragraph {number} says *something*.\n\n" for number in range(300))
+
+
+@pytest.mark.parametrize("text", [CODE, PROSE])
+def test_long_markdown_is_cut_into_segments_of_bounded_size(text: str) -> None:
+    segments = segments_of([text])
+    assert len(segments) > 3
+    assert max(map(len, segments)) < 2000
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=400))
+def test_cutting_does_not_depend_on_how_the_text_came(sizes: list[int]) -> None:
+    pieces, place = [], 0
+    for size in sizes:
+        pieces.append(CODE[place : place + size])
+        place += size
+    assert segments_of([*pieces, CODE[place:]]) == segments_of([CODE])
+
+
+def test_what_is_cut_says_the_same_as_the_whole() -> None:
+    def contents(texts: list[str]) -> str:
+        tokens = [token for text in texts for token in MarkdownIt().parse(text)]
+        return "".join(token.content for token in tokens if token.type in ("fence", "inline"))
+
+    for text in (CODE, PROSE):
+        assert contents(segments_of([text])) == contents([text])
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_pace_is_that_of_the_latest_answer() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.observe([RoundStarted()])
+    clock.now = 0.5
+    pace.observe([PromptProgress(num_processed=50, num_cached=0, num_prompt_tokens=100)])
+    assert pace.numbers().prefill is not None
+    for clock.now in (1.0, 1.1, 1.2, 1.3):
+        pace.observe([TextDelta(text="a")])
+    live = pace.numbers()
+    assert (live.first_token_seconds, live.prefill, live.is_exact) == (1.0, None, False)
+    assert live.tokens_per_second == pytest.approx(10.0)
+    pace.observe([Finished(reason="stop", usage=Usage(num_prompt_tokens=100, num_completion_tokens=7))])
+    assert pace.numbers().tokens_per_second == pytest.approx(20.0)
+    assert pace.numbers().is_exact
+
+
+def test_numbers_that_nobody_counted_are_not_shown() -> None:
+    pace = Pace(Clock())
+    pace.observe([RoundStarted(), TextDelta(text="a"), Finished(reason="stop", usage=Usage(num_prompt_tokens=0))])
+    assert pace.numbers().usage is None
+
+
+USAGE = Usage(num_prompt_tokens=1000, num_cached_tokens=850, num_completion_tokens=234)
+FAST = LiveNumbers(first_token_seconds=0.12, tokens_per_second=143.4, is_exact=True, usage=USAGE)
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (78, "Qwen3-8B-4bit  ready  143 tok/s  first 0.12 s  cached 85%  context 1.2k/40.9k"),
+        (60, "Qwen3-8B-4bit  ready  143 tok/s  first 0.12 s  cached 85%"),
+        (30, "Qwen3-8B-4bit  ready"),
+    ],
+)
+def test_the_status_line_drops_what_does_not_fit(width: int, line: str) -> None:
+    status = Status(model="Qwen3-8B-4bit", state="ready", numbers=FAST, context_length=40_900)
+    assert status_text(status, width=width) == line
