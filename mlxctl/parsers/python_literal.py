@@ -23,6 +23,7 @@ _CHARS = {
 }  # fmt: skip
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?([eE][+-]?\d{1,2})?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?[\d_]*(?:\.[\d_]*(?:[eE][+-]?\d+)?|[eE][+-]?\d+)", re.ASCII)
 _BRACKETS = {"(": "[", ")": "]"}
 
 
@@ -74,17 +75,11 @@ def _number(word: str) -> str | None:
     """A number as JSON writes it: as it is if it can be, else by its value."""
     if _JSON_NUMBER.fullmatch(word):
         return word
-    for read in (_integer, float):
-        try:
-            value = read(word)
-        except (ValueError, OverflowError):
-            continue
-        return repr(value) if math.isfinite(value) else None
-    return None
-
-
-def _integer(word: str) -> int:
-    return int(word, 0)
+    try:
+        value = float(word) if _DECIMAL.fullmatch(word) else int(word, 0)
+    except (ValueError, OverflowError):
+        return None
+    return repr(value) if math.isfinite(value) else None
 
 
 def _spaced(pieces: list[str]) -> str:

@@ -1,0 +1,249 @@
+"""Calls as Python writes them: `[f(a=1), g(b="x")]`, in a list, or one behind the other.
+
+A call is certain with its first keyword, or the parenthesis that closes it. Strings stream as they come, their escapes resolved;
+any other value is awaited whole. Arguments without a keyword take their names, in order, from the schema, if there is one.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.declarations import (
+    WHITESPACE,
+    BodyEnded,
+    BodyRejected,
+    CallArguments,
+    CallEnded,
+    CallStarted,
+    Punctuation,
+    Signal,
+)
+from mlxctl.parsers.json_value import escape, quote
+from mlxctl.parsers.python_literal import literal_as_json, unescape
+from mlxctl.parsers.python_value import PythonValueScanner
+from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
+
+MAX_NAME_CHARS = 128
+_NAME = re.compile(r"[^\W\d][\w.-]*")
+_KEYWORD = re.compile(r"([^\W\d]\w*)\s*(=?)(.?)", re.DOTALL)
+_PLAIN = re.compile(r"[^\\'\"]+")
+_PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
+
+Place = Literal["name", "argument", "value", "string", "value_end", "call_end", "between"]
+Step = tuple[int, Sequence[Signal]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonForm:
+    """How a format writes Python.
+
+    `wrapper` is a function that a call may stand in, since the model believes that it writes a program. A `is_bare` list has no
+    marker before it: only tools that are on offer are called in it.
+    """
+
+    wrapper: str = ""
+    is_bare: bool = False
+
+
+_PLAIN_FORM = PythonForm()
+
+
+class PythonCallsBody:
+    """One block. Each step reads one token or a part of one value; None from a step means that it needs more text."""
+
+    def __init__(self, tools: ToolSchemas, form: PythonForm = _PLAIN_FORM) -> None:
+        self._tools = tools
+        self._form = form
+        self._place: Place = "name"
+        self._list: Literal["none", "open", "closed"] = "none"
+        self._is_wrapped = False
+        self._num_calls = 0
+        self._begin = 0
+        self._begin_call("")
+
+    def _begin_call(self, name: str) -> None:
+        self._name = name
+        self._is_started = False
+        self._num_arguments = 0
+        self._kinds: Kinds = None
+        self._quote = ""
+        self._scanner = PythonValueScanner()
+
+    def read(self, text: str, start: int) -> Step:
+        """Read up to the next decision."""
+        at = start
+        while (step := self._step(text, at)) is not None:
+            at, signals = step
+            if signals:
+                return at, signals
+        return at, ()
+
+    def finish(self, rest: str) -> Sequence[Signal]:
+        """End a started call as it is; what did not become a call is text."""
+        if self._is_started:
+            kept = self._scanner.text if self._place == "value" else ""
+            cut = escape(rest) if self._place == "string" else '"' + escape(kept + rest) if kept else ""
+            return *_more(cut), CallEnded(is_complete=False), BodyEnded()
+        is_over = self._num_calls and self._place in ("name", "call_end", "between") and not rest.strip()
+        return (BodyEnded(),) if is_over else (BodyRejected(),)
+
+    def _step(self, text: str, at: int) -> Step | None:
+        self._begin = at
+        if self._place not in ("string", "value"):
+            while at < len(text) and text[at] in WHITESPACE:
+                at += 1
+        if at == len(text):
+            return None
+        match self._place:
+            case "name":
+                return self._read_name(text, at)
+            case "argument":
+                return self._read_argument(text, at)
+            case "value":
+                return self._read_value(text, at)
+            case "string":
+                return self._read_string(text, at)
+            case "value_end":
+                return self._read_value_end(text, at)
+            case "call_end":
+                self._place, self._is_wrapped = "between", False
+                return (at + 1, (Punctuation(),)) if text[at] == ")" else (at, ())
+            case "between":
+                return self._read_between(text, at)
+
+    def _give_up(self, at: int) -> Step:
+        """This is no call: a block's later ones end it, its first one rejects it, one that has started is broken."""
+        if self._is_started:
+            return self._begin, (CallEnded(is_complete=False), BodyEnded())
+        return at, (BodyRejected(),)
+
+    def _read_name(self, text: str, at: int) -> Step | None:
+        if text[at] == "[" and self._list == "none" and not self._num_calls:
+            self._list = "open"
+            return at + 1, ()
+        if text[at] == "]" and self._list == "open" and self._num_calls:
+            self._place, self._list = "between", "closed"
+            return at + 1, (Punctuation(),)
+        name = _NAME.match(text, at)
+        if name is None or name.end() - at > MAX_NAME_CHARS:
+            return self._give_up(at)
+        if name.end() == len(text):
+            return None
+        if text[name.end()] != "(":
+            return self._give_up(at)
+        if name[0] == self._form.wrapper and not self._is_wrapped and not self._num_calls:
+            self._is_wrapped = True
+            return name.end() + 1, ()
+        resolved = self._tools.resolve(name[0])
+        if self._form.is_bare and not self._tools.may_call(resolved):
+            return self._give_up(at)
+        self._begin_call(resolved)
+        self._place = "argument"
+        return name.end() + 1, ()
+
+    def _read_argument(self, text: str, at: int) -> Step | None:
+        if text[at] == ")":
+            return self._end_call(at)
+        keyword = _KEYWORD.match(text, at)
+        if keyword is not None and not keyword[3] and keyword.end() == len(text):
+            return None
+        if keyword is not None and keyword[2] and keyword[3] != "=":
+            return self._begin_value(keyword[1], keyword.end(2))
+        names = self._tools.argument_names(self._name)[self._num_arguments :]
+        return self._begin_value(names[0], at) if names else self._give_up(at)
+
+    def _begin_value(self, name: str, at: int) -> Step:
+        self._kinds = self._tools.kinds(self._name, name)
+        self._place, self._scanner = "value", PythonValueScanner()
+        started = () if self._is_started else (CallStarted(name=self._name),)
+        self._is_started = True
+        separator = ", " if self._num_arguments else "{"
+        self._num_arguments += 1
+        return at, (*started, CallArguments(json=f"{separator}{quote(name)}: "))
+
+    def _read_value(self, text: str, at: int) -> Step | None:
+        if not self._scanner.text.strip():
+            begin = at + len(text[at:]) - len(text[at:].lstrip(WHITESPACE))
+            if begin == len(text):
+                return None
+            if text[begin] in "'\"":
+                return self._begin_string(text, begin)
+            at = begin
+        end = self._scanner.scan(text, at)
+        if not self._scanner.is_whole:
+            return (end, ()) if end > at else None
+        self._place = "value_end"
+        return end, (CallArguments(json=self._value(self._scanner.text)),)
+
+    def _value(self, text: str) -> str:
+        """The JSON text of what is no string."""
+        if self._kinds == STRING:
+            return quote(text.strip())
+        return literal_as_json(text) or value_as_json(text.strip(), self._kinds)
+
+    def _begin_string(self, text: str, at: int) -> Step | None:
+        char, next_two = text[at], text[at + 1 : at + 3]
+        if len(next_two) < 2 and next_two == char * len(next_two):
+            return None
+        self._quote = char * 3 if next_two == char * 2 else char
+        self._place = "string"
+        return at + len(self._quote), (CallArguments(json='"'),)
+
+    def _read_string(self, text: str, at: int) -> Step | None:
+        if plain := _PLAIN.match(text, at):
+            return plain.end(), _more(escape(plain[0]))
+        if text.startswith(self._quote, at):
+            self._place = "value_end"
+            return at + len(self._quote), (CallArguments(json='"'),)
+        if text[at] == "\\":
+            return self._read_escape(text, at)
+        if self._quote.startswith(text[at:]):
+            return None
+        return at + 1, _more(escape(text[at]))
+
+    def _read_escape(self, text: str, at: int) -> Step | None:
+        if _PARTIAL_ESCAPE.match(text, at):
+            return None
+        found = _ESCAPE.match(text, at)
+        assert found is not None, "a backslash with a character behind it"
+        return found.end(), _more(escape(unescape(found[0])))
+
+    def _read_value_end(self, text: str, at: int) -> Step | None:
+        if text[at] == ")":
+            return self._end_call(at)
+        if text[at] != ",":
+            return self._give_up(at)
+        self._place = "argument"
+        return at + 1, (Punctuation(),)
+
+    def _end_call(self, at: int) -> Step:
+        started = () if self._is_started else (CallStarted(name=self._name),)
+        arguments = "}" if self._num_arguments else "{}"
+        self._is_started = False
+        self._num_calls += 1
+        self._place = "call_end" if self._is_wrapped else "between"
+        return at + 1, (*started, CallArguments(json=arguments), CallEnded(is_complete=True))
+
+    def _read_between(self, text: str, at: int) -> Step | None:
+        if self._list == "open" and text[at] in ",]":
+            self._place = "name" if text[at] == "," else "between"
+            self._list = "open" if text[at] == "," else "closed"
+            return at + 1, (Punctuation(),)
+        if self._list == "none" and text[at] == ";":
+            return at + 1, (Punctuation(),)
+        name = _NAME.match(text, at) if self._list == "none" else None
+        if name is None:
+            return at, (BodyEnded(),)
+        if name.end() == len(text) and name.end() - at <= MAX_NAME_CHARS:
+            return None
+        if text[name.end() : name.end() + 1] != "(":
+            return at, (BodyEnded(),)
+        self._place = "name"
+        return at, (Punctuation(),)
+
+
+def _more(json: str) -> tuple[Signal, ...]:
+    return (CallArguments(json=json),) if json else ()

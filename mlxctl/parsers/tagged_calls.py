@@ -1,0 +1,249 @@
+"""Calls with a tag for each argument: `<function=f><parameter=a>1</parameter></function>` and its kin.
+
+A call is certain once its name and the first tag behind it are read. Then its arguments are put together as JSON: a value that
+the schema wants to be a string streams as it comes, any other is awaited whole and becomes what the schema asks for.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyRejected, CallArguments, CallEnded, CallStarted, Signal
+from mlxctl.parsers.json_value import escape, quote
+from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
+
+MAX_TAG_CHARS = 256
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*)["']?""")
+
+Place = Literal["between", "name", "named", "inside", "key", "value_start", "value"]
+Step = tuple[int, Sequence[Signal]]
+
+
+def plain_key(tag: str) -> tuple[str, bool | None] | None:
+    """A tag that holds the argument's name and nothing else, perhaps quoted; its type is left to the schema."""
+    name = tag.strip().strip("\"'")
+    return (name, None) if name and "\n" not in name else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTags:
+    """The tags of a format.
+
+    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it; a call without an opener follows the
+    block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what `read_key` reads: the
+    argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, or before one of
+    `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it. `has_cdata` says that a value may be
+    a CDATA section.
+    """
+
+    call_opener: str
+    name_ends: str
+    call_closer: str
+    key_opener: str
+    key_end: str
+    value_closer: str
+    value_ends: tuple[str, ...] = ()
+    trims: str = ""
+    read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
+    has_cdata: bool = False
+
+
+class TaggedCallsBody:
+    """One block. `is_named` says that the marker which opened it is the first call's opener.
+
+    Each step reads one tag or a part of one value; None from a step means that it needs more text.
+    """
+
+    def __init__(self, tags: CallTags, tools: ToolSchemas, *, is_named: bool = False) -> None:
+        self._tags = tags
+        self._tools = tools
+        self._place: Place = "name" if is_named or not tags.call_opener else "between"
+        self._name = ""
+        self._num_calls = 0
+        self._num_arguments = 0
+        self._kinds: Kinds = None
+        self._pieces: list[str] = []
+        self._is_streaming = False
+        self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
+        self._closer = self._plain_closer
+
+    def read(self, text: str, start: int) -> Step:
+        """Read up to the next decision."""
+        at = start
+        while (step := self._step(text, at)) is not None:
+            at, signals = step
+            if signals:
+                return at, signals
+        return at, ()
+
+    def finish(self, rest: str) -> Sequence[Signal]:
+        """End a started call as it is; what did not become a call is text."""
+        if self._place in ("inside", "key", "value_start", "value"):
+            return *self._cut(rest), CallEnded(is_complete=False), BodyEnded()
+        is_over = self._place == "between" and self._num_calls and not rest.strip()
+        return (BodyEnded(),) if is_over else (BodyRejected(),)
+
+    def _step(self, text: str, at: int) -> Step | None:
+        match self._place:
+            case "between":
+                return self._read_call_opener(text, at)
+            case "name":
+                return self._read_name(text, at)
+            case "named" | "inside":
+                return self._read_tag(text, at)
+            case "key":
+                return self._read_key(text, at)
+            case "value_start":
+                return self._choose_closer(text, at)
+            case "value":
+                return self._read_value(text, at)
+
+    def _read_call_opener(self, text: str, at: int) -> Step | None:
+        opener = self._tags.call_opener
+        begin = _skip_white_space(text, at)
+        found = _compare(text, begin, opener)
+        if found is None:
+            return None
+        if not found or not opener:
+            return at, (BodyEnded() if self._num_calls else BodyRejected(),)
+        self._place = "name"
+        return begin + len(opener), ()
+
+    def _read_name(self, text: str, at: int) -> Step | None:
+        begin = _skip_white_space(text, at)
+        end = next((index for index in range(begin, len(text)) if text[index] in self._tags.name_ends), len(text))
+        name = _NAME.fullmatch(text[begin:end].rstrip())
+        if name is None or end - begin > MAX_TAG_CHARS:
+            return at, (BodyRejected(),)
+        if end == len(text):
+            return None
+        if not name["name"]:
+            return at, (BodyRejected(),)
+        self._name, self._place, self._num_arguments = name["name"], "named", 0
+        return end if text[end] == "<" else end + 1, ()
+
+    def _read_tag(self, text: str, at: int) -> Step | None:
+        begin = _skip_white_space(text, at)
+        closes = _compare(text, begin, self._tags.call_closer)
+        opens = _compare(text, begin, self._tags.key_opener)
+        if closes or opens:
+            if self._place == "named":
+                self._place = "inside"
+                return at, (CallStarted(name=self._name),)
+            if closes:
+                return self._end_call(begin)
+            self._place = "key"
+            return begin + len(self._tags.key_opener), ()
+        if closes is None or opens is None:
+            return None
+        return at, (BodyRejected(),) if self._place == "named" else (CallEnded(is_complete=False), BodyEnded())
+
+    def _end_call(self, at: int) -> Step:
+        """The closing tag of a call that has no opener is the block's: it is left to the machine."""
+        self._place = "between"
+        self._num_calls += 1
+        closing = "}" if self._num_arguments else "{}"
+        length = len(self._tags.call_closer) if self._tags.call_opener else 0
+        return at + length, (CallArguments(json=closing), CallEnded(is_complete=True))
+
+    def _read_key(self, text: str, at: int) -> Step | None:
+        end = text.find(self._tags.key_end, at)
+        is_over = self._tags.call_closer in (text[at:] if end < 0 else text[at:end])
+        if end < 0 and not is_over and len(text) - at <= MAX_TAG_CHARS:
+            return None
+        key = self._tags.read_key(text[at:end]) if 0 <= end - at <= MAX_TAG_CHARS and not is_over else None
+        if key is None:
+            return at, (CallEnded(is_complete=False), BodyEnded())
+        name, is_string = key
+        self._kinds = self._kinds_of(name, is_string)
+        self._place, self._pieces = "value_start", []
+        self._is_streaming = self._kinds == STRING and not self._tags.has_cdata
+        opening = f"{self._separator}{quote(name)}: " + '"' * self._is_streaming
+        self._num_arguments += 1
+        return end + len(self._tags.key_end), (CallArguments(json=opening),)
+
+    @property
+    def _separator(self) -> str:
+        return ", " if self._num_arguments else "{"
+
+    def _kinds_of(self, name: str, is_string: bool | None) -> Kinds:
+        if is_string:
+            return STRING
+        kinds = self._tools.kinds(self._name, name)
+        return (kinds - {"string"} or None) if kinds is not None and is_string is False else kinds
+
+    def _choose_closer(self, text: str, at: int) -> Step | None:
+        """Find out how the value will end, and drop what is trimmed before it."""
+        self._closer = self._plain_closer
+        if self._tags.has_cdata:
+            found = _compare(text, _skip_white_space(text, at), _CDATA)
+            if found is None:
+                return None
+            if found:
+                self._closer = MarkerSet((_CDATA_END + self._tags.value_closer,))
+        trims = _compare(text, at, self._tags.trims)
+        if trims is None:
+            return None
+        self._place = "value"
+        return at + len(self._tags.trims) * trims, ()
+
+    def _read_value(self, text: str, at: int) -> Step | None:
+        rest = text[at:]
+        end = self._closer.find(rest)
+        if end is None:
+            certain = self._closer.certain_length(rest)
+            return (at + certain, self._take(rest[:certain])) if certain else None
+        self._place = "inside"
+        is_closed = end[0].endswith(self._tags.value_closer)
+        length = end.start() + len(_CDATA_END) * (self._closer is not self._plain_closer)
+        last = (*self._take(rest[:length].removesuffix(self._tags.trims)), self._end_value())
+        return at + (end.end() if is_closed else end.start()), last
+
+    def _take(self, text: str) -> Sequence[Signal]:
+        """More of the value: said at once where it streams, kept where it does not."""
+        if self._is_streaming:
+            return (CallArguments(json=escape(text)),) if text else ()
+        self._pieces.append(text)
+        return ()
+
+    def _end_value(self) -> Signal:
+        if self._is_streaming:
+            return CallArguments(json='"')
+        text = "".join(self._pieces)
+        return CallArguments(json=value_as_json(_without_cdata(text) if self._tags.has_cdata else text, self._kinds))
+
+    def _cut(self, rest: str) -> Sequence[Signal]:
+        """What was read of a key or a value that never ended."""
+        match self._place:
+            case "key":
+                return (CallArguments(json=self._separator + '"' + escape(rest.strip())),)
+            case "value" | "value_start":
+                more = self._take(rest)
+                return more if self._is_streaming else (CallArguments(json='"' + escape("".join(self._pieces))),)
+            case _:
+                return ()
+
+
+def _without_cdata(text: str) -> str:
+    """The text of a CDATA section, in which its end is written as the end of one section and the beginning of the next."""
+    bare = text.strip()
+    if not (bare.startswith(_CDATA) and bare.endswith(_CDATA_END)):
+        return text
+    return bare[len(_CDATA) : -len(_CDATA_END)].replace(_CDATA_END[:2] + _CDATA_END + _CDATA + _CDATA_END[2:], _CDATA_END)
+
+
+def _skip_white_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in WHITESPACE:
+        at += 1
+    return at
+
+
+def _compare(text: str, at: int, literal: str) -> bool | None:
+    """Whether the literal stands here; None as long as it may still come."""
+    if text.startswith(literal, at):
+        return True
+    return None if literal.startswith(text[at:]) else False
