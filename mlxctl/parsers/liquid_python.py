@@ -1,0 +1,17 @@
+"""Tool calls of Liquid's models: `<|tool_call_start|>[f(a=1)]<|tool_call_end|>`."""
+
+from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.python_calls import PythonCallsBody
+
+_OPENER = "<|tool_call_start|>"
+
+
+def _open_body(opening: Opening) -> PythonCallsBody:
+    return PythonCallsBody(opening.tools)
+
+
+def _force_call(name: str | None) -> str:
+    return f"{_OPENER}[" if name is None else f"{_OPENER}[{name}("
+
+
+TOOLS = ToolParser(id="liquid_python", opener=_OPENER, closer="<|tool_call_end|>", open_body=_open_body, forced_prefix=_force_call)
