@@ -1,0 +1,13 @@
+"""Thinking between `[THINK]` and `[/THINK]`, as Magistral and Ministral's reasoning models write it."""
+
+from mlxctl.parsers.declarations import ThinkingParser
+
+THINKING = ThinkingParser(
+    id="mistral_think",
+    opener="[THINK]",
+    closer="[/THINK]",
+    trims="\n",
+    closed_block="[THINK][/THINK]",
+    closing="[/THINK]",
+    supports_toggle=True,
+)
