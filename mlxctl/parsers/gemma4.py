@@ -1,0 +1,24 @@
+"""Tool calls of Gemma 4: `<|tool_call>call:f{a:<|"|>text<|"|>}<tool_call|>`."""
+
+from mlxctl.parsers.brace_calls import BraceCallsBody
+from mlxctl.parsers.declarations import Opening, ToolParser
+
+_OPENER, _MARK = "<|tool_call>", '<|"|>'
+
+
+def _open_body(opening: Opening) -> BraceCallsBody:
+    return BraceCallsBody(opening.tools, _MARK)
+
+
+def _force_call(name: str | None) -> str:
+    return f"{_OPENER}call:" if name is None else f"{_OPENER}call:{name}{{"
+
+
+TOOLS = ToolParser(
+    id="gemma4",
+    opener=_OPENER,
+    closer="<tool_call|>",
+    open_body=_open_body,
+    inner_markers=(_MARK,),
+    forced_prefix=_force_call,
+)

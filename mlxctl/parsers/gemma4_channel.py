@@ -1,0 +1,13 @@
+"""Thinking in a channel of its own, `<|channel>thought` to `<channel|>`, as Gemma 4 writes it."""
+
+from mlxctl.parsers.declarations import ThinkingParser
+
+THINKING = ThinkingParser(
+    id="gemma4_channel",
+    opener="<|channel>thought",
+    closer="<channel|>",
+    trims="\n",
+    closed_block="<|channel>thought\n<channel|>",
+    closing="<channel|>",
+    supports_toggle=True,
+)
