@@ -1,0 +1,26 @@
+"""Tool calls of Phi-4-mini: a list of JSON objects between `<|tool_call|>` and `<|/tool_call|>`, or behind the word `functools`."""
+
+from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.json_value import quote
+
+_OPENER, _WORD = "<|tool_call|>", "functools["
+
+
+def _open_body(opening: Opening) -> JsonCallsBody:
+    return JsonCallsBody(opening.tools, is_in_list=opening.marker == _WORD)
+
+
+def _force_call(name: str | None) -> str:
+    return _OPENER if name is None else f'{_OPENER}[{{"name": {quote(name)}, "arguments":'
+
+
+TOOLS = ToolParser(
+    id="phi4",
+    opener=_OPENER,
+    other_openers=(_WORD,),
+    closer="<|/tool_call|>",
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    arguments_opening=' {"',
+)
