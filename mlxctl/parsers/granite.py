@@ -1,0 +1,24 @@
+"""Tool calls of Granite 3: a list of JSON objects behind `<|tool_call|>`, with nothing to close it."""
+
+from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.json_value import quote
+
+_OPENER = "<|tool_call|>"
+
+
+def _open_body(opening: Opening) -> JsonCallsBody:
+    return JsonCallsBody(opening.tools)
+
+
+def _force_call(name: str | None) -> str:
+    return _OPENER if name is None else f'{_OPENER}[{{"name": {quote(name)}, "arguments":'
+
+
+TOOLS = ToolParser(
+    id="granite",
+    opener=_OPENER,
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    arguments_opening=' {"',
+)
