@@ -55,6 +55,7 @@ def test_the_shipped_model_stays_small() -> None:
 
 
 def test_the_front_loads_neither_mlx_nor_transformers() -> None:
-    program = "import mlxctl.bootstrap, mlxctl.server, sys; print([m for m in ('mlx', 'mlx_lm', 'transformers') if m in sys.modules])"
+    loaded = "print([name for name in ('mlx', 'mlx_lm', 'transformers') if name in sys.modules])"
+    program = f"import mlxctl.bootstrap, mlxctl.server, sys; {loaded}"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"
