@@ -1,0 +1,89 @@
+"""What a value written without quotes becomes, by the schema of its argument."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.ir import ToolSpec
+from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.json_value import parse_json
+from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.schemas import ToolSchemas
+
+
+def _kinds(schema: Any, **more: Any) -> Any:
+    parameters = {"type": "object", "properties": {"a": schema}, **more}
+    return ToolSchemas((ToolSpec(name="f", parameters=parameters),)).kinds("f", "a")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "expected"),
+    [
+        ({"type": "string"}, "5", '"5"'),
+        ({"type": "string"}, ' "x" ', '" \\"x\\" "'),
+        ({"type": "integer"}, " 5\n", "5"),
+        ({"type": "integer"}, "5.0", "5"),
+        ({"type": "integer"}, "five", '"five"'),
+        ({"type": "number"}, "1.50", "1.50"),
+        ({"type": "number"}, "3", "3"),
+        ({"type": "number"}, "Infinity", '"Infinity"'),
+        ({"type": "number"}, "1e999", '"1e999"'),
+        ({"type": "boolean"}, "True", "true"),
+        ({"type": "null"}, "None", "null"),
+        ({"type": "object"}, "{'a': (1, None)}", '{"a": [1, null]}'),
+        ({"type": "array"}, "[1, 2", '"[1, 2"'),
+        ({"type": ["string", "integer"]}, "5", "5"),
+        ({"type": ["string", "integer"]}, "5.5", '"5.5"'),
+        ({"type": ["string", "null"]}, "null", "null"),
+        ({"type": "string", "nullable": True}, "null", "null"),
+        ({"anyOf": [{"type": "string"}, {"type": "array"}]}, "[1]", "[1]"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "none", "null"),
+        ({"enum": ["1", "2"]}, "1", '"1"'),
+        ({"const": 1}, "1", "1"),
+        ({"allOf": [{"type": ["string", "integer"]}, {"type": "string"}]}, "1", '"1"'),
+        ({"$ref": "#/$defs/text"}, "1", '"1"'),
+        ({}, "1", "1"),
+        ({}, "one", '"one"'),
+        ({}, '"one"', '"\\"one\\""'),
+        ("nonsense", "true", "true"),
+        ({"type": 5, "anyOf": "x", "$ref": ["y"]}, "{}", "{}"),
+    ],
+)
+def test_the_schema_decides_what_a_text_is(schema: Any, text: str, expected: str) -> None:
+    kinds = _kinds(schema, **{"$defs": {"text": {"type": "string"}}})
+    assert value_as_json(text, kinds) == expected
+
+
+def test_schemas_that_refer_to_themselves_say_nothing() -> None:
+    assert _kinds({"$ref": "#/properties/a"}) is None
+    assert _kinds({"$ref": "elsewhere"}) is None
+
+
+@given(st.text(), st.sampled_from([None, *map(frozenset, ({"string"}, {"integer"}, {"object", "array"}, {"string", "null"}))]))
+def test_any_text_becomes_json_that_any_encoding_can_carry(text: str, kinds: Any) -> None:
+    json_text = value_as_json(text, kinds)
+    json_text.encode()
+    json.loads(json_text)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3) | st.tuples(inner, inner),
+        max_leaves=8,
+    )
+)
+def test_a_python_literal_is_read_back(value: Any) -> None:
+    converted = literal_as_json(repr(value))
+    assert converted is not None
+    assert parse_json(converted) == json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "text", ["1 + 1", "f()", "'a' 'b'", "[1,,2]", "{1: 2}", "007", "nan", "inf", "1e999", "'open", "{", "", "x"]
+)
+def test_what_is_no_literal_is_not_guessed_at(text: str) -> None:
+    assert literal_as_json(text) is None
