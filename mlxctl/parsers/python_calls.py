@@ -28,6 +28,7 @@ from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
 MAX_NAME_CHARS = 128
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*(=?)(.?)", re.DOTALL)
+_BEHIND_QUOTE = re.compile(r"\s*(\S)")
 _PLAIN = re.compile(r"[^\\'\"]+")
 _PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
@@ -196,13 +197,24 @@ class PythonCallsBody:
         if plain := _PLAIN.match(text, at):
             return plain.end(), _more(escape(plain[0]))
         if text.startswith(self._quote, at):
-            self._place = "value_end"
-            return at + len(self._quote), (CallArguments(json='"'),)
+            return self._read_quote(text, at)
         if text[at] == "\\":
             return self._read_escape(text, at)
         if self._quote.startswith(text[at:]):
             return None
         return at + 1, _more(escape(text[at]))
+
+    def _read_quote(self, text: str, at: int) -> Step | None:
+        """End the string, unless a word goes on behind the quote: some templates teach their models not to escape any."""
+        end = at + len(self._quote)
+        if len(self._quote) == 1:
+            behind = _BEHIND_QUOTE.match(text, end)
+            if behind is None:
+                return None
+            if behind[1].isalnum():
+                return end, _more(escape(self._quote))
+        self._place = "value_end"
+        return end, (CallArguments(json='"'),)
 
     def _read_escape(self, text: str, at: int) -> Step | None:
         if _PARTIAL_ESCAPE.match(text, at):
