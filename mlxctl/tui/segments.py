@@ -5,7 +5,7 @@ here and opened again in the next segment. A line is known only when it is compl
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
@@ -15,10 +15,12 @@ _MAX_CODE_CHARACTERS = 1500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Text for a segment: the current one, or, with `starts_segment`, a new one that begins with it."""
+    """Text for a segment: the current one, or, with `starts_segment`, a new one that begins with it; `cuts_block` says that the
+    block before goes on in it."""
 
     text: str
     starts_segment: bool = False
+    cuts_block: bool = False
 
 
 class Segmenter:
@@ -49,7 +51,7 @@ class Segmenter:
             if self._size < _MAX_CODE_CHARACTERS or line.lstrip().startswith(self._mark[0]):
                 return []
             self._size = 0
-            return [Piece(text=f"{self._mark}\n"), Piece(text=self._opening, starts_segment=True)]
+            return [Piece(text=f"{self._mark}\n"), Piece(text=self._opening, starts_segment=True, cuts_block=True)]
         is_new_block = self._after_blank and not line[:1].isspace() and not _LIST_ITEM.match(line)
         if self._size < _MAX_PROSE_CHARACTERS or not is_new_block:
             return []
@@ -72,7 +74,7 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         if joined and not piece.starts_segment:
-            joined[-1] = Piece(text=joined[-1].text + piece.text, starts_segment=joined[-1].starts_segment)
+            joined[-1] = replace(joined[-1], text=joined[-1].text + piece.text)
         else:
             joined.append(piece)
     return joined

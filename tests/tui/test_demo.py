@@ -22,7 +22,7 @@ def server() -> Iterator[ServerProcess]:
 async def chat_with_the_demo(screen: Screen) -> None:
     await screen.wait_for("mlxctl-demo is ready, context")
     await screen.ask("Hello!")
-    seen = await screen.wait_for("cached")
+    seen = await screen.wait_for("mlxctl-demo  ready  ")
     assert re.search(r"Hello! How can I help you\?", seen)
     assert re.search(r"mlxctl-demo {2}ready {2}\d+ tok/s {2}first \d+\.\d\d s {2}cached \d+% {2}context \d+/8\.2k", seen)
 

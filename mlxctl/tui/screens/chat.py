@@ -298,8 +298,9 @@ def _greeting(model: PartnerModel) -> list[Notice]:
 
 def _import_drawing() -> None:
     """Import what draws answers: beside the screen, not in front of the first answer."""
-    from textual.highlight import highlight
-    from textual.widgets import Markdown
+    from rich.syntax import Syntax
 
-    assert Markdown is not None, "imported for what it takes with it"
-    highlight("pass", language="python")
+    from mlxctl.tui.widgets.prose import Prose
+
+    assert Prose is not None, "imported for what it takes with it"
+    Syntax("pass", "python").highlight("pass")

@@ -21,20 +21,19 @@ from mlxctl.tui.widgets.thinking import Thinking
 from mlxctl.tui.widgets.tool_call import ToolCall
 
 if TYPE_CHECKING:
-    from textual.widgets import Markdown
+    from mlxctl.tui.widgets.prose import Prose
 
 
 class Answer(Vertical):
     """Grows by updates. Only the last piece is ever changed, so a delta costs no more in a long answer."""
 
     DEFAULT_CSS = """
-    Answer { height: auto;
-        & Markdown { padding: 0 1; margin: 0; background: transparent; } }
+    Answer { height: auto; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._text: Markdown | None = None
+        self._text: Prose | None = None
         self._segmenter: Segmenter | None = None
         self._thinking: Thinking | None = None
         self._calls: dict[int, ToolCall] = {}
@@ -99,14 +98,17 @@ class Answer(Vertical):
             self._segmenter = Segmenter()
         for piece in self._segmenter.feed(text):
             if self._text is None or piece.starts_segment:
+                if self._text is not None and piece.cuts_block:
+                    self._text.goes_on()
                 self._text = await self._add_text()
-            await self._text.append(piece.text)
+            if piece.text:
+                self._text.grow(piece.text)
 
-    async def _add_text(self) -> "Markdown":
+    async def _add_text(self) -> "Prose":
         # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
-        from textual.widgets import Markdown
+        from mlxctl.tui.widgets.prose import Prose
 
-        text = Markdown(open_links=False)
+        text = Prose()
         await self.mount(text)
         return text
 
