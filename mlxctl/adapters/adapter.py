@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from mlxctl.adapters.chat_template import ChatTemplate
+from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
@@ -13,15 +14,17 @@ from mlxctl.adapters.shape import TemplateShape, probe_shape
 from mlxctl.adapters.stop_tokens import find_stop_tokens
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
-from mlxctl.ir import GenerationRequest, ModelFacts
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts
 from mlxctl.parsers import TOOL_PARSER_IDS, thinking_parser, tool_parser
+
+NOTHING_KNOWN = ModelCapabilities()
 
 
 class ModelAdapter:
     """A loaded model as the front knows it. Thread-safe: nothing changes after it was made.
 
     A family is a subclass that says what is known better than by looking. Raises BrokenModel when tokenizer or template cannot
-    be used. A model without a template can be made, but not chatted with.
+    be used. A model without a template can be made, but not chatted with. What is known of its capabilities is not looked for.
     """
 
     tool_parser_ids: ClassVar[tuple[str, ...]] = TOOL_PARSER_IDS
@@ -30,15 +33,16 @@ class ModelAdapter:
     end_tokens: ClassVar[tuple[str, ...]] = ()
     """Tokens that end an answer in all models of the family whose vocabulary has them."""
 
-    def __init__(self, facts: ModelFacts, *, name: str) -> None:
+    def __init__(self, facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = NOTHING_KNOWN) -> None:
         self.name = name
         self.facts = facts
         self.vocabulary: Vocabulary = load_vocabulary(facts)
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
         shape = TemplateShape() if template is None else probe_shape(template)
-        self._tools = find_tool_parser(self.tool_parser_ids, template, shape, self.vocabulary)
-        self._thinking = find_thinking_parser(template, self.vocabulary)
+        self.shape = shape
+        self._tools = known_tool_parser(capabilities) or find_tool_parser(self.tool_parser_ids, template, shape, self.vocabulary)
+        self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(template, self.vocabulary)
         self._writer = None if template is None else PromptWriter(template, shape, self._tools, self._thinking)
         self._hidden_ids = {
             (tools.id, thinking.id): find_hidden_ids(self.vocabulary, tools, thinking)
@@ -49,6 +53,16 @@ class ModelAdapter:
         self.stop_token_ids = find_stop_tokens(
             facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.end_tokens
         )
+
+    @property
+    def tool_parser_id(self) -> str:
+        """The format in which calls are read; "null" for none."""
+        return self._tools.id
+
+    @property
+    def thinking_parser_id(self) -> str:
+        """The format in which thinking is read; "null" for none."""
+        return self._thinking.id
 
     @property
     def supports_tools(self) -> bool:

@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from mlxctl.adapters.adapter import ModelAdapter
-from mlxctl.ir import ModelFacts
+from mlxctl.adapters.adapter import NOTHING_KNOWN, ModelAdapter
+from mlxctl.ir import ModelCapabilities, ModelFacts
 
 _QWEN = ("mlxctl.adapters.qwen", "QwenAdapter")
 _DEFAULT = ("mlxctl.adapters.default", "DefaultAdapter")
@@ -21,8 +21,11 @@ _ADAPTERS = {
 }
 
 
-def create_adapter(facts: ModelFacts, *, name: str) -> ModelAdapter:
-    """Make the adapter of a model that is served as `name`; raises BrokenModel when tokenizer or template cannot be used."""
+def create_adapter(facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = NOTHING_KNOWN) -> ModelAdapter:
+    """Make the adapter of a model that is served as `name`; raises BrokenModel when tokenizer or template cannot be used.
+
+    `capabilities` is what a probe found out or a person laid down; the rest is told from the model's files.
+    """
     module, class_name = _ADAPTERS.get(facts.model_type, _DEFAULT)
-    adapter: ModelAdapter = getattr(import_module(module), class_name)(facts, name=name)
+    adapter: ModelAdapter = getattr(import_module(module), class_name)(facts, name=name, capabilities=capabilities)
     return adapter

@@ -1,5 +1,6 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
+from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
 from mlxctl.ir.events import (
     Finished,
     FinishReason,
@@ -46,6 +47,7 @@ __all__ = [
     "GenerationRequest",
     "ImagePart",
     "Message",
+    "ModelCapabilities",
     "ModelFacts",
     "Part",
     "PromptProgress",
@@ -66,6 +68,7 @@ __all__ = [
     "ToolCallPart",
     "ToolCallStarted",
     "ToolChoice",
+    "ToolDelivery",
     "ToolResultPart",
     "ToolSpec",
     "TopLogprob",

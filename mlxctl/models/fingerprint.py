@@ -1,0 +1,60 @@
+"""Which model it is, whatever it is called and wherever it lies: a digest of what decides how it behaves.
+
+All of the small files go in, and of the weights the header and a little from the middle of every tensor: reading 100 GB to tell
+two models apart would take longer than loading one, and training changes every part of the tensors that it touches.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from mlxctl.errors import BrokenModel
+from mlxctl.models.names import spoken_name
+from mlxctl.models.safetensors_headers import MAX_HEADER_BYTES, read_header
+
+_SMALL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "preprocessor_config.json",
+)
+_LENGTH_BYTES = 8
+_SAMPLE_BYTES = 256
+
+
+def fingerprint(path: Path) -> str:
+    """Return 64 hexadecimal digits. Raises BrokenModel when a weight file is malformed or a file cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        for name in _SMALL_FILES:
+            if (path / name).is_file():
+                _add(digest, name.encode(), (path / name).read_bytes())
+        for file in sorted(path.glob("*.safetensors")):
+            read_header(file)
+            _add(digest, file.name.encode(), *_weight_samples(file))
+    except OSError as error:
+        raise BrokenModel(path, f"model {spoken_name(path)!r} cannot be read: {error}") from error
+    return digest.hexdigest()
+
+
+def _weight_samples(file: Path) -> list[bytes]:
+    """Give the size, the header, and a piece of every tensor, in the order in which they lie in the file."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+        assert length <= MAX_HEADER_BYTES, "the header was checked"
+        header = stream.read(length)
+        entries = (entry for name, entry in json.loads(header).items() if name != "__metadata__")
+        middles = sorted((start + end) // 2 for start, end in (entry["data_offsets"] for entry in entries))
+        begin = _LENGTH_BYTES + length
+        samples = [os.pread(stream.fileno(), _SAMPLE_BYTES, begin + middle) for middle in middles]
+    return [str(file.stat().st_size).encode(), header, b"".join(samples)]
+
+
+def _add(digest: "hashlib._Hash", *pieces: bytes) -> None:
+    for piece in pieces:
+        digest.update(len(piece).to_bytes(8, "little"))
+        digest.update(piece)

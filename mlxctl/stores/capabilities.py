@@ -1,0 +1,161 @@
+"""What models were found to be able to do: one row per model, by its fingerprint, and one per question."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from mlxctl.errors import StoreError
+from mlxctl.stores.database import open_database
+from mlxctl.stores.findings import Exchange, Finding, ProbeRecord
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE probes (
+        fingerprint TEXT PRIMARY KEY,
+        model TEXT NOT NULL,
+        path TEXT NOT NULL,
+        probed_at REAL NOT NULL,
+        round INTEGER NOT NULL,
+        duration_seconds REAL NOT NULL,
+        versions TEXT NOT NULL
+    );
+    CREATE TABLE findings (
+        fingerprint TEXT NOT NULL REFERENCES probes (fingerprint) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        question TEXT NOT NULL,
+        verdict TEXT NOT NULL CHECK (verdict IN ('yes', 'no', 'unknown')),
+        reason TEXT NOT NULL,
+        value TEXT NOT NULL,
+        exchanges TEXT NOT NULL,
+        has_failed INTEGER NOT NULL CHECK (NOT has_failed OR verdict = 'unknown'),
+        PRIMARY KEY (fingerprint, question)
+    )
+    """,
+)
+
+
+class CapabilityStore:
+    """Keeps what was found out, in one file, made when the first record is saved.
+
+    Any thread may call; calls wait for the disk, and raise StoreError when it fails them or a newer mlxctl wrote the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def save(self, record: ProbeRecord) -> ProbeRecord:
+        """Keep the record in place of an older one of the same model and return what is kept.
+
+        A question that failed this time keeps the answer that it has: a failure says nothing about the model.
+        """
+        with self._transaction() as connection:
+            before = _find(connection, record.fingerprint)
+            kept = replace(record, findings=tuple(_settled(finding, before) for finding in record.findings))
+            connection.execute("DELETE FROM probes WHERE fingerprint = ?", (kept.fingerprint,))
+            connection.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?)", _probe_row(kept))
+            rows = [(kept.fingerprint, position, *_finding_row(finding)) for position, finding in enumerate(kept.findings)]
+            connection.executemany("INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        return kept
+
+    def find(self, fingerprint: str) -> ProbeRecord | None:
+        """Return what is known of the model with this fingerprint; None if it was never probed."""
+        if self._is_blank():
+            return None
+        with self._transaction() as connection:
+            return _find(connection, fingerprint)
+
+    def has_records(self) -> bool:
+        """Whether any model was ever probed."""
+        if self._is_blank():
+            return False
+        with self._transaction() as connection:
+            return connection.execute("SELECT 1 FROM probes LIMIT 1").fetchone() is not None
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _is_blank(self) -> bool:
+        return self._connection is None and not self._path.exists()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                with connection:
+                    yield connection
+            except (sqlite3.Error, msgspec.MsgspecError) as error:
+                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+
+
+def _settled(finding: Finding, before: ProbeRecord | None) -> Finding:
+    known = before.finding(finding.question) if before is not None and finding.has_failed else None
+    return finding if known is None or known.has_failed else known
+
+
+def _find(connection: sqlite3.Connection, fingerprint: str) -> ProbeRecord | None:
+    row = connection.execute("SELECT * FROM probes WHERE fingerprint = ?", (fingerprint,)).fetchone()
+    if row is None:
+        return None
+    _, model, path, probed_at, number, duration_seconds, versions = row
+    columns = "question, verdict, reason, value, exchanges, has_failed"
+    rows = connection.execute(f"SELECT {columns} FROM findings WHERE fingerprint = ? ORDER BY position", (fingerprint,))  # noqa: S608
+    return ProbeRecord(
+        fingerprint=fingerprint,
+        model=model,
+        path=path,
+        probed_at=probed_at,
+        round=number,
+        duration_seconds=duration_seconds,
+        versions=msgspec.json.decode(versions, type=dict[str, str]),
+        findings=tuple(_finding(row) for row in rows),
+    )
+
+
+def _finding(row: tuple[str, str, str, str, str, int]) -> Finding:
+    question, verdict, reason, value, exchanges, has_failed = row
+    return msgspec.convert(
+        {
+            "question": question,
+            "verdict": verdict,
+            "reason": reason,
+            "value": msgspec.json.decode(value),
+            "exchanges": msgspec.json.decode(exchanges, type=tuple[Exchange, ...]),
+            "has_failed": bool(has_failed),
+        },
+        Finding,
+    )
+
+
+def _probe_row(record: ProbeRecord) -> tuple[str, str, str, float, int, float, str]:
+    versions = _json(dict(record.versions))
+    return (
+        record.fingerprint,
+        record.model,
+        record.path,
+        record.probed_at,
+        record.round,
+        record.duration_seconds,
+        versions,
+    )
+
+
+def _finding_row(finding: Finding) -> tuple[str, str, str, str, str, bool]:
+    value, exchanges = _json(dict(finding.value)), _json(finding.exchanges)
+    return finding.question, finding.verdict, finding.reason, value, exchanges, finding.has_failed
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,102 @@
+"""What a person laid down about models, in TOML: it wins over what was found out.
+
+    ["org/model"]
+    tools = "yes"
+    tool_parser = "hermes_json"
+    tool_delivery = "template"
+    thinking = "no"
+
+A table is named like the model. Its keys are the questions, answered "yes", "no" or "unknown", and the values that go with them.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import SettingsError
+from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord, Verdict
+
+VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
+    "tool_parser": ("tools", "parser", str),
+    "tool_delivery": ("tools", "delivery", str),
+    "thinking_parser": ("thinking", "parser", str),
+    "max_tokens": ("practical_context", "tokens", int),
+}
+"""The keys of a table that are no questions: the question that each belongs to, the name of the value there, and its type."""
+
+_VERDICTS: tuple[Verdict, ...] = ("yes", "no", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What is laid down about one model. `origin` is the file, for people."""
+
+    origin: str
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def read_overrides(path: Path) -> dict[str, Override]:
+    """Return the tables of the file by model; a file that is not there has none. Raises SettingsError."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"capabilities file {str(path)!r} cannot be read: {error}") from None
+    return {model: _read_table(table, model, path) for model, table in content.items()}
+
+
+def write_overrides(records: Sequence[ProbeRecord]) -> str:
+    """Write records the way `read_overrides` reads them, without their evidence."""
+    return "\n".join(_write_table(record) for record in records)
+
+
+def _read_table(table: object, model: str, path: Path) -> Override:
+    if not isinstance(table, dict):
+        raise SettingsError(f'{model!r} in {str(path)!r} must be a table: write ["{model}"] above its keys')
+    verdicts: dict[str, Verdict] = {}
+    values: dict[str, dict[str, Any]] = {}
+    for key, value in table.items():
+        where = f"{key!r} of {model!r} in {str(path)!r}"
+        if key in QUESTIONS:
+            verdicts[key] = _verdict(value, where)
+        elif key in VALUE_KEYS:
+            question, name, kind = VALUE_KEYS[key]
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise SettingsError(f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}")
+            values.setdefault(question, {})[name] = value
+        else:
+            raise SettingsError(f"unknown key {where}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}")
+    return Override(origin=str(path), verdicts=verdicts, values=values)
+
+
+def _verdict(value: object, where: str) -> Verdict:
+    for verdict in _VERDICTS:
+        if value == verdict:
+            return verdict
+    raise SettingsError(f'{where}: expected "yes", "no" or "unknown", got {value!r}')
+
+
+def _write_table(record: ProbeRecord) -> str:
+    lines = [f"[{_quoted(record.model)}]"]
+    for finding in record.findings:
+        lines.append(f"{finding.question} = {_quoted(finding.verdict)}")
+        lines += [f"{key} = {_quoted(value)}" for key, value in _values(finding)]
+    return "\n".join(lines) + "\n"
+
+
+def _values(finding: Finding) -> list[tuple[str, Any]]:
+    return [
+        (key, finding.value[name])
+        for key, (question, name, _) in VALUE_KEYS.items()
+        if question == finding.question and finding.value.get(name) is not None
+    ]
+
+
+def _quoted(value: Any) -> str:
+    # TOML's basic strings are JSON's, except that DEL has to be escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
