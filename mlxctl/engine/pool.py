@@ -79,7 +79,8 @@ class ModelPool:
             self.prefixes.shrink(max(0, self.prefixes.num_bytes - excess))
 
     def trim(self) -> None:
-        """Give freed buffers back to the system."""
+        """Forget prefixes that have expired, and give freed buffers back to the system."""
+        self.prefixes.expire()
         mx.clear_cache()
 
 

@@ -74,10 +74,11 @@ class PrefixCache:
         hit = self._classify(match, num_cached, most)
         return Plan(match=match, chunks=chunks, state=state, num_cached=num_cached, hit=hit, positions=tuple(positions))
 
-    def restore(self, plan: Plan, caches: list[Any]) -> "tuple[int, Chunk[Record] | None]":
+    def restore(self, plan: Plan, caches: list[Any], *, ttl_seconds: float | None = None) -> "tuple[int, Chunk[Record] | None]":
         """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
 
-        After a failure that is nothing, and the caches are in no usable state.
+        What was used lives on for `ttl_seconds`, or without an end. After a failure nothing is held, and the caches are in no
+        usable state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
@@ -86,7 +87,7 @@ class PrefixCache:
             self._index.lease(plan.match)
             try:
                 self._layout.restore(caches, records, num_cached, plan.state)
-                self._index.touch(chunks[-1])
+                self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
                 for chunk in chunks:
                     chunk.num_hits += 1
             except Exception:
@@ -108,16 +109,17 @@ class PrefixCache:
         row: int | None = None,
         known: "Chunk[Record] | None",
         is_stop: bool,
+        ttl_seconds: float | None = None,
     ) -> "Chunk[Record] | None":
         """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`.
 
-        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. Returns the last full chunk
-        that is known now.
+        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for `ttl_seconds`,
+        or until it is evicted. Returns the last full chunk that is known now.
         """
         if num_tokens < _MIN_TOKENS or not self._index.max_bytes:
             return known
         try:
-            return self._remember(tokens, num_tokens, caches, row, known, is_stop)
+            return self._remember(tokens, num_tokens, caches, row, known, is_stop, ttl_seconds)
         except Exception:
             self._failed("remembering")
             return known
@@ -132,14 +134,22 @@ class PrefixCache:
         return found[0].position, found[1], found[0].payload
 
     def _remember(
-        self, tokens: Tokens, num_tokens: int, caches: list[Any], row: int | None, known: "Chunk[Record] | None", is_stop: bool
+        self,
+        tokens: Tokens,
+        num_tokens: int,
+        caches: list[Any],
+        row: int | None,
+        known: "Chunk[Record] | None",
+        is_stop: bool,
+        ttl_seconds: float | None,
     ) -> "Chunk[Record] | None":
         place = known
         start = known.end if known is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
             record = self._layout.cut(caches, start, end, row=row)
-            place = self._index.publish(self._namespace, known, tokens[start:end].tobytes(), record, record.num_bytes)
+            piece = tokens[start:end].tobytes()
+            place = self._index.publish(self._namespace, known, piece, record, record.num_bytes, ttl_seconds=ttl_seconds)
             if place is None:
                 return known
             start = end
@@ -150,7 +160,7 @@ class PrefixCache:
             self._index.add_checkpoint(place, Checkpoint(num_tokens, state, state.num_bytes))
             self._thin(place)
         if place is not None and self._index.holds(place):
-            self._index.touch(place)
+            self._index.touch(place, ttl_seconds=ttl_seconds)
         return known
 
     def _thin(self, chunk: Chunk[Record]) -> None:

@@ -4,12 +4,17 @@ A tree of chunks, named by their chain. Every chunk may hold one `kv` payload (f
 (the state of layers that cannot be cut, at one position). Invariants, recounted by `check_integrity`: a chunk's parent is in the
 index as long as the chunk is; a chunk shorter than the full size has no children; `num_bytes` is the sum of all payloads.
 
+A chunk lives until it is evicted, or for a time: until the last of those who published or used it with a `ttl_seconds` need it no
+more; who names none needs it for good. What has expired is not found. A pinned chunk neither expires nor is evicted.
+
 Recency is one order over all chunks in which a chunk is always older than its parent, so that the oldest is always a leaf and
 eviction is O(1). Owned by one thread.
 """
 
+import math
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -30,7 +35,7 @@ class Checkpoint(Generic[P]):
 
 @dataclass(slots=True, eq=False)
 class Chunk(Generic[P]):
-    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence."""
+    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence, `expires_at` in unix seconds."""
 
     key: Key
     parent: "Chunk[P] | None"
@@ -42,6 +47,8 @@ class Chunk(Generic[P]):
     children: "dict[Key, Chunk[P]]" = field(default_factory=dict)
     num_leases: int = 0
     num_hits: int = 0
+    expires_at: float = math.inf
+    is_pinned: bool = False
 
     @property
     def num_tokens(self) -> int:
@@ -98,14 +105,17 @@ class Match(Generic[P]):
 
 
 class PrefixIndex(Generic[P]):
-    """All prefixes of all namespaces within one budget."""
+    """All prefixes of all namespaces within one budget. `clock` gives unix seconds."""
 
-    def __init__(self, *, max_bytes: int) -> None:
+    def __init__(self, *, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
         self.max_bytes = max_bytes
+        self._clock = clock
         self.num_bytes = 0
         self.num_evicted = 0
         self._chunks: OrderedDict[Key, Chunk[P]] = OrderedDict()
         self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
+        # No chunk expires before.
+        self._next_expiry = math.inf
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -116,25 +126,35 @@ class PrefixIndex(Generic[P]):
         children = self._roots.get(key, {})
         view = memoryview(tokens).cast("B")
         path: list[Chunk[P]] = []
+        now = self._clock()
         start = 0
         while start < len(tokens):
             piece = view[4 * start : 4 * (start + CHUNK_TOKENS)]
             key = chunk_key(key, piece.tobytes(), salts, start=start)
             chunk = children.get(key)
-            if chunk is None:
-                return self._with_partial(path, children, piece, start, salts)
+            if chunk is None or chunk.expires_at <= now:
+                living = [child for child in children.values() if child.expires_at > now]
+                return self._with_partial(path, living, piece, start, salts)
             path.append(chunk)
             children = chunk.children
             start += CHUNK_TOKENS
         return Match(tuple(path))
 
     def publish(
-        self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, payload: P, num_bytes: int, salts: Sequence[Salt] = ()
+        self,
+        namespace: bytes,
+        parent: "Chunk[P] | None",
+        tokens: bytes,
+        payload: P,
+        num_bytes: int,
+        salts: Sequence[Salt] = (),
+        *,
+        ttl_seconds: float | None = None,
     ) -> "Chunk[P] | None":
         """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk that is still there.
 
         Returns the chunk, or the one that was there already and begins with the same tokens; None when its parent is gone or the
-        budget is too small. Whoever has published a run of chunks touches its path once, at the end.
+        budget is too small. Whoever has published a run of chunks touches its path once, at the end, with the same `ttl_seconds`.
         """
         if parent is not None and not self.holds(parent):
             return None
@@ -145,8 +165,11 @@ class PrefixIndex(Generic[P]):
         key = chunk_key(parent.key if parent is not None else root, tokens, salts, start=start)
         existing = children.get(key) or next((child for child in children.values() if child.tokens.startswith(tokens)), None)
         if existing is not None:
+            self._live_on(existing, self._expiry(ttl_seconds))
             return existing
-        chunk = Chunk(key, parent, start, tokens, payload, num_bytes)
+        chunk = Chunk(key, parent, start, tokens, payload, num_bytes, expires_at=-math.inf)
+        self._live_on(chunk, self._expiry(ttl_seconds))
+        self._next_expiry = min(self._next_expiry, chunk.expires_at)
         children[key] = chunk
         self._chunks[key] = chunk
         self.num_bytes += num_bytes
@@ -176,12 +199,34 @@ class PrefixIndex(Generic[P]):
         if not checkpoint.num_owners:
             self.num_bytes -= checkpoint.num_bytes
 
-    def touch(self, chunk: Chunk[P]) -> None:
-        """Make the path to this chunk the most recently used, each chunk on it newer than its children."""
+    def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
+        """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
+        self._live_on(chunk, self._expiry(ttl_seconds))
         place: Chunk[P] | None = chunk
         while place is not None:
             self._chunks.move_to_end(place.key)
             place = place.parent
+
+    def find(self, key: Key) -> "Chunk[P] | None":
+        """Return the chunk with this key."""
+        return self._chunks.get(key)
+
+    def pin(self, key: Key) -> bool:
+        """Keep the prefix that ends with this chunk, whatever the budget, until `unpin`; False when it is not there."""
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            return False
+        chunk.is_pinned = True
+        self._live_on(chunk, math.inf)
+        return True
+
+    def unpin(self, key: Key) -> bool:
+        """Let the chunk be evicted like any other, though it does not expire; False when it is not there or was not pinned."""
+        chunk = self._chunks.get(key)
+        if chunk is None or not chunk.is_pinned:
+            return False
+        chunk.is_pinned = False
+        return True
 
     def lease(self, match: Match[P]) -> None:
         """Keep the chunks of the match from eviction until `release`; does not change recency."""
@@ -198,13 +243,27 @@ class PrefixIndex(Generic[P]):
         self.shrink(self.max_bytes)
 
     def shrink(self, max_bytes: int) -> None:
-        """Drop the oldest leaves that are not leased until no more than `max_bytes` are held."""
+        """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes` are held."""
         while self.num_bytes > max_bytes:
-            victim = next((chunk for chunk in self._chunks.values() if not chunk.children and not chunk.num_leases), None)
+            victim = next((chunk for chunk in self._chunks.values() if _may_go(chunk)), None)
             if victim is None:
                 return
             self._remove(victim)
             self.num_evicted += 1
+
+    def expire(self) -> int:
+        """Drop what has outlived its time and return how many chunks that were."""
+        now = self._clock()
+        if now < self._next_expiry:
+            return 0
+        # A child never outlives its parent and is always older, so one pass finds every chunk when its children are gone.
+        expired = [chunk for chunk in self._chunks.values() if chunk.expires_at <= now]
+        num_before = len(self)
+        for chunk in expired:
+            if _may_go(chunk):
+                self._remove(chunk)
+        self._next_expiry = min((chunk.expires_at for chunk in self._chunks.values()), default=math.inf)
+        return num_before - len(self)
 
     def chunks(self) -> Iterator[Chunk[P]]:
         """All chunks, the least recently used first."""
@@ -223,14 +282,17 @@ class PrefixIndex(Generic[P]):
                 assert chunk.parent.children[chunk.key] is chunk
                 assert chunk.parent.end == chunk.start
                 assert order[chunk.parent.key] > order[chunk.key]
+                assert chunk.parent.expires_at >= chunk.expires_at
+            assert chunk.expires_at >= self._next_expiry
+            assert not chunk.is_pinned or chunk.expires_at == math.inf
 
     def _with_partial(
-        self, path: list[Chunk[P]], children: dict[Key, Chunk[P]], piece: memoryview, start: int, salts: Sequence[Salt]
+        self, path: list[Chunk[P]], children: list[Chunk[P]], piece: memoryview, start: int, salts: Sequence[Salt]
     ) -> Match[P]:
         """The grid ends here; among the children one may agree for some more tokens, but never into or behind an image."""
         salted_from = min((salt.start for salt in salts if salt.end > start), default=start + len(piece) // 4)
         agreeing = []
-        for child in children.values():
+        for child in children:
             length = min(common_length(memoryview(child.tokens), piece) // 4, max(0, salted_from - start))
             if length:
                 agreeing.append((child, start + length))
@@ -245,7 +307,24 @@ class PrefixIndex(Generic[P]):
                 if _agree(sibling, chunk, checkpoint.position):
                     self._own(chunk, checkpoint)
             if chunk.tokens.startswith(sibling.tokens) and not sibling.num_leases:
+                self._take_over(chunk, sibling)
                 self._remove(sibling)
+
+    def _take_over(self, chunk: Chunk[P], sibling: Chunk[P]) -> None:
+        """Let the chunk live as long as the sibling that it replaces."""
+        chunk.is_pinned = chunk.is_pinned or sibling.is_pinned
+        self._live_on(chunk, sibling.expires_at)
+
+    def _expiry(self, ttl_seconds: float | None) -> float:
+        return math.inf if ttl_seconds is None else self._clock() + ttl_seconds
+
+    @staticmethod
+    def _live_on(chunk: Chunk[P], expires_at: float) -> None:
+        # A parent lives at least as long as its children, so the first that lives long enough ends the way up.
+        place: Chunk[P] | None = chunk
+        while place is not None and place.expires_at < expires_at:
+            place.expires_at = expires_at
+            place = place.parent
 
     @staticmethod
     def _own(chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
@@ -264,6 +343,10 @@ class PrefixIndex(Generic[P]):
         self.num_bytes -= chunk.payload_bytes
         del self._chunks[chunk.key]
         del self._siblings(chunk)[chunk.key]
+
+
+def _may_go(chunk: Chunk[P]) -> bool:
+    return not (chunk.children or chunk.num_leases or chunk.is_pinned)
 
 
 def _agree(one: Chunk[P], other: Chunk[P], position: int) -> bool:
