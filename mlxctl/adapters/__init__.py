@@ -4,5 +4,6 @@ from mlxctl.adapters.adapter import ModelAdapter
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor
 from mlxctl.adapters.registry import create_adapter
+from mlxctl.adapters.verdict import AdapterVerdict
 
-__all__ = ["ModelAdapter", "PreparedInput", "StreamProcessor", "create_adapter"]
+__all__ = ["AdapterVerdict", "ModelAdapter", "PreparedInput", "StreamProcessor", "create_adapter"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from mlxctl.adapters.chat_template import ChatTemplate
+from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
 from mlxctl.adapters.prepared import PreparedInput
@@ -12,26 +13,29 @@ from mlxctl.adapters.prompt import Prompt, PromptWriter
 from mlxctl.adapters.sampling import final_sampling, sampling_defaults
 from mlxctl.adapters.shape import TemplateShape, probe_shape
 from mlxctl.adapters.stop_tokens import find_stop_tokens
+from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
+from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts
-from mlxctl.parsers import TOOL_PARSER_IDS, thinking_parser, tool_parser
+from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
+
+_NO_TOOLS = tool_parser("null")
+_NO_THINKING = thinking_parser("null")
+_INJECTED_PARSER_ID = "hermes_json"
 
 
 class ModelAdapter:
     """A loaded model as the front knows it. Thread-safe: nothing changes after it was made.
 
-    A family is a subclass that says what is known better than by looking. Raises BrokenModel when tokenizer or template cannot
-    be used. A model without a template can be made, but not chatted with. What is known of its capabilities is not looked for.
+    A family is a subclass whose `habits` say what is known better than by looking; `capabilities` are what was found out before,
+    and win. `verdict` is what the model was taken for. Raises BrokenModel when tokenizer or template cannot be used. A model
+    without a template can be made, but not chatted with.
     """
 
-    tool_parser_ids: ClassVar[tuple[str, ...]] = TOOL_PARSER_IDS
-    """The formats in which the family may call tools; which one it is, is read off the template."""
-
-    end_tokens: ClassVar[tuple[str, ...]] = ()
-    """Tokens that end an answer in all models of the family whose vocabulary has them."""
+    habits: ClassVar[Habits] = Habits()
 
     def __init__(self, facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = NOTHING_KNOWN) -> None:
         self.name = name
@@ -40,29 +44,65 @@ class ModelAdapter:
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
         shape = TemplateShape() if template is None else probe_shape(template)
-        self.shape = shape
-        self._tools = known_tool_parser(capabilities) or find_tool_parser(self.tool_parser_ids, template, shape, self.vocabulary)
+        delivery = self._find_delivery(template, shape, capabilities)
+        self._tools = self._choose_tools(template, shape, delivery, capabilities)
         self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(template, self.vocabulary)
-        self._writer = None if template is None else PromptWriter(template, shape, self._tools, self._thinking)
+        self._writer = None if template is None else self._make_writer(template, shape, delivery)
+        self.verdict = self._judge(shape, delivery)
         self._hidden_ids = {
             (tools.id, thinking.id): find_hidden_ids(self.vocabulary, tools, thinking)
             for tools in (self._tools, _NO_TOOLS)
             for thinking in (self._thinking, _NO_THINKING)
         }
         self._defaults = sampling_defaults(facts)
-        self.stop_token_ids = find_stop_tokens(
-            facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.end_tokens
+        ends = find_stop_tokens(
+            facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
         )
+        self.stop_token_ids = ends - {self.vocabulary.id_of(self._thinking.closer)}
 
-    @property
-    def tool_parser_id(self) -> str:
-        """The format in which calls are read; "null" for none."""
-        return self._tools.id
+    def _find_delivery(self, template: ChatTemplate | None, shape: TemplateShape, known: ModelCapabilities) -> Delivery:
+        if template is None or known.tools is False:
+            return "none"
+        if known.tool_delivery is not None:
+            return known.tool_delivery
+        return "template" if shape.takes_tools else "injected" if self.habits.injected_parser_id else "none"
 
-    @property
-    def thinking_parser_id(self) -> str:
-        """The format in which thinking is read; "null" for none."""
-        return self._thinking.id
+    def _choose_tools(
+        self, template: ChatTemplate | None, shape: TemplateShape, delivery: Delivery, known: ModelCapabilities
+    ) -> ToolParser:
+        if delivery == "none":
+            return _NO_TOOLS
+        if parser := known_tool_parser(known):
+            return parser
+        if delivery == "injected":
+            return tool_parser(self.habits.injected_parser_id or _INJECTED_PARSER_ID)
+        return find_tool_parser(self.habits.tool_parser_ids, template, shape, self.vocabulary)
+
+    def _make_writer(self, template: ChatTemplate, shape: TemplateShape, delivery: Delivery) -> PromptWriter:
+        written = written_calls(self._tools.id) if delivery == "injected" else None
+        return PromptWriter(template, shape, self._tools, self._thinking, habits=self.habits, written=written)
+
+    def _judge(self, shape: TemplateShape, delivery: Delivery) -> AdapterVerdict:
+        return AdapterVerdict(
+            family=self.habits.family,
+            tool_parser_id=self._tools.id,
+            thinking_parser_id=self._thinking.id,
+            tool_delivery=delivery if self.supports_tools else "none",
+            can_force_tools=self.can_force_tools,
+            thinking_switch=None if self._writer is None else self._writer.thinking_switch,
+            supports_thinking_toggle=self.supports_thinking and self._thinking.supports_toggle,
+            opens_thinking=self._writer is not None and self._writer.opens_thinking(),
+            keeps_thinking=shape.keeps_thinking,
+            keeps_turn_thinking=bool(shape.thinking_field),
+            takes_system=shape.takes_system,
+            takes_later_system=shape.takes_later_system,
+            takes_repeated_roles=shape.takes_repeated_roles,
+            takes_tools=shape.takes_tools,
+            takes_calls=shape.takes_calls,
+            takes_parallel_calls=shape.takes_parallel_calls,
+            takes_text_beside_calls=shape.takes_text_beside_calls,
+            takes_results=shape.takes_results,
+        )
 
     @property
     def supports_tools(self) -> bool:
@@ -145,10 +185,6 @@ class ModelAdapter:
         if rest <= 0:
             raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self.facts.context_length)
         return rest if request.max_tokens is None else min(request.max_tokens, rest)
-
-
-_NO_TOOLS = tool_parser("null")
-_NO_THINKING = thinking_parser("null")
 
 
 def _vocabulary_size(facts: ModelFacts, vocabulary: Vocabulary) -> int:

@@ -1,21 +1,26 @@
 """From a request to the text of its prompt: messages, tools on offer, a forced call, thinking on or off."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.conversation import template_messages, template_tools
-from mlxctl.adapters.reshaping import reshape
-from mlxctl.adapters.shape import TemplateShape
+from mlxctl.adapters.habits import Habits
+from mlxctl.adapters.reshaping import num_leading_systems, reshape
+from mlxctl.adapters.shape import PROBE_CALL_NAME, TemplateShape
+from mlxctl.adapters.written_calls import TAGS, WrittenCalls
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
 _RESERVED_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt", "tokenize", "chat_template"})
-_THINKING_SWITCHES = ("enable_thinking", "thinking")
+_NO_HABITS = Habits()
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 _NO_TOOLS = "this model cannot call tools: its chat template has no place for them, or writes calls in a format that is not known"
+
+
+ForcePrefix = Callable[[str | None], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,37 +43,56 @@ class PromptWriter:
     opened closed again. On is the switch, or else the model's habit. A model that does not think ignores both.
     """
 
-    def __init__(self, template: ChatTemplate, shape: TemplateShape, tools: ToolParser, thinking: ThinkingParser) -> None:
+    def __init__(
+        self,
+        template: ChatTemplate,
+        shape: TemplateShape,
+        tools: ToolParser,
+        thinking: ThinkingParser,
+        *,
+        habits: Habits = _NO_HABITS,
+        written: WrittenCalls | None = None,
+    ) -> None:
+        """`written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither."""
         self._template = template
-        self._shape = shape
+        self._shape = shape if written is None else replace(shape, rendered_call="", takes_results=False)
         self._tools = tools
         self._thinking = thinking
-        self._switch = next((name for name in _THINKING_SWITCHES if name in template.variables), None)
-        self.supports_tools = shape.takes_tools and bool(tools.opener)
+        self._habits = habits
+        self._written = written
+        self._force_call = _find_dialect(tools, self._shape.rendered_call)
+        self.thinking_switch = next((name for name in habits.thinking_switches if name in template.variables), None)
+        self.supports_tools = bool(tools.opener) and (shape.takes_tools or written is not None)
         self.supports_thinking = bool(thinking.opener) and (
-            self._switch is not None or thinking.opener in template.source or thinking.closer in template.source
+            self.thinking_switch is not None or thinking.opener in template.source or thinking.closer in template.source
         )
-        self.can_force_tools = self.supports_tools and tools.forced_prefix(None) is not None
+        self.can_force_tools = self.supports_tools and self._force_call(None) is not None
 
     def write(self, request: GenerationRequest) -> Prompt:
         """Write the prompt; raises InvalidRequest for what this model cannot do."""
         tools = self._offered_tools(request)
         is_forced = request.tool_choice.is_forced
         wants_thinking = False if is_forced else self._wants_thinking(request)
-        text = self._template.render(
-            reshape(template_messages(request.messages), self._shape),
-            tools=template_tools(tools),
-            options=self._options(request, wants_thinking),
-        )
-        tail = self._opened_thinking(text)
+        text = self._render(request, tools, wants_thinking)
         if wants_thinking is False and self.supports_thinking:
-            text, tail = text + self._without_thinking(text, tail), ""
+            text += self._without_thinking(text)
         if not is_forced:
-            return Prompt(text=text, tail=tail)
-        prefix = self._tools.forced_prefix(request.tool_choice.name)
+            return Prompt(text=text, tail=self._open_marker(text))
+        prefix = self._force_call(request.tool_choice.name)
         assert prefix is not None
         takes_arguments = any(tool.name == request.tool_choice.name and tool.parameters.get("properties") for tool in tools)
-        return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if takes_arguments else "")
+        has_opening = takes_arguments and self._force_call is self._tools.forced_prefix
+        return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else "")
+
+    def _render(self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None) -> str:
+        messages, offered = template_messages(request.messages), template_tools(tools)
+        if self._written is not None and offered:
+            messages.insert(num_leading_systems(messages), {"role": "system", "content": self._written.offer(offered)})
+        return self._template.render(
+            reshape(messages, self._shape, self._written or TAGS),
+            tools=() if self._written is not None else offered,
+            options=self._options(request, wants_thinking),
+        )
 
     def _offered_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
         choice = request.tool_choice
@@ -88,7 +112,9 @@ class PromptWriter:
     def _wants_thinking(self, request: GenerationRequest) -> bool | None:
         if request.thinking.enabled is not None:
             return request.thinking.enabled
-        option = next((value for name in _THINKING_SWITCHES if (value := request.template_kwargs.get(name)) is not None), None)
+        option = next(
+            (value for name in self._habits.thinking_switches if (value := request.template_kwargs.get(name)) is not None), None
+        )
         if option is not None:
             if not isinstance(option, bool):
                 raise InvalidRequest("a thinking switch is true or false", param="chat_template_kwargs")
@@ -100,21 +126,47 @@ class PromptWriter:
         options = dict(request.template_kwargs)
         for name in sorted(_RESERVED_OPTIONS & options.keys()):
             raise InvalidRequest(f"chat_template_kwargs cannot set {name!r}", param=f"chat_template_kwargs.{name}")
-        if self._switch is not None and wants_thinking is not None:
-            options[self._switch] = wants_thinking
-        if "reasoning_effort" in self._template.variables and request.thinking.effort is not None:
-            options.setdefault("reasoning_effort", request.thinking.effort)
+        if self.thinking_switch is not None and wants_thinking is not None:
+            options[self.thinking_switch] = wants_thinking
+        effort = self._effort(request, wants_thinking)
+        if "reasoning_effort" in self._template.variables and effort is not None:
+            options.setdefault("reasoning_effort", effort)
         return options
 
-    def _opened_thinking(self, text: str) -> str:
-        """The opened thinking that the text ends with, if it does."""
-        opener = self._thinking.opener
-        return text[text.rindex(opener) :] if opener and text.rstrip().endswith(opener) else ""
+    def _effort(self, request: GenerationRequest, wants_thinking: bool | None) -> str | None:
+        """The effort in the family's words; none at all for a model that cannot do without is its least."""
+        effort = request.thinking.effort
+        if effort is None and wants_thinking is False:
+            return self._habits.efforts.get("none")
+        return effort if effort is None else self._habits.efforts.get(effort, effort)
 
-    def _without_thinking(self, text: str, tail: str) -> str:
+    def opens_thinking(self) -> bool:
+        """Whether the template, left to itself, ends a prompt with an open thought."""
+        try:
+            text = self._template.render([{"role": "user", "content": "a question"}])
+        except InvalidRequest:
+            return False
+        return bool(self._thinking.opener) and text.rstrip().endswith(self._thinking.opener)
+
+    def _open_marker(self, text: str) -> str:
+        """The marker that the text ends with and the model continues: of an open thought, or of a message that was begun."""
+        end = text.rstrip()
+        for marker in (self._thinking.opener, *self._thinking.wrappers):
+            if marker and end.endswith(marker):
+                return text[text.rindex(marker) :]
+        return ""
+
+    def _without_thinking(self, text: str) -> str:
         """What has to follow the prompt so that the model answers at once."""
-        if tail:
+        end = text.rstrip()
+        if end.endswith(self._thinking.opener):
             return self._thinking.closing
-        if self._switch is not None or text.rstrip().endswith(self._thinking.closer):
+        if self.thinking_switch is not None or end.endswith(self._thinking.closer):
             return ""
         return self._thinking.closed_block
+
+
+def _find_dialect(tools: ToolParser, rendered_call: str) -> ForcePrefix:
+    """The longest forced prefix that the template itself writes; the format's first where it writes none of them."""
+    shown = [force for force in (tools.forced_prefix, *tools.dialects) if (force(PROBE_CALL_NAME) or "\0") in rendered_call]
+    return max(shown, key=lambda force: len(force(PROBE_CALL_NAME) or ""), default=tools.forced_prefix)

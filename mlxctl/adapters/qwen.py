@@ -1,8 +1,9 @@
-"""The Qwen family, 2 to 3.5: ChatML, calls between tags, thinking between tags from version 3 on."""
+"""The Qwen family, 2 to 3.5, with its coders: ChatML, calls between tags, thinking between tags from version 3 on."""
 
 from typing import ClassVar
 
 from mlxctl.adapters.adapter import ModelAdapter
+from mlxctl.adapters.habits import Habits
 
 
 class QwenAdapter(ModelAdapter):
@@ -11,5 +12,8 @@ class QwenAdapter(ModelAdapter):
     Configurations name `<|endoftext|>` or `<|im_end|>`, seldom both; a model that was trained on further text may say either.
     """
 
-    tool_parser_ids: ClassVar[tuple[str, ...]] = ("hermes_json",)
-    end_tokens: ClassVar[tuple[str, ...]] = ("<|im_end|>", "<|endoftext|>")
+    habits: ClassVar[Habits] = Habits(
+        family="qwen",
+        tool_parser_ids=("hermes_json", "qwen3_coder"),
+        end_tokens=("<|im_end|>", "<|endoftext|>"),
+    )

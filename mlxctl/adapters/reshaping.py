@@ -4,100 +4,74 @@ what the template may not take    what is done then
 several system messages first     they become one, a blank line between them (always)
 a system message                  it opens the first user message
 a later system message            it becomes a user message, marked as <system-reminder>
-tool calls, tool results          they become text, marked as <tool_call> and <tool_response>
-arguments as an object            they become JSON text
+tool calls, tool results          they become text, as `call_shape` and `written_calls` say
 two messages of one role          they become one, a blank line between them
 """
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
+from mlxctl.adapters.call_shape import shape_calls
 from mlxctl.adapters.chat_template import TemplateMessage
 from mlxctl.adapters.shape import TemplateShape
+from mlxctl.adapters.written_calls import TAGS, WrittenCalls
 
 
-def reshape(messages: Sequence[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
+def reshape(messages: Sequence[TemplateMessage], shape: TemplateShape, written: WrittenCalls = TAGS) -> list[TemplateMessage]:
     """Return the conversation in the template's shape."""
-    shaped = list(messages)
-    if not shape.takes_calls:
-        shaped = [_calls_as_text(message) for message in shaped]
-    elif shape.wants_arguments_text:
-        shaped = [_arguments_as_text(message) for message in shaped]
-    if not shape.takes_results:
-        shaped = [_result_as_text(message) for message in shaped]
-    shaped = _place_system(shaped, shape)
-    return shaped if shape.takes_repeated_roles else _merge_repeated(shaped)
-
-
-def _calls_as_text(message: TemplateMessage) -> TemplateMessage:
-    if "tool_calls" not in message:
-        return message
-    rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    calls = [_call_text(call["function"]) for call in message["tool_calls"]]
-    return {**rest, "content": "\n".join([*filter(None, [message["content"]]), *calls])}
-
-
-def _arguments_as_text(message: TemplateMessage) -> TemplateMessage:
-    if "tool_calls" not in message:
-        return message
-    calls = []
-    for call in message["tool_calls"]:
-        arguments = call["function"]["arguments"]
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        calls.append({**call, "function": {**call["function"], "arguments": text}})
-    return {**message, "tool_calls": calls}
-
-
-def _call_text(function: dict[str, Any]) -> str:
-    body = json.dumps({"name": function["name"], "arguments": function["arguments"]}, ensure_ascii=False)
-    return f"<tool_call>\n{body}\n</tool_call>"
-
-
-def _result_as_text(message: TemplateMessage) -> TemplateMessage:
-    if message["role"] != "tool":
-        return message
-    return {"role": "user", "content": f"<tool_response>\n{message['content']}\n</tool_response>"}
+    shaped = _place_system(shape_calls(messages, shape, written), shape)
+    return shaped if shape.takes_repeated_roles else _merge_repeated(shaped, shape)
 
 
 def _place_system(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
-    num_leading = next((index for index, message in enumerate(messages) if message["role"] != "system"), len(messages))
+    num_leading = num_leading_systems(messages)
     leading, rest = messages[:num_leading], messages[num_leading:]
     if not shape.takes_later_system:
         rest = [_reminder(message) if message["role"] == "system" else message for message in rest]
     if not leading:
         return rest
-    system = {**leading[0], "content": _joined(leading)}
+    system = {**leading[0], "content": joined(leading)}
     if shape.takes_system:
         return [system, *rest]
     if rest and rest[0]["role"] == "user":
-        return [{**rest[0], "content": _joined([system, rest[0]])}, *rest[1:]]
+        return [{**rest[0], "content": joined([system, rest[0]])}, *rest[1:]]
     return [{**system, "role": "user"}, *rest]
+
+
+def num_leading_systems(messages: Sequence[TemplateMessage]) -> int:
+    """How many system messages the conversation begins with."""
+    return next((index for index, message in enumerate(messages) if message["role"] != "system"), len(messages))
 
 
 def _reminder(message: TemplateMessage) -> TemplateMessage:
     return {"role": "user", "content": f"<system-reminder>\n{message['content']}\n</system-reminder>"}
 
 
-def _merge_repeated(messages: list[TemplateMessage]) -> list[TemplateMessage]:
+def _merge_repeated(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
     merged: list[TemplateMessage] = []
     for message in messages:
-        if merged and merged[-1]["role"] == message["role"] != "tool":
+        if merged and merged[-1]["role"] == message["role"] != "tool" and _may_merge(merged[-1], message, shape):
             merged[-1] = _merge(merged[-1], message)
         else:
             merged.append(message)
     return merged
 
 
+def _may_merge(first: TemplateMessage, second: TemplateMessage, shape: TemplateShape) -> bool:
+    """Text that a template would not show beside calls stays apart from them."""
+    return shape.takes_text_beside_calls or ("tool_calls" in first) == ("tool_calls" in second)
+
+
 def _merge(first: TemplateMessage, second: TemplateMessage) -> TemplateMessage:
     both = [first, second]
-    merged = {**first, **second, "content": _joined(both)}
+    merged = {**first, **second, "content": joined(both)}
     if calls := [call for message in both for call in message.get("tool_calls", ())]:
         merged["tool_calls"] = calls
-    if thinking := [message["reasoning_content"] for message in both if "reasoning_content" in message]:
-        merged["reasoning_content"] = "\n\n".join(thinking)
+    for field in ("reasoning_content", "thinking", "reasoning"):
+        if thinking := [message[field] for message in both if field in message]:
+            merged[field] = "\n\n".join(thinking)
     return merged
 
 
-def _joined(messages: Sequence[TemplateMessage]) -> str:
+def joined(messages: Sequence[TemplateMessage]) -> str:
+    """The texts of messages, a blank line between them."""
     return "\n\n".join(message["content"] for message in messages if message["content"])

@@ -23,4 +23,11 @@ def _force_call(name: str | None) -> str:
     return f"{_OPENER}<name>" if name is None else f"{_OPENER}<name>{name}</name><arguments>"
 
 
-TOOLS = ToolParser(id="glm4_xml", opener=_OPENER, closer="</tool_call>", open_body=_open_body, forced_prefix=_force_call)
+TOOLS = ToolParser(
+    id="glm4_xml",
+    opener=_OPENER,
+    closer="</tool_call>",
+    open_body=_open_body,
+    inner_markers=("<name>", "<arguments>"),
+    forced_prefix=_force_call,
+)

@@ -34,6 +34,7 @@ TOOLS = ToolParser(
     opener=_OPENER,
     other_openers=(_FUNCTION,),
     closer="</tool_call>",
+    inner_markers=(_PARAMETER,),
     open_body=_open_body,
     forced_prefix=_force_call,
 )
