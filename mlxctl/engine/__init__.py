@@ -1,8 +1,9 @@
 """The one engine. The front enters through EngineClient; everything of MLX stays on the engine's own thread, in `run_engine`."""
 
-from mlxctl.engine.client import EngineClient, EngineStatus, ModelSource
+from mlxctl.engine.client import EngineClient, EngineStatus
 from mlxctl.engine.launcher import EngineProcess, InlineEngine
-from mlxctl.engine.messages import Hello, ModelLoaded, RowUpdate, Score, Stats
+from mlxctl.engine.messages import Hello, ModelLoaded, ModelUnloaded, RowUpdate, Score, Stats
+from mlxctl.engine.model_desk import ModelSource
 from mlxctl.engine.token_stream import TokenStream
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "InlineEngine",
     "ModelLoaded",
     "ModelSource",
+    "ModelUnloaded",
     "RowUpdate",
     "Score",
     "Stats",

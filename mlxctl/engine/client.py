@@ -11,10 +11,8 @@ import itertools
 import logging
 import time
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Literal, assert_never
 
 from mlxctl.engine.connection import Connection
 from mlxctl.engine.launcher import Launcher
@@ -22,27 +20,18 @@ from mlxctl.engine.messages import (
     AnyReport,
     Cancel,
     Hello,
-    LoadModel,
     ModelFailed,
     ModelLoaded,
+    ModelUnloaded,
     ReportStats,
     Stats,
     Step,
     Stop,
     Submit,
 )
+from mlxctl.engine.model_desk import ModelDesk, ModelSource
 from mlxctl.engine.token_stream import TokenStream
-from mlxctl.errors import (
-    BrokenModel,
-    EngineDied,
-    EngineRecovering,
-    MlxctlError,
-    ModelError,
-    ModelNotFoundOnDisk,
-    NotEnoughMemory,
-    QueueFull,
-    ShuttingDown,
-)
+from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
 from mlxctl.ir import SamplingParams
 from mlxctl.settings import EngineSettings
 
@@ -54,16 +43,6 @@ _HEALTHY_AFTER_SECONDS = 60.0
 _END_GRACE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSource:
-    """A model that the engine is to load, and load again after a restart."""
-
-    name: str
-    path: Path
-    weights_bytes: int
-    trust_remote_code: bool = False
 
 
 class EngineClient:
@@ -79,7 +58,7 @@ class EngineClient:
         self._streams: dict[int, TokenStream] = {}
         self._stats: dict[int, asyncio.Future[Stats]] = {}
         self._numbers = itertools.count(1)
-        self._loading: dict[str, asyncio.Future[ModelLoaded]] = {}
+        self._desk = ModelDesk(load_timeout_seconds=settings.load_timeout_seconds)
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -89,11 +68,17 @@ class EngineClient:
         self._num_failures = 0
         self.status: EngineStatus = "starting"
         self.hello: Hello | None = None
-        self.loaded: dict[str, ModelLoaded] = {}
         self.num_restarts = 0
 
     async def start(self, sources: list[ModelSource]) -> None:
-        """Begin to bring the engine and its models up; `wait_ready` tells when they are."""
+        """Begin to bring the engine up with these models, now and whenever it has died; `wait_ready` tells when they are there.
+
+        May be called again with others after `wait_ready` has raised a ModelError.
+        """
+        if self._supervisor is not None:
+            await self._supervisor
+            self._failure, self.status = None, "starting"
+            self._is_ready.clear()
         self._sources = sources
         self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
 
@@ -137,6 +122,23 @@ class EngineClient:
             )
         )
         return stream
+
+    @property
+    def loaded(self) -> Mapping[str, ModelLoaded]:
+        """The models that the running engine holds, by name."""
+        return self._desk.loaded
+
+    async def load(self, source: ModelSource) -> ModelLoaded:
+        """Load a model beside the others. Raises its ModelError, EngineDied, EngineRecovering, ShuttingDown."""
+        return await self._desk.load(self._ready_connection(), source)
+
+    async def unload(self, name: str) -> ModelUnloaded:
+        """Free a model. Raises ModelInUse while it has sequences, EngineDied, EngineRecovering, ShuttingDown."""
+        return await self._desk.unload(self._ready_connection(), name)
+
+    def check_ready(self) -> None:
+        """Raise EngineRecovering or ShuttingDown when nothing can be asked of the engine now."""
+        self._ready_connection()
 
     async def stats(self) -> Stats:
         """Ask the engine what it holds. Raises EngineRecovering, EngineDied."""
@@ -193,9 +195,8 @@ class EngineClient:
         try:
             connection = await Connection.open(await self._launcher.launch(), self._on_report)
             self._connection = connection
-            lost = asyncio.create_task(connection.lost.wait())
-            await self._load_models(connection, lost)
-            await lost
+            await self._load_models(connection)
+            await connection.lost.wait()
         except MlxctlError as error:
             self._on_failed_start(error)
         if time.monotonic() - started > _HEALTHY_AFTER_SECONDS:
@@ -203,26 +204,16 @@ class EngineClient:
         self._after_death()
         await self._launcher.end(grace_seconds=0.0 if self._failure is None else _END_GRACE_SECONDS)
 
-    async def _load_models(self, connection: Connection, lost: "asyncio.Task[Literal[True]]") -> None:
+    async def _load_models(self, connection: Connection) -> None:
         for source in self._sources:
-            answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
-            self._loading[source.name] = answer
-            connection.send(
-                LoadModel(
-                    name=source.name,
-                    path=str(source.path),
-                    weights_bytes=source.weights_bytes,
-                    trust_remote_code=source.trust_remote_code,
-                )
-            )
-            timeout = self._settings.load_timeout_seconds
-            pending: list[asyncio.Future[Any]] = [answer, lost]
-            await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                connection.close()
-                reason = "the engine died" if lost.done() else f"it took longer than {timeout:g} s"
-                raise EngineDied(f"loading model {source.name!r} failed: {reason}")
-            self.loaded[source.name] = answer.result()
+            try:
+                await self._desk.load(connection, source)
+            except ModelError as error:
+                # What was fine once must not keep the other models from being served.
+                if not self._was_ready:
+                    connection.close()
+                    raise
+                _log.error("engine: %s", error)
         self._last_delivery = time.monotonic()
         if self.status != "draining":
             self.status = "ready"
@@ -231,7 +222,7 @@ class EngineClient:
 
     def _on_failed_start(self, error: MlxctlError) -> None:
         # Before the first success a model that cannot be loaded is the user's to mend, and so is an engine that never comes up;
-        # after it, both were fine once and are tried again.
+        # after it, the engine was fine once and is tried again.
         is_hopeless = isinstance(error, ModelError) or self.num_restarts + 1 >= _MAX_FIRST_STARTS
         if not self._was_ready and is_hopeless:
             self._failure = error
@@ -242,6 +233,7 @@ class EngineClient:
 
     def _after_death(self) -> None:
         self._connection = None
+        self._desk.clear()
         if self._failure is None:
             self._is_ready.clear()
             if self.status != "draining":
@@ -289,9 +281,11 @@ class EngineClient:
             case Hello():
                 self.hello = report
             case ModelLoaded():
-                self._answer_load(report.name, report)
+                self._desk.on_loaded(report)
             case ModelFailed():
-                self._answer_load(report.name, self._model_error(report))
+                self._desk.on_failed(report)
+            case ModelUnloaded():
+                self._desk.on_unloaded(report)
             case Stats():
                 answer = self._stats.get(report.token)
                 if answer is not None and not answer.done():
@@ -308,23 +302,6 @@ class EngineClient:
                 stream.put(update)
                 if stream.is_closed:
                     self._remove(stream)
-
-    def _answer_load(self, name: str, answer: ModelLoaded | ModelError) -> None:
-        future = self._loading.pop(name)
-        if isinstance(answer, ModelLoaded):
-            future.set_result(answer)
-        else:
-            future.set_exception(answer)
-
-    def _model_error(self, report: ModelFailed) -> ModelError:
-        path = next(source.path for source in self._sources if source.name == report.name)
-        match report.failure:
-            case "not_enough_memory":
-                return NotEnoughMemory(path, needed_bytes=report.needed_bytes, limit_bytes=report.limit_bytes)
-            case "not_found":
-                return ModelNotFoundOnDisk(path, report.message)
-            case "broken":
-                return BrokenModel(path, report.message)
 
     def _cancel(self, stream: TokenStream) -> None:
         self._remove(stream)

@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,8 @@ from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 
 # Share of the memory that weights and caches may take when nobody says otherwise.
 _MEMORY_SHARE = 0.85
+# Weights that are read at once before others have their turn.
+_PIECE_BYTES = 64 * 1024 * 1024
 _OPENBLAS_NAMES = ("libopenblas.so.0", "libopenblas.so")
 
 
@@ -90,10 +92,32 @@ def versions() -> tuple[str, str]:
 def load_weights(
     path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool
 ) -> LoadedWeights:
-    """Load the model at `path` and run one token through it.
+    """Load the model at `path` and run one token through it; see `weights_in_pieces`, of which this is all pieces in one go."""
+    pieces = weights_in_pieces(
+        path,
+        weights_bytes=weights_bytes,
+        available_bytes=available_bytes,
+        limit_bytes=limit_bytes,
+        trust_remote_code=trust_remote_code,
+    )
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            weights: LoadedWeights = end.value
+            return weights
+
+
+def weights_in_pieces(
+    path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool
+) -> Generator[int, None, LoadedWeights]:
+    """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
+
+    Each piece gives the bytes that were read so far.
 
     `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
-    Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted.
+    Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted. Closing the generator
+    lets go of what was read.
     """
     import mlx.core as mx
 
@@ -101,7 +125,8 @@ def load_weights(
         raise NotEnoughMemory(path, needed_bytes=weights_bytes, limit_bytes=limit_bytes)
     started = time.monotonic()
     try:
-        model, _ = import_mlx_lm().load_model(path, trust_remote_code=trust_remote_code)
+        model, _ = import_mlx_lm().load_model(path, lazy=True, trust_remote_code=trust_remote_code)
+        yield from _read(model)
         return _measure(model, started)
     except FileNotFoundError as error:
         raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
@@ -110,6 +135,24 @@ def load_weights(
         raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {_one_line(error)}") from error
     finally:
         mx.clear_cache()
+
+
+def _read(model: Any) -> Iterator[int]:
+    """Bring the lazy parameters into memory, and pause after every piece with the bytes that are there."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    piece: list[Any] = []
+    num_bytes = num_bytes_read = 0
+    for _, array in tree_flatten(model.parameters()):
+        piece.append(array)
+        num_bytes += array.nbytes
+        if num_bytes - num_bytes_read >= _PIECE_BYTES:
+            mx.eval(piece)
+            piece, num_bytes_read = [], num_bytes
+            yield num_bytes
+    mx.eval(piece)
+    yield num_bytes
 
 
 def _measure(model: Any, started: float) -> LoadedWeights:

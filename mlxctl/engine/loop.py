@@ -1,4 +1,4 @@
-"""The engine: four verbs in a loop, on the one thread that owns MLX.
+"""The engine: five verbs in a loop, on the one thread that owns MLX.
 
 It knows sequences of token ids, and nothing of text, HTTP or JSON. Everything it needs arrives through the
 mailbox, everything it makes leaves through it.
@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from mlxctl.engine import loading
+from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.messages import (
     AnyCommand,
@@ -18,12 +19,14 @@ from mlxctl.engine.messages import (
     LoadModel,
     ModelFailed,
     ModelLoaded,
+    ModelUnloaded,
     ReportStats,
     RowUpdate,
     Stats,
     Step,
     Stop,
     Submit,
+    UnloadModel,
 )
 from mlxctl.engine.pool import ModelPool
 from mlxctl.engine.runner import describe_device
@@ -34,6 +37,9 @@ from mlxctl.settings import EngineSettings
 
 _IDLE_SECONDS = 1.0
 _TRIM_EVERY_STEPS = 512
+# How long loading may keep the thread from its rows, and from its commands when there are none.
+_LOAD_SLICE_SECONDS = 0.02
+_IDLE_LOAD_SLICE_SECONDS = 0.25
 
 
 class EngineLoop:
@@ -52,6 +58,7 @@ class EngineLoop:
         )
         self._blas = blas
         self._arrived: list[Submit] = []
+        self._to_load: list[LoadModel] = []
         self._num_steps = 0
         self._is_stopping = False
 
@@ -62,6 +69,7 @@ class EngineLoop:
             while not self._is_stopping:
                 self.take_commands()
                 self.admit()
+                self.load()
                 self.step()
         except FrontGoneError:
             return
@@ -70,7 +78,7 @@ class EngineLoop:
 
     def take_commands(self) -> None:
         """Carry out what the front asked for since the last step."""
-        idle = not (self._scheduler.has_work or self._arrived)
+        idle = not (self._scheduler.has_work or self._arrived or self._to_load or self._pool.loading)
         for command in self._mailbox.take(timeout_seconds=_IDLE_SECONDS if idle else 0):
             self._carry_out(command)
 
@@ -84,6 +92,25 @@ class EngineLoop:
                 self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
             else:
                 self._scheduler.add(Sequence.from_submit(submit, now=now))
+
+    def load(self) -> None:
+        """Go on with the model that is being loaded, or begin with the next; a slice between two steps of the others."""
+        if self._pool.loading is None:
+            if not self._to_load:
+                return
+            self._begin_load(self._to_load.pop(0))
+        name = self._pool.loading
+        assert name is not None
+        try:
+            slice_seconds = _LOAD_SLICE_SECONDS if self._scheduler.has_work else _IDLE_LOAD_SLICE_SECONDS
+            weights = self._pool.go_on_loading(seconds=slice_seconds)
+        except ModelError as error:
+            weights = None
+            self._mailbox.publish(_failed(name, error))
+        if self._pool.loading is None and weights is None:
+            self._pool.sweep()
+        if weights is not None:
+            self._open(name, weights)
 
     def step(self) -> None:
         """Compute one batch and say what came of it."""
@@ -132,7 +159,9 @@ class EngineLoop:
             case Cancel():
                 self._cancel(command.sequence_ids)
             case LoadModel():
-                self._load(command)
+                self._to_load.append(command)
+            case UnloadModel():
+                self._unload(command.name)
             case ReportStats():
                 self._report_stats(command.token)
             case Stop():
@@ -144,26 +173,24 @@ class EngineLoop:
         for sequence in self._scheduler.cancel(sequence_ids):
             self._pool.runner(sequence.model).drop([sequence])
 
-    def _load(self, command: LoadModel) -> None:
-        try:
-            weights = self._pool.load(
-                command.name,
-                Path(command.path),
-                weights_bytes=command.weights_bytes,
-                trust_remote_code=command.trust_remote_code,
-            )
-        except ModelError as error:
-            self._mailbox.publish(_failed(command.name, error))
-            return
+    def _begin_load(self, command: LoadModel) -> None:
+        self._pool.begin_load(
+            command.name,
+            Path(command.path),
+            weights_bytes=command.weights_bytes,
+            trust_remote_code=command.trust_remote_code,
+        )
+
+    def _open(self, name: str, weights: LoadedWeights) -> None:
         costs = ModelCosts(
             weights_bytes=weights.weights_bytes,
             kv_bytes_per_token=weights.kv_bytes_per_token,
             can_batch=weights.can_batch,
         )
-        self._scheduler.open_model(command.name, costs)
+        self._scheduler.open_model(name, costs)
         self._mailbox.publish(
             ModelLoaded(
-                name=command.name,
+                name=name,
                 vocabulary_size=weights.vocabulary_size,
                 weights_bytes=weights.weights_bytes,
                 kv_bytes_per_token=weights.kv_bytes_per_token,
@@ -171,6 +198,18 @@ class EngineLoop:
                 load_seconds=weights.load_seconds,
             )
         )
+
+    def _unload(self, name: str) -> None:
+        self._to_load = [command for command in self._to_load if command.name != name]
+        if self._scheduler.is_in_use(name) or any(submit.model == name for submit in self._arrived):
+            self._mailbox.publish(ModelUnloaded(name=name, is_in_use=True))
+            return
+        weights_bytes = freed_bytes = 0
+        if self._pool.holds(name):
+            if self._scheduler.is_open(name):
+                self._scheduler.close_model(name)
+            weights_bytes, freed_bytes = self._pool.unload(name)
+        self._mailbox.publish(ModelUnloaded(name=name, weights_bytes=weights_bytes, freed_bytes=freed_bytes))
 
     def _greet(self) -> None:
         mlx_version, mlx_lm_version = loading.versions()

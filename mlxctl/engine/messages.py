@@ -26,6 +26,12 @@ class LoadModel(Command, frozen=True, kw_only=True):
     trust_remote_code: bool = False
 
 
+class UnloadModel(Command, frozen=True, kw_only=True):
+    """Free a model, or give up loading it; answered by ModelUnloaded. One that has sequences stays, and the answer says so."""
+
+    name: str
+
+
 class Submit(Command, frozen=True, kw_only=True):
     """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token, `max_tokens`, or a Cancel."""
 
@@ -91,6 +97,15 @@ class ModelFailed(Report, frozen=True, kw_only=True):
     limit_bytes: int = 0
 
 
+class ModelUnloaded(Report, frozen=True, kw_only=True):
+    """The model is gone, unless `is_in_use`. `weights_bytes` were loaded; by `freed_bytes` the memory in use really shrank."""
+
+    name: str
+    weights_bytes: int = 0
+    freed_bytes: int = 0
+    is_in_use: bool = False
+
+
 class Score(msgspec.Struct, frozen=True, array_like=True):
     """Log-probabilities of one generated token: its own, then (id, log-probability) of the most likely, best first."""
 
@@ -142,5 +157,5 @@ class Stats(Report, frozen=True, kw_only=True):
     buffer_cache_bytes: int
 
 
-AnyCommand = LoadModel | Submit | Cancel | ReportStats | Stop
-AnyReport = Hello | ModelLoaded | ModelFailed | Step | Stats
+AnyCommand = LoadModel | UnloadModel | Submit | Cancel | ReportStats | Stop
+AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Stats

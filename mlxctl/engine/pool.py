@@ -1,13 +1,18 @@
 """The models in the engine and the memory that they share. MLX thread only."""
 
+import gc
 import importlib.metadata
+import time
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 import mlx.core as mx
 
 from mlxctl.engine.caches import new_caches
-from mlxctl.engine.loading import LoadedWeights, load_weights
+from mlxctl.engine.loading import LoadedWeights, weights_in_pieces
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.prefix_cache.cache import PrefixCache, Record
 from mlxctl.prefix_cache.index import PrefixIndex
@@ -21,8 +26,22 @@ _MIN_BUFFER_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_BUFFER_CACHE_BYTES = 2 * 1024 * 1024 * 1024
 
 
+@dataclass(slots=True, kw_only=True)
+class _Loading:
+    """The one model that is being loaded; `num_bytes_read` of its `weights_bytes` are in memory."""
+
+    name: str
+    path: Path
+    weights_bytes: int
+    pieces: Generator[int, None, LoadedWeights]
+    num_bytes_read: int = 0
+
+
 class ModelPool:
-    """Loaded models by name. Keeps `limit_bytes` for weights and caches together and says what is left of it."""
+    """Loaded models by name, and at most one that is being loaded, piece by piece between the steps of the others.
+
+    Keeps `limit_bytes` for weights and caches together and says what is left of it.
+    """
 
     def __init__(self, *, limit_bytes: int, prefix_cache_bytes: int | None) -> None:
         self.limit_bytes = limit_bytes
@@ -30,25 +49,68 @@ class ModelPool:
         self.prefixes: PrefixIndex[Record] = PrefixIndex(max_bytes=budget)
         self._caches: dict[str, PrefixCache] = {}
         self._runners: dict[str, ModelRunner] = {}
-        self._weights_bytes = 0
+        self._weights_bytes: dict[str, int] = {}
+        self._loading: _Loading | None = None
+        self._hits_before: Counter[str] = Counter()
+        self._num_reused_before = 0
         bounded = min(max(int(limit_bytes * _BUFFER_CACHE_SHARE), _MIN_BUFFER_CACHE_BYTES), _MAX_BUFFER_CACHE_BYTES)
         mx.set_cache_limit(bounded)
 
-    def load(self, name: str, path: Path, *, weights_bytes: int, trust_remote_code: bool) -> LoadedWeights:
-        """Load a model and make its runner. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory."""
-        weights = load_weights(
+    @property
+    def loading(self) -> str | None:
+        """The name of the model that is being loaded."""
+        return self._loading.name if self._loading else None
+
+    def begin_load(self, name: str, path: Path, *, weights_bytes: int, trust_remote_code: bool) -> None:
+        """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work."""
+        assert self._loading is None, "one model is loaded at a time"
+        excess = int(mx.get_active_memory()) + weights_bytes - self.limit_bytes
+        if excess > 0:
+            self.prefixes.shrink(max(0, self.prefixes.num_bytes - excess))
+        pieces = weights_in_pieces(
             path,
             weights_bytes=weights_bytes,
             available_bytes=self.available_bytes,
             limit_bytes=self.limit_bytes,
             trust_remote_code=trust_remote_code,
         )
-        layout = CacheLayout(new_caches(weights.model))
-        cache = PrefixCache(self.prefixes, namespace=_namespace(path), layout=layout)
-        self._caches[name] = cache
-        self._runners[name] = ModelRunner(weights, cache)
-        self._weights_bytes += weights.weights_bytes
-        return weights
+        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces)
+
+    def go_on_loading(self, *, seconds: float) -> LoadedWeights | None:
+        """Load for about so long; return the model when it is ready. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory."""
+        loading, until = self._loading, time.monotonic() + seconds
+        assert loading is not None, "begin_load comes first"
+        try:
+            while time.monotonic() < until:
+                loading.num_bytes_read = next(loading.pieces)
+        except StopIteration as end:
+            self._loading = None
+            return self._take_in(loading, end.value)
+        except BaseException:
+            self._loading = None
+            raise
+        return None
+
+    def unload(self, name: str) -> tuple[int, int]:
+        """Let go of a model that nothing runs on, or give up loading it; return the bytes of its weights, and those really freed.
+
+        What the prefix cache keeps of it stays, and goes when room is needed: the same weights may come back.
+        """
+        before = int(mx.get_active_memory())
+        if self.loading == name:
+            weights_bytes = self._give_up_loading()
+        else:
+            counters = self._caches.pop(name).counters
+            self._hits_before.update(counters.hits)
+            self._num_reused_before += counters.num_tokens_reused
+            del self._runners[name]
+            weights_bytes = self._weights_bytes.pop(name)
+        self.sweep()
+        return weights_bytes, before - int(mx.get_active_memory())
+
+    def holds(self, name: str) -> bool:
+        """Whether the model is loaded or being loaded."""
+        return name in self._runners or name == self.loading
 
     def runner(self, name: str) -> ModelRunner:
         """Return the runner of a loaded model."""
@@ -56,21 +118,22 @@ class ModelPool:
 
     def cache_hits(self) -> tuple[dict[str, int], int]:
         """Return how often prompts were known, by kind, and how many tokens that saved, over all models."""
-        hits: dict[str, int] = {}
+        hits = dict(self._hits_before)
         for cache in self._caches.values():
             for kind, num in cache.counters.hits.items():
                 hits[kind] = hits.get(kind, 0) + num
-        return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
+        return hits, self._num_reused_before + sum(cache.counters.num_tokens_reused for cache in self._caches.values())
 
     @property
     def cache_capacity_bytes(self) -> int:
         """What caches could take if nothing else ran."""
-        return self.limit_bytes - self._weights_bytes
+        return self.limit_bytes - sum(self._weights_bytes.values())
 
     @property
     def available_bytes(self) -> int:
         """What may still be allocated, given that the prefix cache makes room when it has to."""
-        return self.limit_bytes - int(mx.get_active_memory()) + self.prefixes.num_bytes
+        still_to_read = max(0, self._loading.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
+        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.prefixes.num_bytes
 
     def make_room(self) -> None:
         """Shrink the prefix cache as far as memory beyond the limit is in use."""
@@ -78,10 +141,29 @@ class ModelPool:
         if excess > 0:
             self.prefixes.shrink(max(0, self.prefixes.num_bytes - excess))
 
+    def sweep(self) -> None:
+        """Really free what was let go of: a model's modules refer to each other, so counting references alone would not do."""
+        gc.collect()
+        self.trim()
+
     def trim(self) -> None:
         """Forget prefixes that have expired, and give freed buffers back to the system."""
         self.prefixes.expire()
         mx.clear_cache()
+
+    def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
+        layout = CacheLayout(new_caches(weights.model))
+        cache = PrefixCache(self.prefixes, namespace=_namespace(loading.path), layout=layout)
+        self._caches[loading.name] = cache
+        self._runners[loading.name] = ModelRunner(weights, cache)
+        self._weights_bytes[loading.name] = weights.weights_bytes
+        return weights
+
+    def _give_up_loading(self) -> int:
+        assert self._loading is not None
+        loading, self._loading = self._loading, None
+        loading.pieces.close()
+        return loading.num_bytes_read
 
 
 def _namespace(path: Path) -> bytes:

@@ -139,6 +139,15 @@ class Scheduler:
         pacer = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._chunk_max_tokens)
         self._queues[name] = _ModelQueue(costs, pacer)
 
+    def close_model(self, name: str) -> None:
+        """Accept no more sequences for the model, which must not be in use."""
+        assert not self.is_in_use(name), "a model goes after its sequences"
+        del self._queues[name]
+
+    def is_in_use(self, model: str) -> bool:
+        """Whether sequences of the model wait or run."""
+        return model in self._queues and self._queues[model].has_work
+
     def add(self, sequence: Sequence) -> None:
         """Take a new sequence, whose model must be open."""
         queue = self._queues[sequence.model]
@@ -183,12 +192,10 @@ class Scheduler:
 
         A waiting prompt whose cache does not fit into `available_bytes` goes on waiting while others run and will free some.
         """
-        name, queue = self._next_model()
-        candidates = self._prefill_candidates(queue, available_bytes)
+        name, queue, candidates = self._next_model(available_bytes)
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
             return self._prompt_batch(name, queue, self._fair.choose(candidates, now=now))
-        assert queue.groups, "a queue with work has a prompt to read or rows to decode"
         queue.regroup()
         self._last_phase = "decode"
         return Batch(phase="decode", model=name, groups=[list(group) for group in queue.groups])
@@ -206,13 +213,19 @@ class Scheduler:
         queue = self._queues[batch.model]
         return batch.phase == "decode" and not queue.waiting and not queue.prefilling
 
-    def _next_model(self) -> tuple[str, _ModelQueue]:
-        names = [name for name, queue in self._queues.items() if queue.has_work]
-        if self._last_model in names and len(names) > 1:
+    def _next_model(self, available_bytes: int) -> tuple[str, _ModelQueue, list[Sequence]]:
+        """Return whose turn it is and the prompts that it can go on with; a model that can only wait for room is passed over."""
+        names = list(self._queues)
+        if self._last_model in names:
             position = names.index(self._last_model)
             names = names[position + 1 :] + names[: position + 1]
-        self._last_model = names[0]
-        return names[0], self._queues[names[0]]
+        for name in names:
+            queue = self._queues[name]
+            candidates = self._prefill_candidates(queue, available_bytes)
+            if candidates or queue.groups:
+                self._last_model = name
+                return name, queue, candidates
+        raise AssertionError("what holds a cache can always go on, and when nothing does, there is room")
 
     def _prefill_candidates(self, queue: _ModelQueue, available_bytes: int) -> list[Sequence]:
         candidates = list(queue.prefilling)

@@ -20,10 +20,12 @@ MlxctlError
 │   ├── QueueFull
 │   ├── EngineRecovering
 │   ├── ShuttingDown
+│   ├── ModelInUse
 │   └── ServerUnreachable        nobody answers at a URL
 └── EngineError                  a request was accepted and could not be finished
     ├── EngineDied
     ├── SequenceFailed
+    ├── ModelUnavailable
     ├── ConnectionLost           the other server went away in mid-answer
     └── DeadlineExceeded
 
@@ -155,6 +157,14 @@ class ShuttingDown(CapacityError):
     """The server drains and takes nothing new."""
 
 
+class ModelInUse(CapacityError):
+    """The model cannot be let go now, because it is answering."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"model {model!r} is in use; try again when its requests have ended", retry_after_seconds=5.0)
+        self.model = model
+
+
 class ServerUnreachable(CapacityError):
     """Nobody answers at the URL that was named, or what answers is no server for language models."""
 
@@ -173,6 +183,15 @@ class EngineDied(EngineError):
 
 class SequenceFailed(EngineError):
     """The engine gave this request up and goes on with the others."""
+
+
+class ModelUnavailable(EngineError):
+    """A model that this server offers cannot be brought up; the others are not touched. The reason names no path."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        super().__init__(f"model {model!r} is not available: {reason}")
+        self.model = model
+        self.reason = reason
 
 
 class ConnectionLost(EngineError):

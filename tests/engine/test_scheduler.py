@@ -261,3 +261,30 @@ def test_reading_pauses_where_something_is_to_be_kept() -> None:
 
     assert batch.sequence.num_cached_tokens == 10
     assert {50, 120, 199} <= set(ends)
+
+
+def test_a_model_whose_prompts_have_no_room_is_passed_over_until_another_gives_some() -> None:
+    scheduler = make_scheduler(max_rows=1)
+    scheduler.open_model("n", COSTS)
+    scheduler.add(make_sequence(1, max_tokens=3))
+    other = make_sequence(2, max_tokens=3)
+    other.model = "n"
+    run_step(scheduler)
+    scheduler.add(other)
+
+    models = [batch.model for batch in run_until_idle(scheduler)]
+
+    assert models == ["m"] * 5 + ["n"] * 6
+
+
+def test_a_model_is_in_use_as_long_as_a_sequence_waits_or_runs() -> None:
+    scheduler = make_scheduler()
+    assert not scheduler.is_in_use("m")
+    scheduler.add(make_sequence(1, max_tokens=2))
+    while scheduler.has_work:
+        assert scheduler.is_in_use("m")
+        run_step(scheduler)
+
+    assert not scheduler.is_in_use("m")
+    scheduler.close_model("m")
+    assert not scheduler.is_open("m")
