@@ -7,6 +7,7 @@ from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService, ModelToServe
 from mlxctl.models import Library, NamedDirectory, read_model
 from mlxctl.models.catalogue import Catalogue
+from mlxctl.models.knowledge import Knowledge, open_knowledge
 from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import ResponseStore
 
@@ -18,10 +19,19 @@ class Services:
     inference: InferenceService
     catalogue: Catalogue
     responses: ResponseStore
+    knowledge: Knowledge
+
+    def close(self) -> None:
+        """Close what lies on disk. Idempotent."""
+        self.responses.close()
+        self.knowledge.close()
 
 
 def build_services(settings: Settings) -> Services:
-    """Wire the services up; nothing runs yet. Needs a running event loop. Raises ModelError for an unusable model."""
+    """Wire the services up; nothing runs yet. Needs a running event loop.
+
+    Raises ModelError for an unusable model, and SettingsError for overrides of capabilities that cannot be honoured.
+    """
     engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
     responses = ResponseStore(
         locations.state_directory() / "responses.sqlite",
@@ -29,14 +39,25 @@ def build_services(settings: Settings) -> Services:
         ttl_seconds=settings.server.response_ttl_seconds,
     )
     catalogue = Catalogue(settings)
-    inference = InferenceService(engine, [choose_model(settings.model, catalogue.library)])
-    return Services(inference=inference, catalogue=catalogue, responses=responses)
+    knowledge = open_knowledge()
+    inference = InferenceService(engine, [choose_model(settings.model, catalogue.library, knowledge)])
+    return Services(inference=inference, catalogue=catalogue, responses=responses, knowledge=knowledge)
 
 
-def choose_model(settings: ModelSettings, library: Library) -> ModelToServe:
-    """Read the model that the settings name, or the built-in demo model. Raises ModelNotFoundOnDisk, BrokenModel."""
+def choose_model(settings: ModelSettings, library: Library, knowledge: Knowledge) -> ModelToServe:
+    """Read the model that the settings name, or the built-in demo model, and what is known of it.
+
+    Raises ModelNotFoundOnDisk, BrokenModel.
+    """
     is_demo = settings.path is None
     found = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR) if is_demo else library.resolve(str(settings.path))
     facts = read_model(found.path, trust_remote_code=settings.trust_remote_code)
-    name = settings.name or found.name
-    return ModelToServe(name=name, facts=facts, is_demo=is_demo, trust_remote_code=settings.trust_remote_code)
+    known = knowledge.of(found.name, found.path)
+    return ModelToServe(
+        name=settings.name or found.name,
+        facts=facts,
+        capabilities=known.capabilities,
+        verdicts=known.verdicts,
+        is_demo=is_demo,
+        trust_remote_code=settings.trust_remote_code,
+    )

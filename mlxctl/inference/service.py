@@ -1,6 +1,7 @@
 """The one place where a request meets a model: resolve, prepare, submit, events. Event-loop thread only."""
 
 import asyncio
+import logging
 import time
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
@@ -14,6 +15,8 @@ from mlxctl.ir import GenerationRequest
 
 # Rendering and tokenising a prompt of fewer characters than this takes less time than handing it to another thread and back.
 _INLINE_CHARACTERS = 4096
+
+_log = logging.getLogger(__name__)
 
 
 class InferenceService:
@@ -93,6 +96,7 @@ class InferenceService:
                 supports_tools=self._adapters[model.name].supports_tools,
                 supports_thinking=self._adapters[model.name].supports_thinking,
                 is_demo=model.is_demo,
+                verdicts=model.verdicts,
             )
             for model in self._models
             if model.name in self._adapters
@@ -163,7 +167,7 @@ class InferenceService:
     async def _create_adapters(self) -> None:
         try:
             for model in self._models:
-                self._adapters[model.name] = await asyncio.to_thread(create_adapter, model.facts, name=model.name)
+                self._adapters[model.name] = await asyncio.to_thread(_create_adapter, model)
         except ModelError as error:
             self._failure = error
 
@@ -175,6 +179,13 @@ class InferenceService:
             message = f"model {str(path)!r}: the tokenizer knows {adapter.vocabulary_size} tokens, the weights only {width}"
             self._failure = BrokenModel(path, message)
             raise self._failure
+
+
+def _create_adapter(model: ModelToServe) -> ModelAdapter:
+    if not model.verdicts and not model.is_demo:
+        hint = "what it can do is told from its files; to find out: mlxctl probe"
+        _log.info("model %r was never probed: %s %s", model.name, hint, model.facts.path)
+    return create_adapter(model.facts, name=model.name, capabilities=model.capabilities)
 
 
 def _is_short(request: GenerationRequest) -> bool:

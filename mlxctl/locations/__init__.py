@@ -27,6 +27,11 @@ def config_file() -> Path:
     return root / "mlxctl" / "mlxctl.toml"
 
 
+def capability_overrides_file() -> Path:
+    """Return the path of the file in which a person lays down what models can do (`capabilities.toml`); it need not exist."""
+    return config_file().with_name("capabilities.toml")
+
+
 def state_directory() -> Path:
     """Return the directory for what is remembered from one run to the next; it need not exist."""
     base = os.environ.get("XDG_STATE_HOME")

@@ -1,8 +1,8 @@
 """The models endpoints' bodies: one object per model with the fields of both OpenAI's and Anthropic's clients, which ask the same
 address and ignore what they do not know."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,7 +12,8 @@ import msgspec
 class ModelCard:
     """What a caller may know of a served model. `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights.
 
-    What is not known of a model is None, or its kind "unknown".
+    What is not known of a model is None, or its kind "unknown". `verdicts` are what probing found, by question, as "yes", "no" or
+    "unknown"; a model that was never probed has none.
     """
 
     id: str
@@ -26,6 +27,7 @@ class ModelCard:
     num_parameters: int | None = None
     quantization: str | None = None
     num_bytes: int | None = None
+    verdicts: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode_model(card: ModelCard) -> bytes:
@@ -70,6 +72,7 @@ def _model_object(card: ModelCard) -> dict[str, object]:
         "num_parameters": card.num_parameters,
         "quantization": card.quantization,
         "size_bytes": card.num_bytes,
+        "probed": dict(card.verdicts) or None,
     }
 
 

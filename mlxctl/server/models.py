@@ -66,4 +66,5 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         num_parameters=weights.num_parameters if weights else None,
         quantization=packing.label if packing else None,
         num_bytes=model.facts.weights_bytes,
+        verdicts=model.verdicts,
     )

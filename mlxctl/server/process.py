@@ -51,7 +51,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     finally:
         services.catalogue.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
-        services.responses.close()
+        services.close()
     return exit_code
 
 

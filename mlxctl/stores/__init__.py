@@ -1,5 +1,25 @@
-"""What survives a request, or a restart: SQLite files. Knows values and bytes, no wire formats and no models."""
+"""What survives a request, or a restart: SQLite files, and what a person lays down in TOML. Knows no wire formats, no models."""
 
+from mlxctl.stores.capabilities import CapabilityStore
+from mlxctl.stores.effective import capabilities_of, effective
+from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
+from mlxctl.stores.overrides import Override, read_overrides, write_overrides
 from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, StoreFacts
 
-__all__ = ["ResponseStore", "StoreFacts", "StoredItem", "StoredResponse"]
+__all__ = [
+    "QUESTIONS",
+    "CapabilityStore",
+    "Exchange",
+    "Finding",
+    "Override",
+    "ProbeRecord",
+    "ResponseStore",
+    "StoreFacts",
+    "StoredItem",
+    "StoredResponse",
+    "Verdict",
+    "capabilities_of",
+    "effective",
+    "read_overrides",
+    "write_overrides",
+]

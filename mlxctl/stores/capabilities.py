@@ -11,7 +11,7 @@ import msgspec
 
 from mlxctl.errors import StoreError
 from mlxctl.stores.database import open_database
-from mlxctl.stores.findings import Exchange, Finding, ProbeRecord
+from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord
 
 _MIGRATIONS = (
     """
@@ -53,11 +53,10 @@ class CapabilityStore:
     def save(self, record: ProbeRecord) -> ProbeRecord:
         """Keep the record in place of an older one of the same model and return what is kept.
 
-        A question that failed this time keeps the answer that it has: a failure says nothing about the model.
+        A question that failed this time, or was not asked, keeps the answer that it has: neither says anything about the model.
         """
         with self._transaction() as connection:
-            before = _find(connection, record.fingerprint)
-            kept = replace(record, findings=tuple(_settled(finding, before) for finding in record.findings))
+            kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))
             connection.execute("DELETE FROM probes WHERE fingerprint = ?", (kept.fingerprint,))
             connection.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?)", _probe_row(kept))
             rows = [(kept.fingerprint, position, *_finding_row(finding)) for position, finding in enumerate(kept.findings)]
@@ -100,9 +99,11 @@ class CapabilityStore:
                 raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
 
 
-def _settled(finding: Finding, before: ProbeRecord | None) -> Finding:
-    known = before.finding(finding.question) if before is not None and finding.has_failed else None
-    return finding if known is None or known.has_failed else known
+def _settled(record: ProbeRecord, before: ProbeRecord | None) -> tuple[Finding, ...]:
+    known = {finding.question: finding for finding in before.findings} if before else {}
+    new = {finding.question: finding for finding in record.findings if not (finding.has_failed and finding.question in known)}
+    settled = {**known, **new}
+    return tuple(settled[question] for question in QUESTIONS if question in settled)
 
 
 def _find(connection: sqlite3.Connection, fingerprint: str) -> ProbeRecord | None:

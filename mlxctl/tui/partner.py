@@ -85,7 +85,7 @@ class LocalPartner:
         """End the engine."""
         if self._services is not None:
             await self._services.inference.close(drain_seconds=0.0)
-            self._services.responses.close()
+            self._services.close()
 
 
 class RemotePartner:

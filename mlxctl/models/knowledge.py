@@ -1,0 +1,99 @@
+"""What is known of a model's abilities on this machine: found out by probing, laid down by a person, or nothing."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl import locations
+from mlxctl.errors import BrokenModel, SettingsError, StoreError
+from mlxctl.ir import ModelCapabilities
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.models.names import spoken_name
+from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
+from mlxctl.stores import CapabilityStore, Finding, Override, ProbeRecord, capabilities_of, effective, read_overrides
+
+_DELIVERIES = ("template", "injected")
+_CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("tools", "parser"): TOOL_PARSER_IDS,
+    ("tools", "delivery"): _DELIVERIES,
+    ("thinking", "parser"): THINKING_PARSER_IDS,
+}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """What is known of one model. `record` is None for a model that was never probed; `findings` are what holds."""
+
+    record: ProbeRecord | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def capabilities(self) -> ModelCapabilities:
+        """What loading the model has to know."""
+        return capabilities_of(self.findings)
+
+    @property
+    def verdicts(self) -> Mapping[str, str]:
+        """The answers by question."""
+        return {finding.question: finding.verdict for finding in self.findings}
+
+
+class Knowledge:
+    """Looks models up by what they are, not by what they are called.
+
+    Any thread; every answer may read files: not for the event loop. A store that cannot be used is warned of once, and then
+    nothing counts as probed: a server goes on with what the models' files say.
+    """
+
+    def __init__(self, store: CapabilityStore, overrides_file: Path) -> None:
+        """Read what a person laid down; raises SettingsError for what cannot be honoured there."""
+        self._store = store
+        self._overrides = read_overrides(overrides_file)
+        self._is_store_lost = False
+        for model, override in self._overrides.items():
+            _check_choices(model, override)
+
+    def of(self, name: str, path: Path) -> KnownModel:
+        """Return what is known of the model in `path`, which goes by `name`. Never raises for what lies there."""
+        record = self._record(path)
+        override = self._overrides.get(name) or self._overrides.get(spoken_name(path.resolve()))
+        return KnownModel(record=record, findings=effective(record.findings if record else (), override))
+
+    def close(self) -> None:
+        """Close the store. Idempotent."""
+        self._store.close()
+
+    def _record(self, path: Path) -> ProbeRecord | None:
+        try:
+            # Reading every weight file's header is not free, and most machines have no store at all.
+            if self._is_store_lost or not self._store.has_records():
+                return None
+            return self._store.find(fingerprint(path))
+        except BrokenModel:
+            return None
+        except StoreError as error:
+            self._is_store_lost = True
+            _log.warning("models count as never probed: %s", error)
+            return None
+
+
+def open_knowledge() -> Knowledge:
+    """Return what is known on this machine; raises SettingsError."""
+    return Knowledge(open_store(), locations.capability_overrides_file())
+
+
+def open_store() -> CapabilityStore:
+    """Return the store of this machine; nothing is opened before it is used."""
+    return CapabilityStore(locations.state_directory() / "capabilities.sqlite")
+
+
+def _check_choices(model: str, override: Override) -> None:
+    for question, values in override.values.items():
+        for name, value in values.items():
+            known = _CHOICES.get((question, name))
+            if known is not None and value not in known:
+                where = f"{question} of {model!r} in {override.origin!r}"
+                raise SettingsError(f"unknown {name} {value!r} for {where}; known: {', '.join(known)}")

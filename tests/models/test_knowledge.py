@@ -1,0 +1,97 @@
+"""What is known of a model is looked up by what it is; a store that cannot be used costs a warning, never a server."""
+
+import logging
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from stores.probe_records import CALLS_TOOLS, record
+
+from mlxctl import demo
+from mlxctl.errors import BrokenModel, SettingsError
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.models.knowledge import Knowledge, KnownModel
+from mlxctl.stores import CapabilityStore
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A copy of the demo model under a name that says nothing."""
+    return Path(shutil.copytree(demo.MODEL_DIR, tmp_path / "models" / "copy"))
+
+
+def knowledge(place: Path, overrides: str = "") -> Knowledge:
+    """What is known in a place, where somebody may have laid something down."""
+    (place / "capabilities.toml").write_text(overrides)
+    return Knowledge(CapabilityStore(place / "capabilities.sqlite"), place / "capabilities.toml")
+
+
+def remember(place: Path, model: Path) -> None:
+    """Note that the model calls tools."""
+    store = CapabilityStore(place / "capabilities.sqlite")
+    store.save(record(CALLS_TOOLS, fingerprint=fingerprint(model)))
+    store.close()
+
+
+def test_a_model_that_was_never_probed_is_not_known(tmp_path: Path, model: Path) -> None:
+    assert knowledge(tmp_path).of("copy", model) == KnownModel()
+    assert not (tmp_path / "capabilities.sqlite").exists()
+
+
+def test_a_probed_model_is_known_wherever_it_lies_and_whatever_it_is_called(tmp_path: Path, model: Path) -> None:
+    remember(tmp_path, model)
+    moved = model.rename(model.with_name("moved"))
+    known = knowledge(tmp_path).of("anything", moved)
+    assert known.verdicts == {"tools": "yes"}
+    assert known.capabilities.tool_parser_id == "mistral"
+
+
+@pytest.mark.parametrize("name", ["org/copy", "copy"])
+def test_what_a_person_lays_down_wins_under_either_name(tmp_path: Path, model: Path, name: str) -> None:
+    remember(tmp_path, model)
+    assert knowledge(tmp_path, f'["{name}"]\ntools = "no"\n').of("org/copy", model).capabilities.tools is False
+
+
+def test_a_parser_that_there_is_not_cannot_be_laid_down(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"unknown parser 'hermes' for tools of 'm' in .*; known: hermes_json"):
+        knowledge(tmp_path, '[m]\ntool_parser = "hermes"\n')
+
+
+def test_a_store_of_a_newer_version_is_warned_of_once(tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    remember(tmp_path, model)
+    connection = sqlite3.connect(tmp_path / "capabilities.sqlite")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    known = knowledge(tmp_path, '[copy]\nthinking = "no"\n')
+    with caplog.at_level(logging.WARNING):
+        answers = [known.of("copy", model) for _ in range(3)]
+    assert [answer.verdicts for answer in answers] == [{"thinking": "no"}] * 3
+    assert len(caplog.messages) == 1
+    assert "newer mlxctl" in caplog.text
+
+
+def test_a_broken_model_is_not_known(tmp_path: Path, model: Path) -> None:
+    remember(tmp_path, model)
+    (model / "model.safetensors").write_bytes(b"\xff" * 20)
+    assert knowledge(tmp_path).of("copy", model) == KnownModel()
+
+
+def test_the_fingerprint_changes_with_everything_that_decides_behaviour(model: Path) -> None:
+    before = fingerprint(model)
+    digests = {before}
+    for name in ("config.json", "tokenizer.json", "chat_template.jinja", "generation_config.json"):
+        with (model / name).open("a") as file:
+            file.write("\n")
+        digests.add(fingerprint(model))
+    weights = bytearray((model / "model.safetensors").read_bytes())
+    weights[8 + int.from_bytes(weights[:8], "little") :] = bytes(len(weights) - 8 - int.from_bytes(weights[:8], "little"))
+    (model / "model.safetensors").write_bytes(weights)
+    assert len(digests | {fingerprint(model)}) == 6
+
+
+def test_the_fingerprint_refuses_weights_that_are_cut_off(model: Path) -> None:
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(BrokenModel, match="copy"):
+        fingerprint(model)

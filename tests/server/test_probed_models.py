@@ -1,0 +1,63 @@
+"""A server goes by what was found out about its model; without that, by the model's files, and says so once."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from stores.probe_records import record
+
+from mlxctl import demo
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.stores import CapabilityStore, Finding
+
+from .process import ServerProcess, serving
+
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+NO_TOOLS = Finding(question="tools", verdict="no", reason="it calls nothing")
+
+
+@pytest.fixture
+def store_file(tmp_path: Path) -> Path:
+    """A store in which the demo model does not call tools, though its files say that it does."""
+    file = tmp_path / "mlxctl" / "capabilities.sqlite"
+    store = CapabilityStore(file)
+    store.save(record(NO_TOOLS, fingerprint=fingerprint(demo.MODEL_DIR)))
+    store.close()
+    return file
+
+
+def ask_with_tools(server: ServerProcess) -> httpx.Response:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello!"}], "tools": [TOOL], "max_tokens": 8}
+    return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
+
+
+def listed(server: ServerProcess) -> Any:
+    return httpx.get(f"{server.url}/v1/models").json()["data"][0]
+
+
+def last_words(server: ServerProcess) -> str:
+    """Everything that the server said on standard error; it has ended then."""
+    server.stop()
+    assert server.process.stderr is not None
+    return server.process.stderr.read()
+
+
+def test_what_was_found_out_decides_what_is_offered_and_taken(store_file: Path) -> None:
+    with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
+        assert (listed(server)["supports_tools"], listed(server)["probed"]) == (False, {"tools": "no"})
+        assert ask_with_tools(server).status_code == 400
+        assert "never probed" not in last_words(server)
+
+
+def test_a_store_of_a_newer_version_costs_a_warning_and_nothing_else(store_file: Path) -> None:
+    connection = sqlite3.connect(store_file)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
+        assert (listed(server)["supports_tools"], listed(server)["probed"]) == (True, None)
+        assert ask_with_tools(server).status_code == 200
+        said = last_words(server)
+    assert said.count("newer mlxctl") == 1
+    assert said.count("was never probed") == 1

@@ -1,0 +1,102 @@
+"""What was found out about models is kept for good, comes back as it was, and is never lost to a failure."""
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mlxctl.errors import StoreError
+from mlxctl.stores import QUESTIONS, CapabilityStore, ProbeRecord
+
+from .probe_records import BROKE_DOWN, CALLS_TOOLS, DOES_NOT_THINK, RECORDS, record
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "made on demand" / "capabilities.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[CapabilityStore]:
+    store = CapabilityStore(path)
+    yield store
+    store.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(found=RECORDS)
+def test_any_record_comes_back_as_it_was_in_another_process(path: Path, found: ProbeRecord) -> None:
+    path.unlink(missing_ok=True)
+    writer, reader = CapabilityStore(path), CapabilityStore(path)
+    assert writer.save(found) == found
+    writer.close()
+    assert reader.find(found.fingerprint) == found
+    reader.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(first=RECORDS, second=RECORDS)
+def test_no_answer_is_ever_lost_and_a_failure_replaces_none(path: Path, first: ProbeRecord, second: ProbeRecord) -> None:
+    path.unlink(missing_ok=True)
+    store = CapabilityStore(path)
+    store.save(first)
+    kept = store.save(replace(second, fingerprint=first.fingerprint))
+    for question in QUESTIONS:
+        before, asked, now = first.finding(question), second.finding(question), kept.finding(question)
+        assert now == (before if before and (asked is None or asked.has_failed) else asked)
+    store.close()
+
+
+def test_a_failure_is_told_until_there_is_an_answer(store: CapabilityStore) -> None:
+    assert store.save(record(BROKE_DOWN)).has_failures
+    assert not store.save(record(CALLS_TOOLS)).has_failures
+    assert not store.save(record(BROKE_DOWN, DOES_NOT_THINK)).has_failures
+    assert store.find("aa") == record(CALLS_TOOLS, DOES_NOT_THINK)
+
+
+def test_a_failure_can_never_be_stored_as_a_no(store: CapabilityStore) -> None:
+    with pytest.raises(StoreError, match="CHECK"):
+        store.save(record(replace(BROKE_DOWN, verdict="no")))
+    assert store.find("aa") is None
+
+
+def test_models_are_told_apart_by_what_they_are(store: CapabilityStore) -> None:
+    store.save(record(CALLS_TOOLS, model="same name"))
+    store.save(record(DOES_NOT_THINK, model="same name", fingerprint="bb"))
+    assert store.find("aa") == record(CALLS_TOOLS, model="same name")
+    assert store.find("cc") is None
+
+
+def test_nothing_is_made_before_something_is_kept_and_then_only_for_its_owner(store: CapabilityStore, path: Path) -> None:
+    assert not store.has_records()
+    assert store.find("aa") is None
+    assert not path.parent.exists()
+    store.save(record())
+    assert store.has_records()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_of_a_newer_version_is_left_alone(store: CapabilityStore, path: Path) -> None:
+    store.save(record(CALLS_TOOLS))
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    for use in (store.has_records, lambda: store.find("aa"), lambda: store.save(record())):
+        with pytest.raises(StoreError, match="newer mlxctl") as raised:
+            use()
+        assert "\n" not in str(raised.value)
+
+
+def test_what_cannot_be_read_as_a_record_is_told(store: CapabilityStore, path: Path) -> None:
+    store.save(record(CALLS_TOOLS))
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE findings SET value = '{'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="capabilities"):
+        store.find("aa")

@@ -1,0 +1,91 @@
+"""What a person lays down in TOML wins over what was found; what probing writes can be laid down as it is."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.errors import SettingsError
+from mlxctl.ir import ModelCapabilities
+from mlxctl.stores import ProbeRecord, capabilities_of, effective, read_overrides, write_overrides
+
+from .probe_records import CALLS_TOOLS, DOES_NOT_THINK, RECORDS, record
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "capabilities.toml"
+
+
+def laid_down(file: Path, lines: str) -> tuple[ModelCapabilities, tuple[tuple[str, str], ...]]:
+    """What holds for a model that was found to call tools and not to think, when these lines are laid down about it."""
+    file.write_text(f'["org/model"]\n{lines}\n')
+    merged = effective((CALLS_TOOLS, DOES_NOT_THINK), read_overrides(file)["org/model"])
+    return capabilities_of(merged), tuple((finding.question, finding.verdict) for finding in merged)
+
+
+def test_without_overrides_what_was_found_holds() -> None:
+    found = capabilities_of(effective((DOES_NOT_THINK, CALLS_TOOLS), None))
+    assert (found.tools, found.tool_parser_id, found.tool_delivery, found.thinking) == (True, "mistral", "injected", False)
+
+
+def test_what_is_unknown_is_left_to_the_models_files() -> None:
+    assert capabilities_of(()) == ModelCapabilities()
+
+
+def test_an_answer_that_is_laid_down_replaces_the_one_that_was_found(file: Path) -> None:
+    capabilities, verdicts = laid_down(file, 'tools = "no"\nvision = "yes"')
+    assert capabilities.tools is False
+    assert verdicts == (("tools", "no"), ("thinking", "no"), ("vision", "yes"))
+
+
+def test_naming_a_parser_means_that_the_model_uses_it_and_keeps_the_rest(file: Path) -> None:
+    capabilities, _ = laid_down(file, 'tool_parser = "hermes_json"\nthinking_parser = "think_tag"')
+    assert (capabilities.tool_parser_id, capabilities.tool_delivery) == ("hermes_json", "injected")
+    assert (capabilities.thinking, capabilities.thinking_parser_id) == (True, "think_tag")
+
+
+def test_the_reason_names_the_file(file: Path) -> None:
+    file.write_text('["org/model"]\ntools = "no"\n')
+    (finding,) = effective((CALLS_TOOLS,), read_overrides(file)["org/model"])
+    assert (finding.reason, finding.exchanges) == (f"laid down in {file}", ())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(records=st.lists(RECORDS, max_size=3, unique_by=lambda found: found.model))
+def test_what_probing_writes_is_read_back_as_the_same_verdicts(file: Path, records: list[ProbeRecord]) -> None:
+    file.write_text(write_overrides(records), encoding="utf-8")
+    overrides = read_overrides(file)
+    assert list(overrides) == [found.model for found in records]
+    for found in records:
+        verdicts = {finding.question: finding.verdict for finding in found.findings}
+        assert overrides[found.model].verdicts == verdicts
+
+
+def test_parser_delivery_and_length_are_written_too(file: Path) -> None:
+    file.write_text(write_overrides([record(CALLS_TOOLS)]))
+    assert file.read_text() == '["org/model"]\ntools = "yes"\ntool_parser = "mistral"\ntool_delivery = "injected"\n'
+    assert read_overrides(file)["org/model"].values == {"tools": {"parser": "mistral", "delivery": "injected"}}
+
+
+def test_a_file_that_is_not_there_lays_nothing_down(file: Path) -> None:
+    assert read_overrides(file) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("tools", "cannot be read"),
+        ('tools = "yes"', "must be a table"),
+        ("[m]\ntools = true", '\'tools\' of \'m\' in .* expected "yes", "no" or "unknown", got True'),
+        ('[m]\ntool = "yes"', "unknown key 'tool' of 'm' .* known: chat, tools"),
+        ("[m]\nmax_tokens = '8k'", "'max_tokens' of 'm' .* expected a whole number"),
+        ("[m]\nmax_tokens = true", "expected a whole number"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(file: Path, text: str, complaint: str) -> None:
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=complaint) as raised:
+        read_overrides(file)
+    assert "\n" not in str(raised.value)
