@@ -3,7 +3,6 @@
 import gc
 import importlib.metadata
 import time
-from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -47,12 +46,11 @@ class ModelPool:
         self.limit_bytes = limit_bytes
         budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
         self.prefixes: PrefixIndex[Record] = PrefixIndex(max_bytes=budget)
-        self._caches: dict[str, PrefixCache] = {}
+        # By namespace, also of models that are gone: the same weights may come back, and find what was kept of them.
+        self._caches: dict[bytes, PrefixCache] = {}
         self._runners: dict[str, ModelRunner] = {}
         self._weights_bytes: dict[str, int] = {}
         self._loading: _Loading | None = None
-        self._hits_before: Counter[str] = Counter()
-        self._num_reused_before = 0
         bounded = min(max(int(limit_bytes * _BUFFER_CACHE_SHARE), _MIN_BUFFER_CACHE_BYTES), _MAX_BUFFER_CACHE_BYTES)
         mx.set_cache_limit(bounded)
 
@@ -100,9 +98,6 @@ class ModelPool:
         if self.loading == name:
             weights_bytes = self._give_up_loading()
         else:
-            counters = self._caches.pop(name).counters
-            self._hits_before.update(counters.hits)
-            self._num_reused_before += counters.num_tokens_reused
             del self._runners[name]
             weights_bytes = self._weights_bytes.pop(name)
         self.sweep()
@@ -117,12 +112,12 @@ class ModelPool:
         return self._runners[name]
 
     def cache_hits(self) -> tuple[dict[str, int], int]:
-        """Return how often prompts were known, by kind, and how many tokens that saved, over all models."""
-        hits = dict(self._hits_before)
+        """Return how often prompts were known, by kind, and how many tokens that saved, over all models since the start."""
+        hits: dict[str, int] = {}
         for cache in self._caches.values():
             for kind, num in cache.counters.hits.items():
                 hits[kind] = hits.get(kind, 0) + num
-        return hits, self._num_reused_before + sum(cache.counters.num_tokens_reused for cache in self._caches.values())
+        return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
 
     @property
     def cache_capacity_bytes(self) -> int:
@@ -152,10 +147,11 @@ class ModelPool:
         mx.clear_cache()
 
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
-        layout = CacheLayout(new_caches(weights.model))
-        cache = PrefixCache(self.prefixes, namespace=_namespace(loading.path), layout=layout)
-        self._caches[loading.name] = cache
-        self._runners[loading.name] = ModelRunner(weights, cache)
+        namespace = _namespace(loading.path)
+        if namespace not in self._caches:
+            layout = CacheLayout(new_caches(weights.model))
+            self._caches[namespace] = PrefixCache(self.prefixes, namespace=namespace, layout=layout)
+        self._runners[loading.name] = ModelRunner(weights, self._caches[namespace])
         self._weights_bytes[loading.name] = weights.weights_bytes
         return weights
 

@@ -51,11 +51,12 @@ def test_unloading_gives_back_what_loading_took_and_the_model_can_come_back(fami
 def test_what_a_model_had_computed_is_still_known_when_it_comes_back() -> None:
     async def run() -> None:
         async with running_engine("qwen3") as client:
-            await finish(submit(client, "qwen3", range(20, 420)))
+            first = await finish(submit(client, "qwen3", range(20, 420)))
             await client.unload("qwen3")
             await client.load(source("qwen3"))
 
-            assert (await finish(submit(client, "qwen3", range(20, 420)))).num_cached == 399
+            again = await finish(submit(client, "qwen3", range(20, 420)))
+            assert (again.num_cached, again.token_ids) == (399, first.token_ids)
             assert (await client.stats()).cache_hits["exact"] == 1
 
     asyncio.run(run())
