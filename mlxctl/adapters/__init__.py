@@ -1,9 +1,9 @@
 """What each model family is like: how it is asked, and how its answer is read. Never imports mlx or transformers."""
 
 from mlxctl.adapters.adapter import ModelAdapter
+from mlxctl.adapters.families import create_adapter
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor
-from mlxctl.adapters.registry import create_adapter
 from mlxctl.adapters.verdict import AdapterVerdict
 
 __all__ = ["AdapterVerdict", "ModelAdapter", "PreparedInput", "StreamProcessor", "create_adapter"]

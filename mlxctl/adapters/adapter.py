@@ -1,7 +1,6 @@
 """What a model is like: how it is asked, and how its answer is read. One instance per loaded model."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.habits import Habits
@@ -30,16 +29,15 @@ _INJECTED_PARSER_ID = "hermes_json"
 class ModelAdapter:
     """A loaded model as the front knows it. Thread-safe: nothing changes after it was made.
 
-    A family is a subclass whose `habits` say what is known better than by looking; `capabilities` are what was found out before,
-    and win. `verdict` is what the model was taken for. Raises BrokenModel when tokenizer or template cannot be used. A model
-    without a template can be made, but not chatted with.
+    `habits` are what is known of its family beside its files; `capabilities` are what was found out before, and win over both.
+    `verdict` is what the model was taken for. Raises BrokenModel when tokenizer or template cannot be used. A model without a
+    template can be made, but not chatted with.
     """
 
-    habits: ClassVar[Habits] = Habits()
-
-    def __init__(self, facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = NOTHING_KNOWN) -> None:
+    def __init__(self, facts: ModelFacts, *, name: str, habits: Habits, capabilities: ModelCapabilities = NOTHING_KNOWN) -> None:
         self.name = name
         self.facts = facts
+        self.habits = habits
         self.vocabulary: Vocabulary = load_vocabulary(facts)
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
@@ -84,7 +82,7 @@ class ModelAdapter:
 
     def _judge(self, shape: TemplateShape, delivery: Delivery) -> AdapterVerdict:
         return AdapterVerdict(
-            family=self.habits.family,
+            family=self.facts.family or "unknown",
             tool_parser_id=self._tools.id,
             thinking_parser_id=self._thinking.id,
             tool_delivery=delivery if self.supports_tools else "none",

@@ -16,7 +16,6 @@ class Habits:
     thinking on and off. `efforts` gives a caller's word for how hard to think in the family's words.
     """
 
-    family: str = "default"
     tool_parser_ids: tuple[str, ...] = TOOL_PARSER_IDS
     injected_parser_id: str = ""
     end_tokens: tuple[str, ...] = ()

@@ -10,12 +10,13 @@ from typing import Any
 class ModelFacts:
     """The files of a model as parsed JSON and text, checked for shape and trust, and what follows from them.
 
-    `context_length` is the most tokens that prompt and answer may have together. `weights_bytes` is the size of the weight
-    files on disk. `chat_template` is None for a model that has none.
+    `family` is whom the model talks like, None if that has no name here. `context_length` is the most tokens that prompt and answer
+    may have together. `weights_bytes` is the size of the weight files on disk. `chat_template` is None for a model that has none.
     """
 
     path: Path
     model_type: str
+    family: str | None
     config: Mapping[str, Any]
     generation_config: Mapping[str, Any]
     tokenizer_config: Mapping[str, Any]

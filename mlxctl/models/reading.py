@@ -8,6 +8,7 @@ from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.ir import ModelFacts
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
+from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
 
@@ -30,13 +31,16 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})
     if not (path / "tokenizer.json").is_file():
         raise BrokenModel(path, f"model {spoken_name(path)!r} has no tokenizer.json")
+    model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
+    family, _ = find_family(model_type, template)
     return ModelFacts(
         path=path,
-        model_type=_model_type(path, config),
+        model_type=model_type,
+        family=family,
         config=config,
         generation_config=read_json_object(path, "generation_config.json") or {},
         tokenizer_config=tokenizer_config,
-        chat_template=find_chat_template(path, tokenizer_config),
+        chat_template=template,
         context_length=find_context_length(config, tokenizer_config),
         weights_bytes=_weights_bytes(path),
     )

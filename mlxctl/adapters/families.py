@@ -1,0 +1,98 @@
+"""The families, by the name that `ModelFacts.family` gives them, and the adapter that a model gets; a new family is a row here."""
+
+from mlxctl.adapters.adapter import NOTHING_KNOWN, ModelAdapter
+from mlxctl.adapters.habits import Habits
+from mlxctl.ir import ModelCapabilities, ModelFacts
+
+_UNKNOWN = Habits()
+
+_FAMILIES = {
+    "qwen": Habits(
+        # 2 to 2.5 and 3 write JSON, the coders and 3.5 write tags.
+        tool_parser_ids=("hermes_json", "qwen3_coder"),
+        # Configurations name one of them, seldom both; a model that was trained on further text may say either.
+        end_tokens=("<|im_end|>", "<|endoftext|>"),
+    ),
+    "glm4": Habits(
+        tool_parser_ids=("glm4_native", "glm4_xml"),
+        # It hands over by opening somebody else's turn: the user's, or the tool's.
+        end_tokens=("<|endoftext|>", "<|user|>", "<|observation|>"),
+    ),
+    "llama": Habits(
+        tool_parser_ids=("llama_python", "llama_xml"),
+        injected_parser_id="hermes_json",
+        # `<|eom_id|>` and `<|eom|>` end a message that waits for a tool, `<|eot_id|>` and `<|eot|>` a turn.
+        end_tokens=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|eot|>", "<|eom|>"),
+    ),
+    "gemma": Habits(
+        # 2, 3 and 3n were never told of tools, but write code for them.
+        tool_parser_ids=("gemma4", "function_gemma", "gemma"),
+        injected_parser_id="gemma",
+        # FunctionGemma ends a call by opening the answer to it.
+        end_tokens=("<end_of_turn>", "<turn|>", "<start_function_response>"),
+    ),
+    "mistral": Habits(
+        tool_parser_ids=("mistral",),
+        injected_parser_id="hermes_json",
+        end_tokens=("</s>",),
+    ),
+    "liquid": Habits(
+        tool_parser_ids=("liquid_python",),
+        end_tokens=("<|im_end|>",),
+    ),
+    "gpt-oss": Habits(
+        tool_parser_ids=("harmony",),
+        # `<|return|>` ends an answer and `<|call|>` a call; `<|end|>` ends a message among others, and is no end.
+        end_tokens=("<|return|>", "<|call|>", "<|endoftext|>"),
+        # It has three efforts, and cannot do without thinking.
+        efforts={"none": "low", "minimal": "low", "xhigh": "high", "max": "high"},
+    ),
+    "deepseek": Habits(
+        tool_parser_ids=("deepseek",),
+        injected_parser_id="hermes_json",
+        end_tokens=("<｜end▁of▁sentence｜>",),
+    ),
+    "kimi": Habits(
+        tool_parser_ids=("kimi_k2",),
+        end_tokens=("<|im_end|>", "[EOS]"),
+    ),
+    "minimax": Habits(
+        tool_parser_ids=("minimax_m2",),
+        end_tokens=("[e~[",),
+    ),
+    "granite": Habits(
+        # A list behind a marker in version 3, between tags in version 4.
+        tool_parser_ids=("granite", "hermes_json"),
+        end_tokens=("<|end_of_text|>",),
+    ),
+    "phi": Habits(
+        # Of all of them only Phi-4-mini was told of tools.
+        tool_parser_ids=("phi4",),
+        injected_parser_id="hermes_json",
+        end_tokens=("<|end|>", "<|im_end|>", "<|endoftext|>"),
+    ),
+    "cohere": Habits(
+        tool_parser_ids=("command_r",),
+        end_tokens=("<|END_OF_TURN_TOKEN|>",),
+        # The newer templates call the switch so.
+        thinking_switches=("enable_thinking", "thinking", "reasoning"),
+    ),
+    "seed": Habits(
+        tool_parser_ids=("seed_oss",),
+        end_tokens=("<seed:eos>",),
+    ),
+    "minicpm": Habits(
+        tool_parser_ids=("minicpm5",),
+        end_tokens=("<|im_end|>", "</s>"),
+    ),
+}
+
+
+def create_adapter(facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = NOTHING_KNOWN) -> ModelAdapter:
+    """Make the adapter of a model that is served as `name`; raises BrokenModel when tokenizer or template cannot be used.
+
+    Of a family without a row nothing is assumed: all is told from the model's files. `capabilities` are what was found out about
+    the model before; they win over what its files suggest.
+    """
+    habits = _FAMILIES.get(facts.family or "", _UNKNOWN)
+    return ModelAdapter(facts, name=name, habits=habits, capabilities=capabilities)
