@@ -18,6 +18,7 @@ COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve a model over HTTP, in the words of OpenAI and Anthropic."),
     "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, on an own engine or a running server."),
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
+    "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
 }
 

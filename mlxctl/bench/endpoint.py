@@ -1,0 +1,56 @@
+"""Where requests go: one URL taken apart once, so that sending a request is only writing bytes."""
+
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from mlxctl.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """The chat completions of one server. `base_url` ends in /v1; `api_key` is never shown."""
+
+    base_url: str
+    host: str
+    port: int
+    is_encrypted: bool
+    path: str
+    api_key: str | None = None
+
+    @classmethod
+    def of(cls, url: str, *, api_key: str | None = None) -> "Endpoint":
+        """Read `http(s)://host[:port][/prefix][/v1]`; `http://` may be left out. Raises SettingsError for what is no such URL."""
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError as error:
+            raise SettingsError(f"{url!r} is no URL: {error}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingsError(f"{url!r} is no URL of a server; write http://HOST:PORT")
+        prefix = parts.path.rstrip("/").removesuffix("/v1")
+        return cls(
+            base_url=f"{parts.scheme}://{parts.netloc}{prefix}/v1",
+            host=parts.hostname,
+            port=port,
+            is_encrypted=parts.scheme == "https",
+            path=f"{prefix}/v1/chat/completions",
+            api_key=api_key,
+        )
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return how to encrypt, None for plain HTTP."""
+        return ssl.create_default_context() if self.is_encrypted else None
+
+    def message(self, body: dict[str, Any]) -> bytes:
+        """Return the whole HTTP request."""
+        payload = json.dumps(body).encode()
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        key = f"Authorization: Bearer {self.api_key}\r\n" if self.api_key else ""
+        head = (
+            f"POST {self.path} HTTP/1.1\r\nHost: {host}:{self.port}\r\nContent-Type: application/json\r\n"
+            f"Accept: text/event-stream\r\n{key}Content-Length: {len(payload)}\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + payload

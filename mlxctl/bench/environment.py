@@ -1,0 +1,51 @@
+"""On what a result was measured: machine, versions, commit. Read, not imported, so that measuring stays light."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from mlxctl import __version__
+from mlxctl.models.machine import Machine
+
+STACK = ("mlx", "mlx-lm", "granian", "falcon", "msgspec")
+_GIT_SECONDS = 5.0
+
+
+def describe_environment(machine: Machine) -> dict[str, Any]:
+    """Return the facts of this machine and installation; the load tells whether others were at work when the run began."""
+    return {
+        "mlxctl": __version__,
+        "commit": _commit(),
+        "platform": platform.platform(),
+        "chip": machine.chip or platform.processor() or platform.machine(),
+        "num_cores": os.cpu_count(),
+        "memory_bytes": machine.memory_bytes,
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "packages": {package: _installed(package) for package in STACK},
+    }
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Return the commit of the working directory, with a plus for changes; None outside a repository or without git."""
+    head = _git("rev-parse", "--short", "HEAD")
+    if not head:
+        return None
+    return f"{head}+" if _git("status", "--porcelain", "--untracked-files=no") else head
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)  # noqa: S603, S607
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

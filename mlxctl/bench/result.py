@@ -1,0 +1,145 @@
+"""A result as it is stored: what was measured, on what, with which settings, whether it is whole. Pure values and their file."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from mlxctl.bench.figures import Better, Figure, Spread, Unit
+from mlxctl.bench.scenarios.scenario import Chart
+from mlxctl.errors import SettingsError
+
+_MAX_FILE_BYTES = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One figure of one target: a value for each round that had one, in order."""
+
+    target: str
+    name: str
+    unit: Unit
+    better: Better
+    meaning: str
+    is_detail: bool
+    median: float
+    lowest: float
+    highest: float
+    rounds: tuple[float, ...]
+
+    @classmethod
+    def of(cls, target: str, figure: Figure, rounds: Sequence[float]) -> "Measurement":
+        """Summarise the rounds."""
+        return cls(
+            target=target,
+            name=figure.name,
+            unit=figure.unit,
+            better=figure.better,
+            meaning=figure.meaning,
+            is_detail=figure.is_detail,
+            median=statistics.median(rounds),
+            lowest=min(rounds),
+            highest=max(rounds),
+            rounds=tuple(rounds),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRatio:
+    """A over B of one figure, round by round. Noise: the spread covers 1, or there were too few rounds to know."""
+
+    name: str
+    ratio: Spread
+    is_noise: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredServer:
+    """Who was measured."""
+
+    label: str
+    name: str
+    url: str
+    model: str
+    context_length: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCost:
+    """What measuring cost: shares are of one core. `per_thousand` is that share while 1,000 tokens/s come in.
+
+    `was_bottleneck` says that the client itself had no time left, so that the server may be faster than what was measured.
+    """
+
+    cpu_seconds: float
+    wall_seconds: float
+    num_tokens: int
+    core_share: float
+    per_thousand: float | None
+    was_bottleneck: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The most tokens per second that one stream can reach: every token reads all weights once. A sum, not a measurement."""
+
+    tokens_per_second: float
+    context_tokens: int
+    bandwidth_bytes_per_second: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run of one scenario. `problem` says why it is partial, None when every round was run."""
+
+    format: Literal[1] = 1
+    scenario: str
+    started: str
+    is_partial: bool
+    problem: str | None
+    num_rounds: int
+    num_rounds_wanted: int
+    settings: dict[str, Any]
+    environment: dict[str, Any]
+    servers: tuple[MeasuredServer, ...]
+    measurements: tuple[Measurement, ...]
+    ratios: tuple[PairedRatio, ...]
+    charts: tuple[Chart, ...]
+    client: ClientCost
+    ceiling: Ceiling | None
+    notes: tuple[str, ...]
+
+    def find(self, name: str, target: str = "A") -> Measurement | None:
+        """Return a figure of a target, None when it was not measured."""
+        return next((found for found in self.measurements if (found.target, found.name) == (target, name)), None)
+
+
+def encode_result(result: Result, *, is_pretty: bool = False) -> str:
+    """Return the JSON document."""
+    data = msgspec.json.encode(result)
+    return (msgspec.json.format(data, indent=1) if is_pretty else data).decode()
+
+
+def save_result(result: Result, path: Path) -> None:
+    """Write the document, making the directory. Raises SettingsError when that cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(encode_result(result, is_pretty=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"the result cannot be written to {str(path)!r}: {error.strerror}") from None
+
+
+def load_result(path: Path) -> Result:
+    """Read a stored result. Raises SettingsError that says what is wrong with the file."""
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise SettingsError(f"{str(path)!r} is too large to be a result of `mlxctl bench`")
+        return msgspec.json.decode(path.read_bytes(), type=Result)
+    except OSError as error:
+        raise SettingsError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise SettingsError(f"{str(path)!r} is no result of `mlxctl bench`: {error}") from None

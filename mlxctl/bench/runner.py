@@ -1,0 +1,149 @@
+"""Rounds in the order A B A B: what disturbs the machine for a while disturbs both. Event-loop thread only.
+
+What was measured is never lost: when a person interrupts or a server fails, the finished rounds are the result, marked as partial.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mlxctl.bench.figures import Spread
+from mlxctl.bench.prompts import Prompts
+from mlxctl.bench.result import ClientCost, Measurement, PairedRatio
+from mlxctl.bench.scenarios.scenario import Sample, Scenario
+from mlxctl.bench.target import Target
+from mlxctl.errors import MlxctlError
+
+# Rounds below which a ratio cannot be told from chance.
+_MIN_ROUNDS = 3
+# Share of a core above which the client may have made the server wait.
+_BOTTLENECK_SHARE = 0.7
+# Below this rate each token wakes the client up, and what that costs says nothing of a busy one.
+_MIN_RATE_FOR_COST = 500.0
+
+
+class Observer(Protocol):
+    """Is told how far the run is."""
+
+    def open(self, label: str, url: str | None) -> None:
+        """A server is asked what it serves, or started when it has no URL yet."""
+
+    def begin(self, what: str, target: Target) -> None:
+        """A warm-up or a round begins."""
+
+    def end(self, what: str, target: Target, sample: Sample) -> None:
+        """It is over."""
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What was measured so far: for each target its samples, in order. Only rounds that every target finished count."""
+
+    samples: dict[str, list[Sample]]
+    problem: str | None = None
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    num_tokens: int = 0
+
+    @property
+    def num_finished(self) -> int:
+        """Rounds that every target finished."""
+        return min(len(samples) for samples in self.samples.values())
+
+    @property
+    def client(self) -> ClientCost:
+        """What measuring cost."""
+        share = self.cpu_seconds / self.wall_seconds if self.wall_seconds else 0.0
+        is_busy = self.num_tokens >= _MIN_RATE_FOR_COST * max(self.wall_seconds, 1.0)
+        return ClientCost(
+            cpu_seconds=self.cpu_seconds,
+            wall_seconds=self.wall_seconds,
+            num_tokens=self.num_tokens,
+            core_share=share,
+            per_thousand=1000 * self.cpu_seconds / self.num_tokens if is_busy else None,
+            was_bottleneck=share > _BOTTLENECK_SHARE,
+        )
+
+
+async def run_rounds(
+    scenario: Scenario,
+    targets: Sequence[Target],
+    prompts: Prompts,
+    observer: Observer,
+    *,
+    num_rounds: int,
+    num_warmups: int,
+) -> Rounds:
+    """Calibrate, warm up, then measure every target in every round. Raises MlxctlError only before the first round.
+
+    A cancellation ends the rounds and is reported as the problem.
+    """
+    rounds = Rounds(samples={target.label: [] for target in targets})
+    try:
+        tokens_per_word = [await target.calibrate(prompts) for target in targets]
+        prompts = replace(prompts, tokens_per_word=tokens_per_word[0])
+        for number in range(num_warmups):
+            for target in targets:
+                await _measure(scenario, target, prompts, observer, f"warm-up {number + 1}/{num_warmups}")
+        for number in range(num_rounds):
+            what = f"round {number + 1}/{num_rounds}"
+            for target in targets:
+                with _counted(rounds, target):
+                    rounds.samples[target.label].append(await _measure(scenario, target, prompts, observer, what))
+    except asyncio.CancelledError:
+        rounds.problem = "interrupted"
+        task = asyncio.current_task()
+        assert task is not None, "runs as a task"
+        # What is left to do, ending our own server, is not to be cancelled too.
+        task.uncancel()
+    except MlxctlError as error:
+        if rounds.num_finished == 0:
+            raise
+        rounds.problem = str(error)
+    return rounds
+
+
+def measurements(scenario: Scenario, rounds: Rounds) -> tuple[Measurement, ...]:
+    """Summarise each figure of each target over the rounds that had it."""
+    return tuple(
+        Measurement.of(target, figure, values)
+        for figure in scenario.figures
+        for target, samples in rounds.samples.items()
+        if (values := [sample[figure.name] for sample in samples if figure.name in sample])
+    )
+
+
+def paired_ratios(scenario: Scenario, rounds: Rounds) -> tuple[PairedRatio, ...]:
+    """Compare A with B over the rounds in which both had a figure; empty for one target."""
+    if len(rounds.samples) < 2:
+        return ()
+    pairs = list(zip(rounds.samples["A"], rounds.samples["B"], strict=False))
+    found = []
+    for figure in scenario.figures:
+        both = [(a[figure.name], b[figure.name]) for a, b in pairs if figure.name in a and b.get(figure.name)]
+        if both:
+            ratio = Spread.of_ratios([a for a, _ in both], [b for _, b in both])
+            found.append(PairedRatio(name=figure.name, ratio=ratio, is_noise=len(both) < _MIN_ROUNDS or ratio.covers_one))
+    return tuple(found)
+
+
+async def _measure(scenario: Scenario, target: Target, prompts: Prompts, observer: Observer, what: str) -> Sample:
+    observer.begin(what, target)
+    sample = await scenario.measure(target, prompts, what)
+    observer.end(what, target, sample)
+    return sample
+
+
+@contextmanager
+def _counted(rounds: Rounds, target: Target) -> Iterator[None]:
+    """Count time, processor time and tokens of what happens inside, finished or not."""
+    cpu, wall, tokens = time.process_time(), time.perf_counter(), target.num_tokens
+    try:
+        yield
+    finally:
+        rounds.cpu_seconds += time.process_time() - cpu
+        rounds.wall_seconds += time.perf_counter() - wall
+        rounds.num_tokens += target.num_tokens - tokens

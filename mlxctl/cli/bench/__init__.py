@@ -1,0 +1,31 @@
+"""`mlxctl bench`: measure servers, compare results, report them. One file per command, imported when it is called."""
+
+from typing import ClassVar
+
+import typer
+
+from mlxctl.cli.lazy import LazyCommand, LazyGroup
+
+
+class BenchGroup(LazyGroup):
+    """The table of measurements."""
+
+    table: ClassVar[dict[str, LazyCommand]] = {
+        "throughput": LazyCommand("mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."),
+        "latency": LazyCommand("mlxctl.cli.bench.latency", "How long one person waits: first token, next token, whole answer."),
+    }
+
+
+app = typer.Typer(
+    cls=BenchGroup,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    epilog="Example: mlxctl bench latency --model mlx-community/Qwen3-8B-4bit --against http://127.0.0.1:8000",
+)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure the speed of a server, or of two side by side."""

@@ -1,0 +1,94 @@
+"""What every measurement does: from options to a stored result, shown to whoever asked."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from mlxctl.bench.result import Result, encode_result, save_result
+from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
+from mlxctl.bench.scenarios import Scenario
+from mlxctl.cli.bench.progress import progress_on
+from mlxctl.cli.bench.tables import print_result, standard_output
+from mlxctl.errors import SettingsError
+from mlxctl.models import Library, ModelDescription, describe_model
+from mlxctl.settings import resolve
+
+_INTERRUPTED = 130
+
+
+def run_scenario(scenario: Scenario, options: Mapping[str, Any]) -> None:
+    """Measure, store, print; exit code 130 after Ctrl-C and 1 after a failure in mid-run, with what was measured by then.
+
+    Raises MlxctlError when nothing could be measured.
+    """
+    run_options = read_options(options)
+    out = _file(options["out"], scenario.name)
+    try:
+        with progress_on(is_quiet=options["as_json"], num_rounds=run_options.num_rounds) as observer:
+            result = run_bench(scenario, run_options, observer)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        result = None
+    if result is None or not result.measurements:
+        typer.echo("mlxctl: interrupted before the first round was over; nothing was measured", err=True)
+        raise typer.Exit(_INTERRUPTED)
+    save_result(result, out)
+    _show(result, out, as_json=options["as_json"])
+    if result.is_partial:
+        typer.echo(f"mlxctl: {result.problem}; what was measured until then is stored as partial", err=True)
+        raise typer.Exit(_INTERRUPTED if result.problem == "interrupted" else 1)
+
+
+def read_options(options: Mapping[str, Any]) -> RunOptions:
+    """Return what the shared options mean. Raises SettingsError for those that contradict each other, ModelError."""
+    url, model, serve_options = options["url"], options["model"], tuple(options["serve_options"] or ())
+    if url and serve_options:
+        raise SettingsError(f"{serve_options[0]!r} is for an own server; with --url there is none")
+    if not options["against"] and (options["against_model"] or options["against_key"]):
+        raise SettingsError("--against-model and --against-key say more of the server at --against; give that too")
+    named = ("--model", model) if model and not url else ()
+    first = ServerChoice(
+        url=url, api_key=options["api_key"], model=model if url else None, serve_arguments=(*named, *serve_options)
+    )
+    other = ServerChoice(url=options["against"], api_key=options["against_key"], model=options["against_model"])
+    bandwidth = options["bandwidth"]
+    return RunOptions(
+        servers=(first, other) if options["against"] else (first,),
+        num_rounds=options["rounds"],
+        num_warmups=options["warmups"],
+        seed=options["seed"],
+        bandwidth_bytes_per_second=bandwidth * 1e9 if bandwidth else None,
+        described=_describe(model) if model and not url else None,
+    )
+
+
+def _describe(model: str) -> ModelDescription:
+    found = Library(resolve(environment=os.environ).library).resolve(model)
+    return describe_model(found.path, name=found.name)
+
+
+def _file(out: Path | None, scenario: str) -> Path:
+    """Return where the result goes: a name of its own in `out` when that is a directory. Raises SettingsError."""
+    if out is not None and not out.is_dir() and out.suffix == ".json":
+        return out
+    if out is not None and out.exists() and not out.is_dir():
+        raise SettingsError(f"--out {str(out)!r} is neither a directory nor a .json file")
+    moment = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return (out or Path("bench_results")) / f"{scenario}-{moment}.json"
+
+
+def _show(result: Result, out: Path, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(encode_result(result))
+        return
+    print_result(result, out, standard_output())
+    medians: dict[str, dict[str, float]] = {server.label: {} for server in result.servers}
+    for found in result.measurements:
+        if not found.is_detail:
+            medians[found.target][found.name] = float(f"{found.median:.6g}")
+    typer.echo(json.dumps({"scenario": result.scenario, "is_partial": result.is_partial, "file": str(out), "medians": medians}))

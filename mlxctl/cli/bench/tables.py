@@ -1,0 +1,115 @@
+"""A result on a terminal: a table, bars, and what a reader has to know to trust them."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from mlxctl.bench.result import Measurement, Result
+from mlxctl.bench.scenarios import Chart
+from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, sparkline, state_line
+
+_WIDE = 120
+# Below this many columns there is no room for words about each figure.
+_ROOM_FOR_MEANINGS = 100
+_BAR_COLUMNS = 32
+_STYLES = {"A": "cyan", "B": "magenta"}
+
+
+def standard_output() -> Console:
+    """Return the console for standard output; wide enough for every column where it is no terminal."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def print_result(result: Result, out: Path, console: Console) -> None:
+    """Print everything for people."""
+    _print_head(console, result)
+    has_room = console.width >= _ROOM_FOR_MEANINGS
+    console.print(pair_table(result, has_meanings=has_room) if result.ratios else figure_table(result, has_meanings=has_room))
+    for chart in result.charts:
+        if lines := bars(result, chart):
+            console.print()
+            console.print(lines)
+    console.print()
+    for line in filter(None, (client_line(result.client), ceiling_line(result), *result.notes, f"stored in {out}")):
+        console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
+
+
+def figure_table(result: Result, *, has_meanings: bool) -> Table:
+    """Return the figures of one server."""
+    table = Table("figure", box=None, pad_edge=False, header_style="bold")
+    for heading in ("median", "lowest", "highest"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("rounds", no_wrap=True)
+    if has_meanings:
+        table.add_column("", style="dim")
+    for found in _shown(result, "A"):
+        low, high = say(found.lowest, found.unit), say(found.highest, found.unit)
+        row = [found.name, say(found.median, found.unit), low, high, sparkline(found.rounds)]
+        table.add_row(*row, *([found.meaning] if has_meanings else []))
+    return table
+
+
+def pair_table(result: Result, *, has_meanings: bool) -> Table:
+    """Return the figures of both servers, their ratio with its spread, and whether that means anything."""
+    table = Table("figure", box=None, pad_edge=False, header_style="bold")
+    for heading in ("A", "B", "A/B", "spread"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    if has_meanings:
+        table.add_column("", style="dim")
+    ratios = {ratio.name: ratio for ratio in result.ratios}
+    for found in _shown(result, "A"):
+        other, ratio = result.find(found.name, "B"), ratios.get(found.name)
+        if other is None or ratio is None:
+            continue
+        verdict = ratio_verdict(ratio.ratio, found.better, is_noise=ratio.is_noise)
+        table.add_row(
+            found.name,
+            say(found.median, found.unit),
+            say(other.median, found.unit),
+            f"{ratio.ratio.median:.2f}",
+            f"{ratio.ratio.lowest:.2f}–{ratio.ratio.highest:.2f}",
+            Text(verdict, style="dim" if ratio.is_noise else _STYLES[verdict[0]]),
+            *([found.meaning] if has_meanings else []),
+        )
+    return table
+
+
+def bars(result: Result, chart: Chart) -> Table | None:
+    """Return the chart as bars of characters; None when nothing of it was measured."""
+    rows = [
+        (label, server.label, found)
+        for label, name in chart.bars
+        for server in result.servers
+        if (found := result.find(name, server.label))
+    ]
+    if not rows:
+        return None
+    top = max(found.median for _, _, found in rows) or 1.0
+    table = Table(title=chart.title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    for label, server, found in rows:
+        bar = Text(_bar(found.median / top), style=_STYLES[server])
+        mark = f"{label} {server}" if len(result.servers) > 1 else label
+        table.add_row(mark, bar, say(found.median, found.unit))
+    return table
+
+
+def _bar(share: float) -> str:
+    eighths = round(share * _BAR_COLUMNS * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _print_head(console: Console, result: Result) -> None:
+    state = state_line(result)
+    console.print(f"[bold]{result.scenario}[/]  {escape(state)}", style="yellow" if result.is_partial else "")
+    for server in result.servers:
+        console.print(Text(f"{server.label}  {server.model} at {server.name}", style=_STYLES[server.label]))
+    console.print()
+
+
+def _shown(result: Result, target: str) -> list[Measurement]:
+    return [found for found in result.measurements if found.target == target and not found.is_detail]

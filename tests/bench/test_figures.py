@@ -1,0 +1,55 @@
+"""Medians, ratios of paired rounds, and when a difference is none."""
+
+import pytest
+
+from mlxctl.bench.figures import Figure, Spread, percentile, percentiles
+from mlxctl.bench.runner import Rounds, measurements, paired_ratios
+from mlxctl.bench.scenarios import Latency
+from mlxctl.bench.wording import ratio_verdict, say, sparkline
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    values = [float(number) for number in range(100, 0, -1)]
+    assert percentile(values, 0.5) == 51
+    assert percentiles("ttft", values) == {"ttft_p50": 51.0, "ttft_p95": 96.0, "ttft_p99": 100.0}
+    assert percentiles("ttft", []) == {}
+
+
+def rounds(a: list[float], b: list[float]) -> Rounds:
+    return Rounds(samples={"A": [{"ttft_p50": value} for value in a], "B": [{"ttft_p50": value} for value in b]})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ([1.0, 1.1, 1.2], [2.0, 2.2, 2.4], "A is better"),
+        ([2.0, 2.2, 2.4], [1.0, 1.1, 1.2], "B is better"),
+        ([1.0, 1.1, 1.2], [1.1, 1.0, 1.3], "noise"),
+        ([1.0, 1.1], [2.0, 2.2], "noise"),
+    ],
+)
+def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(a: list[float], b: list[float], verdict: str) -> None:
+    (ratio,) = paired_ratios(Latency(), rounds(a, b))
+    assert ratio.name == "ttft_p50"
+    assert ratio_verdict(ratio.ratio, "lower", is_noise=ratio.is_noise) == verdict
+
+
+def test_what_drifts_for_both_is_no_difference_between_them() -> None:
+    (ratio,) = paired_ratios(Latency(), rounds([1.0, 5.0, 9.0], [2.0, 10.0, 18.0]))
+    assert ratio.ratio == Spread(median=0.5, lowest=0.5, highest=0.5)
+
+
+def test_a_figure_that_no_round_had_is_left_out() -> None:
+    (found,) = measurements(Latency(), Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]}))
+    assert (found.name, found.rounds, found.median) == ("itl_p50", (0.1, 0.3), 0.2)
+
+
+def test_figures_of_a_scenario_have_names_of_their_own() -> None:
+    figures: tuple[Figure, ...] = Latency().figures
+    assert len({figure.name for figure in figures}) == len(figures)
+
+
+def test_numbers_are_said_with_units() -> None:
+    assert [say(0.0381, "s"), say(2.5, "s"), say(0.5, "share")] == ["38.1 ms", "2.50 s", "50.0%"]
+    assert [say(1234.5, "tokens/s"), say(3.14, "times")] == ["1,234 tokens/s", "3.14 ×"]
+    assert sparkline((1.0, 0.0, 0.5)) == "█▁▅"

@@ -1,0 +1,181 @@
+"""Whole runs on servers of known speed: order, notes, partial results."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mlxctl.bench.result import Result, encode_result, load_result, save_result
+from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
+from mlxctl.bench.scenarios import Latency, Sample, Throughput
+from mlxctl.bench.target import Target
+from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
+from tests.bench.metronome import metronome
+
+SMALL = Latency(num_requests=2, prompt_tokens=16, answer_tokens=5)
+
+
+@dataclass
+class Diary:
+    """Writes down what happened; may cancel the run at a given line."""
+
+    cancels_at: str | None = None
+    lines: list[str] = field(default_factory=list)
+
+    def open(self, label: str, url: str | None) -> None:
+        """Nothing worth a line."""
+
+    def begin(self, what: str, target: Target) -> None:
+        line = f"{target.label} {what}"
+        self.lines.append(line)
+        if line == self.cancels_at:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    def end(self, what: str, target: Target, sample: Sample) -> None:
+        """Nothing worth a line."""
+
+
+def options(*urls: str, num_rounds: int = 3, model: str | None = None) -> RunOptions:
+    servers = tuple(ServerChoice(url=url, model=model) for url in urls)
+    return RunOptions(servers=servers, num_rounds=num_rounds, num_warmups=1)
+
+
+def test_two_servers_take_turns_on_the_same_texts() -> None:
+    diary = Diary()
+    with metronome() as one, metronome(pause_seconds=0.006) as other:
+        result = run_bench(SMALL, options(one.url, other.url, num_rounds=2), diary)
+    assert diary.lines == ["A warm-up 1/1", "B warm-up 1/1", "A round 1/2", "B round 1/2", "A round 2/2", "B round 2/2"]
+    assert [body["messages"] for body in one.bodies] == [body["messages"] for body in other.bodies]
+    texts = [str(body["messages"]) for body in one.bodies]
+    assert len(set(texts)) == len(texts)
+    ratio = next(ratio for ratio in result.ratios if ratio.name == "itl_p50")
+    assert ratio.ratio.highest < 0.8
+
+
+def test_a_run_knows_what_it_measured(tmp_path: Path) -> None:
+    with metronome() as server:
+        result = run_bench(SMALL, options(server.url), Diary())
+    assert not result.is_partial
+    assert result.servers[0].model == "metronome"
+    assert result.environment["packages"]["mlx"]
+    assert result.settings | SMALL.settings == result.settings
+    assert result.client.num_tokens == 3 * 2 * 5
+    found = result.find("ttft_p50")
+    assert found is not None
+    assert 0.002 <= found.lowest <= found.median <= found.highest
+    save_result(result, tmp_path / "new" / "result.json")
+    assert load_result(tmp_path / "new" / "result.json") == result
+
+
+def test_the_same_seed_asks_the_same_lengths_but_never_the_same_text() -> None:
+    with metronome() as server:
+        for _ in range(2):
+            run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    first, second = server.bodies[: len(server.bodies) // 2], server.bodies[len(server.bodies) // 2 :]
+    contents = [[body["messages"][0]["content"] for body in half] for half in (first[1:], second[1:])]
+    assert all(one != other for one, other in zip(*contents, strict=True))
+    assert [text.split()[1:] for text in contents[0]] == [text.split()[1:] for text in contents[1]]
+
+
+def test_prompts_have_the_length_in_tokens_that_was_asked_for() -> None:
+    scenario = Latency(num_requests=1, prompt_tokens=200, answer_tokens=2)
+    with metronome() as server:
+        run_bench(scenario, options(server.url, num_rounds=1), Diary())
+    # The metronome counts two tokens a word.
+    assert len(server.bodies[-1]["messages"][0]["content"].split()) == pytest.approx(100, rel=0.1)
+
+
+def test_prompts_that_do_not_fit_are_shortened_and_that_is_noted() -> None:
+    with metronome() as server:
+        result = run_bench(Latency(num_requests=1, prompt_tokens=100_000), options(server.url, num_rounds=1), Diary())
+    assert any("shortened to 3622" in note for note in result.notes)
+
+
+def test_a_server_that_refuses_a_field_is_asked_without_it() -> None:
+    with metronome(refuses="ignore_eos") as server:
+        result = run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    assert result.num_rounds == 1
+    assert "ignore_eos" not in server.bodies[-1]
+
+
+def test_a_server_without_usage_is_measured_by_pieces_and_that_is_noted() -> None:
+    with metronome(tells_usage=False) as server:
+        result = run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    assert any("counted by pieces" in note for note in result.notes)
+
+
+def test_an_interruption_keeps_the_rounds_that_are_over() -> None:
+    with metronome() as server:
+        result = run_bench(SMALL, options(server.url), Diary(cancels_at="A round 3/3"))
+    assert (result.is_partial, result.problem, result.num_rounds, result.num_rounds_wanted) == (True, "interrupted", 2, 3)
+    assert all(len(found.rounds) == 2 for found in result.measurements)
+
+
+def test_a_server_that_dies_leaves_a_partial_result_that_says_why() -> None:
+    with metronome(num_answers=1 + 2 + 2 + 1) as server:
+        result = run_bench(SMALL, options(server.url), Diary())
+    assert result.is_partial
+    assert result.problem == "the connection ended in mid-answer"
+    assert result.num_rounds == 1
+
+
+def test_a_server_that_dies_before_anything_was_measured_is_an_error() -> None:
+    with metronome(num_answers=2) as server, pytest.raises(ConnectionLost):
+        run_bench(SMALL, options(server.url), Diary())
+
+
+def test_nobody_there_and_a_model_that_is_not_there_are_errors() -> None:
+    with pytest.raises(CapacityError, match="no server answers"):
+        run_bench(SMALL, options("http://127.0.0.1:9"), Diary())
+    with metronome() as server, pytest.raises(UnknownModel, match="available: metronome"):
+        run_bench(SMALL, options(server.url, model="other"), Diary())
+
+
+def test_many_streams_are_faster_than_one() -> None:
+    with metronome() as server:
+        result = run_bench(Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64), options(server.url), Diary())
+    one, eight = result.find("decode_tokens_per_second_x1"), result.find("decode_tokens_per_second_x8")
+    assert one is not None
+    assert eight is not None
+    assert eight.median > 3 * one.median
+
+
+def test_our_own_server_is_started_measured_and_ended() -> None:
+    scenario = Latency(num_requests=2, prompt_tokens=32, answer_tokens=8)
+    choice = ServerChoice(serve_arguments=("--max-queue", "3"))
+    result = run_bench(scenario, RunOptions(servers=(choice,), num_rounds=1, num_warmups=0), Diary())
+    assert result.servers[0].model == "mlxctl-demo"
+    assert result.find("ttft_p50") is not None
+
+
+def test_a_server_of_ours_that_cannot_start_says_why_in_its_own_words() -> None:
+    choice = ServerChoice(serve_arguments=("--model", "/nowhere/at/all"))
+    with pytest.raises(SettingsError, match="/nowhere/at/all"):
+        run_bench(SMALL, RunOptions(servers=(choice,)), Diary())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        ("", "is no result"),
+        ("{}", "is no result"),
+        ('{"format": 2}', "is no result"),
+        ("[1]", "is no result"),
+    ],
+)
+def test_a_file_that_is_no_result_is_refused_by_name(tmp_path: Path, content: str | None, words: str) -> None:
+    file = tmp_path / "broken.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SettingsError, match=f"broken.json' {words}"):
+        load_result(file)
+
+
+def test_a_result_is_one_line_for_machines() -> None:
+    with metronome() as server:
+        result: Result = run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    assert "\n" not in encode_result(result)
