@@ -148,8 +148,12 @@ class ModelAdapter:
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
+        return len(self.prompt_token_ids(request))
+
+    def prompt_token_ids(self, request: GenerationRequest) -> tuple[int, ...]:
+        """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
         token_ids, _ = self._encode(self._write(request))
-        return len(token_ids)
+        return tuple(token_ids)
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
         """Make what reads the answer to this request. A call when no tools were offered is plain text."""

@@ -9,7 +9,7 @@ from mlxctl.models import Library, NamedDirectory, read_model
 from mlxctl.models.catalogue import Catalogue
 from mlxctl.models.knowledge import Knowledge, open_knowledge
 from mlxctl.settings import ModelSettings, Settings
-from mlxctl.stores import ResponseStore
+from mlxctl.stores import AgentStore, ResponseStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +19,13 @@ class Services:
     inference: InferenceService
     catalogue: Catalogue
     responses: ResponseStore
+    agents: AgentStore
     knowledge: Knowledge
 
     def close(self) -> None:
         """Close what lies on disk. Idempotent."""
         self.responses.close()
+        self.agents.close()
         self.knowledge.close()
 
 
@@ -38,10 +40,11 @@ def build_services(settings: Settings) -> Services:
         max_bytes=settings.server.response_store_bytes,
         ttl_seconds=settings.server.response_ttl_seconds,
     )
+    agents = AgentStore(locations.state_directory() / "agents.sqlite", max_agents=settings.server.max_agents)
     catalogue = Catalogue(settings)
     knowledge = open_knowledge()
     inference = InferenceService(engine, [choose_model(settings.model, catalogue.library, knowledge)])
-    return Services(inference=inference, catalogue=catalogue, responses=responses, knowledge=knowledge)
+    return Services(inference=inference, catalogue=catalogue, responses=responses, agents=agents, knowledge=knowledge)
 
 
 def choose_model(settings: ModelSettings, library: Library, knowledge: Knowledge) -> ModelToServe:

@@ -12,7 +12,7 @@ import logging
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from mlxctl.engine.connection import Connection
 from mlxctl.engine.launcher import Launcher
@@ -20,6 +20,8 @@ from mlxctl.engine.messages import (
     AnyReport,
     Cancel,
     Hello,
+    LookedUp,
+    LookUp,
     ModelFailed,
     ModelLoaded,
     ModelUnloaded,
@@ -56,7 +58,7 @@ class EngineClient:
         self._connection: Connection | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._streams: dict[int, TokenStream] = {}
-        self._stats: dict[int, asyncio.Future[Stats]] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._desk = ModelDesk(load_timeout_seconds=settings.load_timeout_seconds)
         self._is_ready = asyncio.Event()
@@ -142,15 +144,14 @@ class EngineClient:
 
     async def stats(self) -> Stats:
         """Ask the engine what it holds. Raises EngineRecovering, EngineDied."""
-        connection = self._ready_connection(even_draining=True)
-        token = next(self._numbers)
-        answer: asyncio.Future[Stats] = asyncio.get_running_loop().create_future()
-        self._stats[token] = answer
-        connection.send(ReportStats(token=token))
-        try:
-            return await answer
-        finally:
-            self._stats.pop(token, None)
+        answer: Stats = await self._ask(ReportStats(token=next(self._numbers)))
+        return answer
+
+    async def look_up(self, model: str, prompt_token_ids: Sequence[int]) -> int:
+        """Ask how much of a prompt is computed already, in tokens. Raises EngineRecovering, EngineDied."""
+        packed = array("I", prompt_token_ids).tobytes()
+        answer: LookedUp = await self._ask(LookUp(token=next(self._numbers), model=model, prompt_token_ids=packed))
+        return answer.num_cached
 
     @property
     def num_open(self) -> int:
@@ -168,6 +169,15 @@ class EngineClient:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._supervisor
         self._is_ready.set()
+
+    async def _ask(self, question: ReportStats | LookUp) -> Any:
+        connection = self._ready_connection(even_draining=True)
+        answer = self._questions[question.token] = asyncio.get_running_loop().create_future()
+        connection.send(question)
+        try:
+            return await answer
+        finally:
+            self._questions.pop(question.token, None)
 
     def _ready_connection(self, *, even_draining: bool = False) -> Connection:
         if self.status == "draining" and not even_draining:
@@ -245,7 +255,7 @@ class EngineClient:
         self._is_idle.set()
         for stream in streams.values():
             stream.fail(error)
-        for answer in self._stats.values():
+        for answer in self._questions.values():
             if not answer.done():
                 answer.set_exception(error)
 
@@ -286,8 +296,8 @@ class EngineClient:
                 self._desk.on_failed(report)
             case ModelUnloaded():
                 self._desk.on_unloaded(report)
-            case Stats():
-                answer = self._stats.get(report.token)
+            case Stats() | LookedUp():
+                answer = self._questions.get(report.token)
                 if answer is not None and not answer.done():
                     answer.set_result(report)
             case _:

@@ -17,6 +17,8 @@ from mlxctl.engine.messages import (
     Hello,
     LoadFailure,
     LoadModel,
+    LookedUp,
+    LookUp,
     ModelFailed,
     ModelLoaded,
     ModelUnloaded,
@@ -164,6 +166,9 @@ class EngineLoop:
                 self._unload(command.name)
             case ReportStats():
                 self._report_stats(command.token)
+            case LookUp():
+                num_cached = self._pool.num_cached(command.model, command.prompt_token_ids)
+                self._mailbox.publish(LookedUp(token=command.token, num_cached=num_cached))
             case Stop():
                 self._is_stopping = True
 

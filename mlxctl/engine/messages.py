@@ -57,6 +57,14 @@ class ReportStats(Command, frozen=True, kw_only=True):
     token: int
 
 
+class LookUp(Command, frozen=True, kw_only=True):
+    """Answer with LookedUp carrying the same `token`: how much of `prompt_token_ids` (as in Submit) is computed already."""
+
+    token: int
+    model: str
+    prompt_token_ids: bytes
+
+
 class Stop(Command, frozen=True, kw_only=True):
     """End now: what still runs is dropped (the front drains before it says this)."""
 
@@ -157,5 +165,12 @@ class Stats(Report, frozen=True, kw_only=True):
     buffer_cache_bytes: int
 
 
-AnyCommand = LoadModel | UnloadModel | Submit | Cancel | ReportStats | Stop
-AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Stats
+class LookedUp(Report, frozen=True, kw_only=True):
+    """How many tokens of a prompt would be taken over from the prefix cache now; nothing was touched."""
+
+    token: int
+    num_cached: int
+
+
+AnyCommand = LoadModel | UnloadModel | Submit | Cancel | ReportStats | LookUp | Stop
+AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Stats | LookedUp

@@ -3,6 +3,7 @@
 import gc
 import importlib.metadata
 import time
+from array import array
 from collections.abc import Generator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -110,6 +111,11 @@ class ModelPool:
     def runner(self, name: str) -> ModelRunner:
         """Return the runner of a loaded model."""
         return self._runners[name]
+
+    def num_cached(self, name: str, tokens: bytes) -> int:
+        """Return how many of the packed `tokens` the model's prefix cache holds; 0 for a model that is not loaded."""
+        runner = self._runners.get(name)
+        return runner.num_cached(array("I", tokens)) if runner is not None and tokens else 0
 
     def cache_hits(self) -> tuple[dict[str, int], int]:
         """Return how often prompts were known, by kind, and how many tokens that saved, over all models since the start."""

@@ -15,7 +15,7 @@ from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.scheduler import Batch, RowResult
 from mlxctl.engine.sequence import Sequence
 from mlxctl.prefix_cache.cache import PrefixCache, Record
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.prefix_cache.chunks import Tokens, pack
 from mlxctl.prefix_cache.index import Chunk
 
 # Room for the answer that a prompt's cache is made with, so that the first tokens of it copy nothing.
@@ -46,6 +46,10 @@ class ModelRunner:
         if batch.phase == "restore":
             return self._restore(batch.sequence)
         return self._prefill(batch.sequence, batch.num_tokens)
+
+    def num_cached(self, tokens: Tokens) -> int:
+        """Return how many tokens of a prompt would be taken over from the prefix cache now."""
+        return self._prefix_cache.plan(tokens, boundary_ids=frozenset()).num_cached
 
     def start_built(self) -> None:
         """Let the device begin with the decode step that was built last, for the rows that are still there."""

@@ -13,6 +13,7 @@ MlxctlError
 │   ├── ContextTooLong
 │   ├── UnknownModel
 │   ├── UnknownResource          a route or an object that does not exist
+│   ├── Conflict                 what is there, or has happened meanwhile, does not allow it
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
 │   └── AuthenticationFailed
@@ -114,6 +115,14 @@ class UnknownModel(RequestError):
 
 class UnknownResource(RequestError):
     """No such route, or no such object behind it."""
+
+
+class Conflict(RequestError):
+    """What is there, or has happened meanwhile, does not allow this; `param` is the field that is to blame, if one is."""
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class MethodNotAllowed(RequestError):

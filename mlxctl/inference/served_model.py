@@ -24,6 +24,14 @@ class ModelToServe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookedUpPrompt:
+    """How long a prompt is, and how much of it would not have to be computed."""
+
+    num_prompt_tokens: int
+    num_cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
     """A model that requests can name. `created` is when it was opened here, in unix seconds; `verdicts` as in ModelToServe."""
 

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import time
+from functools import partial
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource, Stats
 from mlxctl.errors import BrokenModel, ContextTooLong, EngineRecovering, MlxctlError, ModelError, UnknownModel
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.generation import Generation
-from mlxctl.inference.served_model import ModelToServe, ServedModel
+from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel
 from mlxctl.inference.shortening import shortened
 from mlxctl.ir import GenerationRequest
 
@@ -131,6 +132,14 @@ class InferenceService:
         if _is_short(request):
             return adapter.count_prompt_tokens(request)
         return await asyncio.to_thread(adapter.count_prompt_tokens, request)
+
+    async def look_up(self, request: GenerationRequest) -> LookedUpPrompt:
+        """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
+        adapter = self._adapter(request.model)
+        render = partial(adapter.prompt_token_ids, request)
+        token_ids = render() if _is_short(request) else await asyncio.to_thread(render)
+        num_cached = await self._engine.look_up(request.model, token_ids)
+        return LookedUpPrompt(num_prompt_tokens=len(token_ids), num_cached_tokens=num_cached)
 
     def _submit(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Generation:
         processor = adapter.create_stream_processor(request, prepared)

@@ -6,6 +6,16 @@ from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
 from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
+from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, kept_conversation
+from mlxctl.protocols.openai.agents.objects import (
+    AgentPage,
+    Standing,
+    encode_agent,
+    encode_agent_deletion,
+    encode_agents,
+    encode_messages,
+)
+from mlxctl.protocols.openai.agents.specification import parse_agent
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
@@ -14,6 +24,8 @@ from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, e
 from mlxctl.protocols.openai.responses.parsing import Recalled, References
 
 __all__ = [
+    "AgentPage",
+    "AgentTurnFormatter",
     "AnthropicMessagesFormatter",
     "ErrorBody",
     "Formatter",
@@ -24,12 +36,19 @@ __all__ = [
     "Page",
     "Recalled",
     "References",
+    "Standing",
     "anthropic_error",
+    "encode_agent",
+    "encode_agent_deletion",
+    "encode_agents",
     "encode_deletion",
     "encode_item_list",
+    "encode_messages",
     "encode_model",
     "encode_model_list",
     "encode_token_count",
+    "kept_conversation",
     "openai_error",
+    "parse_agent",
     "parse_count_tokens",
 ]

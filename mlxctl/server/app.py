@@ -16,6 +16,8 @@ from mlxctl.protocols import (
     anthropic_error,
     openai_error,
 )
+from mlxctl.server.agent_turns import AgentTurnResource
+from mlxctl.server.agents import AgentMessagesResource, AgentResetResource, AgentResource, AgentsResource, AgentViews
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
@@ -39,6 +41,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
     """Return the ASGI application. `open_requests` is what a graceful stop waits for."""
     inference, catalogue = services.inference, services.catalogue
     requests = open_requests or OpenRequests()
+    agents = AgentViews(services.agents, inference)
 
     def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource[Formatter]:
         return GenerationResource(inference, create_formatter, requests, settings)
@@ -50,6 +53,11 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/v1/responses/{response_id}": KeptResponseResource(services.responses),
         "/v1/responses/{response_id}/cancel": CancellationResource(services.responses),
         "/v1/responses/{response_id}/input_items": InputItemsResource(services.responses),
+        "/v1/agents": AgentsResource(agents, settings),
+        "/v1/agents/{agent_id}": AgentResource(agents),
+        "/v1/agents/{agent_id}/messages": AgentMessagesResource(agents),
+        "/v1/agents/{agent_id}/reset": AgentResetResource(agents),
+        "/v1/agents/{agent_id}/generate": AgentTurnResource(inference, services.agents, requests, settings),
         "/v1/messages": generation(AnthropicMessagesFormatter),
         "/v1/messages/count_tokens": TokenCountResource(inference, settings),
         "/v1/models": ModelsResource(inference, catalogue),

@@ -33,7 +33,7 @@ class GenerationResource(Generic[FormatterType]):
     def __init__(
         self,
         inference: InferenceService,
-        create_formatter: Callable[[], FormatterType],
+        create_formatter: Callable[..., FormatterType],
         open_requests: OpenRequests,
         settings: ServerSettings,
     ) -> None:
@@ -42,8 +42,8 @@ class GenerationResource(Generic[FormatterType]):
         self._open_requests = open_requests
         self._settings = settings
 
-    async def parse(self, formatter: FormatterType, body: bytes, caller: str) -> GenerationRequest:  # noqa: ARG002
-        """Read the body. Raises RequestError."""
+    async def parse(self, formatter: FormatterType, body: bytes, request: Request) -> GenerationRequest:  # noqa: ARG002
+        """Read the body. Raises RequestError, CapacityError."""
         return formatter.parse(body)
 
     def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
@@ -52,15 +52,18 @@ class GenerationResource(Generic[FormatterType]):
     async def ended(self, formatter: FormatterType, caller: str) -> None:
         """The answer is complete, but its end was not sent yet."""
 
-    async def on_post(self, request: Request, response: Response) -> None:
-        """Answer one request. The generation starts before the first byte is sent, so that a refusal has a real status."""
+    async def on_post(self, request: Request, response: Response, **names: str) -> None:
+        """Answer one request; `names` are those in its address, for the formatter.
+
+        The generation starts before the first byte is sent, so that a refusal has a real status.
+        """
         self._open_requests.enter(request.scope)
         deadline = Deadline(self._settings.request_timeout_seconds)
-        formatter = self._create_formatter()
+        formatter = self._create_formatter(**names)
         caller: str = request.context.caller
         async with deadline.limit():
             body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-            asked = await self.parse(formatter, body, caller)
+            asked = await self.parse(formatter, body, request)
             if formatter.dropped_tools:
                 _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
             answers = await self._inference.start_all(replace(asked, fairness_key=caller))

@@ -27,8 +27,9 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)
         self._store = store
 
-    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, caller: str) -> GenerationRequest:
+    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, request: Request) -> GenerationRequest:
         """Read the body and what it refers to. Raises RequestError."""
+        caller: str = request.context.caller
         wanted = formatter.read(body)
         conversation, items = None, dict[str, bytes]()
         if wanted.previous_id is not None:

@@ -58,6 +58,15 @@ class ServerSettings:
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
     """Room on disk for such answers; those used longest ago make way; 0 keeps none."""
 
+    max_agents: int = bounded(1000, least=0)
+    """Most agents that one caller may have here."""
+
+    agent_history_bytes: int = bounded(16 * 1024**2, least=1024)
+    """Largest history of one agent; a turn that goes beyond it is refused."""
+
+    agent_queue: int = bounded(16, least=0)
+    """Turns of one agent that may wait for the one before them; more are told to come back later."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What is worth a line on standard error."""
 

@@ -1,5 +1,6 @@
 """What survives a request, or a restart: SQLite files, and what a person lays down in TOML. Knows no wire formats, no models."""
 
+from mlxctl.stores.agents import AgentStore, StoredAgent
 from mlxctl.stores.capabilities import CapabilityStore
 from mlxctl.stores.effective import capabilities_of, effective
 from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
@@ -8,6 +9,7 @@ from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, S
 
 __all__ = [
     "QUESTIONS",
+    "AgentStore",
     "CapabilityStore",
     "Exchange",
     "Finding",
@@ -15,6 +17,7 @@ __all__ = [
     "ProbeRecord",
     "ResponseStore",
     "StoreFacts",
+    "StoredAgent",
     "StoredItem",
     "StoredResponse",
     "Verdict",

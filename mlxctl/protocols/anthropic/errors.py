@@ -11,6 +11,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.RequestError: (400, "invalid_request_error"),
     errors.UnknownModel: (404, "not_found_error"),
     errors.UnknownResource: (404, "not_found_error"),
+    errors.Conflict: (409, "invalid_request_error"),
     errors.MethodNotAllowed: (405, "invalid_request_error"),
     errors.BodyTooLarge: (413, "request_too_large"),
     errors.AuthenticationFailed: (401, "authentication_error"),

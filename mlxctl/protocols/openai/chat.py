@@ -29,6 +29,7 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.protocols.openai.chat_parsing import decode_chat, dropped_tool_types, to_generation_request
+from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import logprobs_object
 from mlxctl.protocols.openai.usage import total_usage, usage_object
@@ -64,12 +65,16 @@ class OpenAIChatFormatter:
         """Read a request body. Raises InvalidRequest."""
         chat = decode_chat(body)
         request = to_generation_request(chat)
+        self.adopt(chat, request)
+        return request
+
+    def adopt(self, chat: ChatRequest, request: GenerationRequest) -> None:
+        """Take what a decoded body says about the shape of the answer."""
         self.dropped_tools = dropped_tool_types(chat)
         self._model = chat.model
         self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
         self._num_choices = request.num_choices
         self._freeze_chunks()
-        return request
 
     def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the chunk that says who speaks, one for each choice."""

@@ -34,7 +34,7 @@ _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 def decode_chat(body: bytes) -> schema.ChatRequest:
     """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
-    _refuse_unsupported(request)
+    refuse_unsupported(request)
     return request
 
 
@@ -43,13 +43,13 @@ def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
     return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "function"))
 
 
-def to_generation_request(request: schema.ChatRequest) -> GenerationRequest:
-    """Translate a decoded body. Raises InvalidRequest."""
+def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ...] = ()) -> GenerationRequest:
+    """Translate a decoded body; its messages go on from those `before`. Raises InvalidRequest."""
     tools, choice = _tools_and_choice(request)
     thinking, template_kwargs = _thinking(request)
     return GenerationRequest(
         model=request.model,
-        messages=_messages(request.messages),
+        messages=before + translate_messages(request.messages, before),
         num_choices=request.n or 1,
         tools=tools,
         tool_choice=choice,
@@ -63,7 +63,10 @@ def to_generation_request(request: schema.ChatRequest) -> GenerationRequest:
     )
 
 
-def _refuse_unsupported(request: schema.ChatRequest) -> None:
+def refuse_unsupported(request: schema.ChatRequest) -> None:
+    """Refuse by name what this server does not do, and a request that says nothing. Raises InvalidRequest."""
+    if not request.messages:
+        raise InvalidRequest("messages is empty; send at least one message", param="messages")
     if request.response_format is not None and request.response_format.type != "text":
         wanted = request.response_format.type
         _refuse("response_format.type", f"response_format.type {wanted!r} is not supported yet; use 'text' or leave it out")
@@ -116,7 +119,7 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
 
 
 def _tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
-    tools = tuple(_tools(request.tools or ()))
+    tools = tool_specs(request.tools or ())
     match request.tool_choice:
         case None:
             choice = ToolChoice()
@@ -132,7 +135,9 @@ def _tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...]
     return tools, choice
 
 
-def _tools(tools: Iterable[schema.Tool]) -> Iterable[ToolSpec]:
+def tool_specs(tools: Iterable[schema.Tool]) -> tuple[ToolSpec, ...]:
+    """Translate the functions among the offered tools. Raises InvalidRequest."""
+    specs: list[ToolSpec] = []
     names: list[tuple[str, str]] = []
     for index, tool in enumerate(tools):
         if tool.type not in (None, "function"):
@@ -142,10 +147,10 @@ def _tools(tools: Iterable[schema.Tool]) -> Iterable[ToolSpec]:
             raise missing(path)
         refuse_deep_nesting(tool.function.parameters, f"{path}.parameters")
         names.append((tool.function.name, f"{path}.name"))
-        yield ToolSpec(
-            name=tool.function.name, description=tool.function.description or "", parameters=tool.function.parameters or {}
-        )
+        described = tool.function.description or ""
+        specs.append(ToolSpec(name=tool.function.name, description=described, parameters=tool.function.parameters or {}))
     refuse_duplicate_names(names)
+    return tuple(specs)
 
 
 def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple[ToolSpec, ...]:
@@ -158,10 +163,9 @@ def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple
     return tuple(tool for tool in tools if tool.name in names)
 
 
-def _messages(messages: list[schema.ChatMessage]) -> tuple[Message, ...]:
-    if not messages:
-        raise InvalidRequest("messages is empty; send at least one message", param="messages")
-    call_ids: set[str] = set()
+def translate_messages(messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()) -> tuple[Message, ...]:
+    """Translate messages that go on from those `before`, whose calls they may answer. Raises InvalidRequest."""
+    call_ids = {call.id for message in before for call in message.tool_calls}
     translated = []
     for index, message in enumerate(messages):
         path = f"messages[{index}]"

@@ -3,7 +3,7 @@
 import msgspec
 
 from mlxctl import errors
-from mlxctl.errors import ContextTooLong, InvalidRequest, MlxctlError, UnknownModel
+from mlxctl.errors import Conflict, ContextTooLong, InvalidRequest, MlxctlError, UnknownModel
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
 # The nearest ancestor in this table decides: (HTTP status, type, code).
@@ -12,6 +12,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.ContextTooLong: (400, "invalid_request_error", "context_length_exceeded"),
     errors.UnknownModel: (404, "invalid_request_error", "model_not_found"),
     errors.UnknownResource: (404, "invalid_request_error", "not_found"),
+    errors.Conflict: (409, "invalid_request_error", "conflict"),
     errors.MethodNotAllowed: (405, "invalid_request_error", "method_not_allowed"),
     errors.BodyTooLarge: (413, "invalid_request_error", "request_too_large"),
     errors.AuthenticationFailed: (401, "authentication_error", "invalid_api_key"),
@@ -46,7 +47,7 @@ def _answer(error: MlxctlError) -> tuple[int, str, str | None]:
 
 def _param(error: MlxctlError, prompt_field: str) -> str | None:
     match error:
-        case InvalidRequest():
+        case InvalidRequest() | Conflict():
             return error.param
         case ContextTooLong():
             return prompt_field

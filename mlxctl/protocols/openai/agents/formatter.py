@@ -1,0 +1,95 @@
+"""One turn of an agent: chat completions, but the history comes from the server and goes back to it. Knows no HTTP."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import Collector, GenerationRequest, Message, StreamEvent, TextResult, text_message
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
+from mlxctl.protocols.openai.chat import OpenAIChatFormatter
+from mlxctl.protocols.openai.chat_parsing import refuse_unsupported, to_generation_request, translate_messages
+from mlxctl.protocols.openai.chat_schema import AssistantMessage, ChatMessage, ChatRequest, FunctionCall, ToolCall
+from mlxctl.stores import StoredAgent
+
+_DECODER = msgspec.json.Decoder(AgentTurn)
+_SETTINGS = msgspec.json.Decoder(AgentSettings)
+_HISTORY = msgspec.json.Decoder(ChatMessage)
+_encode = msgspec.json.Encoder().encode
+
+
+class AgentTurnFormatter(OpenAIChatFormatter):
+    """Answers as a chat completion does. `read` takes the body, `translate` what is kept of the agent.
+
+    After the end, `said` is what has to be added to the history of `agent`, in chat completions' words, and `model` who said it.
+    """
+
+    def __init__(self, *, agent_id: str) -> None:
+        super().__init__()
+        self.agent_id = agent_id
+        self.said: tuple[bytes, ...] = ()
+        self._collector = Collector()
+
+    def read(self, body: bytes) -> int:
+        """Read a body and return how many bytes its messages will take to keep. Raises InvalidRequest."""
+        self._turn = decode_body(body, _DECODER)
+        if (self._turn.n or 1) > 1:
+            raise InvalidRequest("n must be 1: an agent goes on from one answer", param="n")
+        refuse_unsupported(self._turn)
+        self._new = tuple(_encode(message) for message in self._turn.messages)
+        return sum(map(len, self._new))
+
+    def translate(self, agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
+        """Return the request with all that was said before. Raises InvalidRequest."""
+        self.agent = agent
+        settings = _SETTINGS.decode(agent.settings)
+        self._turn.model = self._turn.model or agent.model
+        if self._turn.tools is None:
+            self._turn.tools = settings.tools
+        before = conversation(settings, history)
+        request = to_generation_request(self._turn, before=before)
+        self.adopt(self._turn, request)
+        return replace(request, drop_oldest=(self._turn.context_overflow or settings.context_overflow) == "drop_oldest")
+
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
+        """Return the chunk for `event`."""
+        self._collector.add(event)
+        return super().on_event(event, number)
+
+    def finish(self) -> bytes:
+        """Return the end of the stream."""
+        self._keep(self._collector.result())
+        return super().finish()
+
+    def whole(self, *results: TextResult) -> bytes:
+        """Return the chat.completion object."""
+        self._keep(results[0])
+        return super().whole(*results)
+
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+        return self._model
+
+    def _keep(self, result: TextResult) -> None:
+        calls = [
+            ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments), type="function")
+            for call in result.tool_calls
+        ]
+        answer = AssistantMessage(content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None)
+        self.said = (*self._new, _encode(answer))
+
+
+def kept_conversation(agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
+    """Return the request that an agent's next turn would begin with."""
+    settings = _SETTINGS.decode(agent.settings)
+    asked = ChatRequest(model=agent.model, messages=[], tools=settings.tools)
+    return to_generation_request(asked, before=conversation(settings, history))
+
+
+def conversation(settings: AgentSettings, history: Sequence[bytes]) -> tuple[Message, ...]:
+    """Return what was said so far, the agent's instructions first."""
+    first = (text_message("system", settings.instructions),) if settings.instructions else ()
+    return first + translate_messages([_HISTORY.decode(body) for body in history])

@@ -1,0 +1,104 @@
+"""What is told of agents: one, a page of them, its messages, and that it is gone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.stores import StoredAgent
+
+AgentStatus = Literal["hot", "warm", "cold"]
+
+MAX_PAGE = 100
+_USUAL_PAGE = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How much of an agent's context would not have to be computed again. None is what is not known now."""
+
+    status: AgentStatus = "cold"
+    num_context_tokens: int | None = None
+    num_cached_tokens: int | None = None
+
+    @classmethod
+    def of(cls, *, num_context_tokens: int, num_cached_tokens: int) -> "Standing":
+        """Hot is at least half of the context in memory, warm is some of it, cold is none."""
+        status: AgentStatus = "cold"
+        if num_cached_tokens:
+            status = "hot" if 2 * num_cached_tokens >= num_context_tokens else "warm"
+        return cls(status=status, num_context_tokens=num_context_tokens, num_cached_tokens=num_cached_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPage:
+    """Which part of a list is wanted: up to `limit` entries behind the one that `after` names."""
+
+    limit: int = _USUAL_PAGE
+    after: str | None = None
+
+    @classmethod
+    def read(cls, *, limit: str | None, after: str | None) -> "AgentPage":
+        """Read what an address says. Raises InvalidRequest."""
+        if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE):
+            raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE}", param="limit")
+        return cls(limit=int(limit or _USUAL_PAGE), after=after)
+
+    @property
+    def position(self) -> int:
+        """`after` as the position of a message; -1 when it says nothing. Raises InvalidRequest."""
+        if self.after is None:
+            return -1
+        if not (self.after.isascii() and self.after.isdigit() and len(self.after) < 10):
+            raise InvalidRequest(f"after is {self.after!r}, which is not the id of a message", param="after")
+        return int(self.after)
+
+
+def encode_agent(agent: StoredAgent, standing: Standing) -> bytes:
+    """Return the body for one agent."""
+    return msgspec.json.encode(_agent_object(agent, standing))
+
+
+def encode_agents(agents: Sequence[tuple[StoredAgent, Standing]], *, has_more: bool) -> bytes:
+    """Return the body for a page of agents."""
+    return _list([_agent_object(*pair) for pair in agents], [agent.id for agent, _ in agents], has_more=has_more)
+
+
+def encode_messages(messages: Sequence[tuple[int, bytes]], *, has_more: bool) -> bytes:
+    """Return the body for a page of an agent's messages; the id of a message is its position."""
+    objects = [{"id": str(position), "message": msgspec.Raw(body)} for position, body in messages]
+    return _list(objects, [str(position) for position, _ in messages], has_more=has_more)
+
+
+def encode_agent_deletion(agent_id: str) -> bytes:
+    """Return the body that says that an agent is gone."""
+    return msgspec.json.encode({"id": agent_id, "object": "agent", "deleted": True})
+
+
+def _list(objects: Sequence[object], ids: Sequence[str], *, has_more: bool) -> bytes:
+    return msgspec.json.encode(
+        {
+            "object": "list",
+            "data": objects,
+            "first_id": ids[0] if ids else None,
+            "last_id": ids[-1] if ids else None,
+            "has_more": has_more,
+        }
+    )
+
+
+def _agent_object(agent: StoredAgent, standing: Standing) -> dict[str, object]:
+    return {
+        "id": agent.id,
+        "object": "agent",
+        "created_at": int(agent.created),
+        "last_access_at": int(agent.last_access),
+        "model": agent.model,
+        **msgspec.json.decode(agent.settings, type=dict[str, object]),
+        "num_messages": agent.num_messages,
+        "status": standing.status,
+        "context_tokens": standing.num_context_tokens,
+        "cached_tokens": standing.num_cached_tokens,
+    }

@@ -1,0 +1,133 @@
+"""/v1/agents: make agents, look at them, begin them anew, and delete them."""
+
+import asyncio
+
+import falcon
+from falcon.asgi import Request, Response
+
+from mlxctl.errors import CapacityError, EngineError, RequestError
+from mlxctl.inference import InferenceService
+from mlxctl.protocols import (
+    AgentPage,
+    Standing,
+    encode_agent,
+    encode_agent_deletion,
+    encode_agents,
+    encode_messages,
+    kept_conversation,
+    parse_agent,
+)
+from mlxctl.server.agent_turns import unknown_agent
+from mlxctl.server.body import read_body
+from mlxctl.settings import ServerSettings
+from mlxctl.stores import AgentStore, StoredAgent
+
+
+class AgentViews:
+    """Agents with how they stand: the store knows what was said, the engine what of it is still computed."""
+
+    def __init__(self, store: AgentStore, inference: InferenceService) -> None:
+        self.store = store
+        self._inference = inference
+
+    async def find(self, caller: str, agent_id: str) -> StoredAgent:
+        """Return the caller's agent with this id. Raises UnknownResource."""
+        agent = await asyncio.to_thread(self.store.find, caller, agent_id)
+        if agent is None:
+            raise unknown_agent(agent_id)
+        return agent
+
+    async def standing(self, agent: StoredAgent) -> Standing:
+        """Say how much of the agent's context is kept. Of a model that is not here now, nothing is."""
+        if not agent.num_messages:
+            return Standing(num_context_tokens=0, num_cached_tokens=0)
+        messages = await asyncio.to_thread(self.store.messages, agent)
+        try:
+            kept = await self._inference.look_up(kept_conversation(agent, [body for _, body in messages]))
+        except (RequestError, CapacityError, EngineError):
+            return Standing()
+        return Standing.of(num_context_tokens=kept.num_prompt_tokens, num_cached_tokens=kept.num_cached_tokens)
+
+
+class AgentsResource:
+    """All of the caller's agents."""
+
+    def __init__(self, views: AgentViews, settings: ServerSettings) -> None:
+        self._views = views
+        self._settings = settings
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """List them, oldest first, page by page. Raises InvalidRequest."""
+        page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
+        agents, has_more = await asyncio.to_thread(
+            self._views.store.page, request.context.caller, after=page.after, limit=page.limit
+        )
+        standings = [await self._views.standing(agent) for agent in agents]
+        response.data = encode_agents(list(zip(agents, standings, strict=True)), has_more=has_more)
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Make one. Raises InvalidRequest, Conflict."""
+        asked = parse_agent(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        agent = await asyncio.to_thread(
+            self._views.store.create, request.context.caller, asked.id, model=asked.model, settings=asked.settings
+        )
+        response.status = falcon.HTTP_201
+        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.content_type = falcon.MEDIA_JSON
+
+
+class AgentResource:
+    """One agent."""
+
+    def __init__(self, views: AgentViews) -> None:
+        self._views = views
+
+    async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
+        """Tell of it. Raises UnknownResource."""
+        agent = await self._views.find(request.context.caller, agent_id)
+        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+    async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
+        """Forget it and all that it said, at once; a turn that is under way then fails. Raises UnknownResource."""
+        if not await asyncio.to_thread(self._views.store.delete, request.context.caller, agent_id):
+            raise unknown_agent(agent_id)
+        response.data = encode_agent_deletion(agent_id)
+        response.content_type = falcon.MEDIA_JSON
+
+
+class AgentMessagesResource:
+    """What an agent and its caller have said."""
+
+    def __init__(self, views: AgentViews) -> None:
+        self._views = views
+
+    async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
+        """List it in order, page by page. Raises UnknownResource, InvalidRequest."""
+        page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
+        agent = await self._views.find(request.context.caller, agent_id)
+        found = await asyncio.to_thread(self._views.store.messages, agent, after=page.position, limit=page.limit + 1)
+        response.data = encode_messages(found[: page.limit], has_more=len(found) > page.limit)
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+class AgentResetResource:
+    """Begin an agent anew."""
+
+    def __init__(self, views: AgentViews) -> None:
+        self._views = views
+
+    async def on_post(self, request: Request, response: Response, agent_id: str) -> None:
+        """Forget what was said, at once; a turn that is under way then fails. Raises UnknownResource."""
+        agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
+        if agent is None:
+            raise unknown_agent(agent_id)
+        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.content_type = falcon.MEDIA_JSON

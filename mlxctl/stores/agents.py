@@ -1,0 +1,207 @@
+"""Agents: conversations that live here, each owned by the caller who made it. What they said is kept until they are deleted."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl.errors import Conflict, InvalidRequest, StoreError
+from mlxctl.stores.database import open_database
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE agents (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        model TEXT NOT NULL,
+        settings BLOB NOT NULL,
+        created REAL NOT NULL,
+        last_access REAL NOT NULL,
+        revision INTEGER NOT NULL,
+        UNIQUE (owner, id)
+    );
+    CREATE TABLE messages (
+        agent INTEGER NOT NULL REFERENCES agents (number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (agent, position)
+    )
+    """,
+)
+
+_COLUMNS = """
+    agents.number, id, model, settings, created, last_access, revision,
+    (SELECT count(*) FROM messages WHERE agent = agents.number),
+    (SELECT total(length(body)) FROM messages WHERE agent = agents.number)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAgent:
+    """An agent without its messages. `settings` is JSON that nothing here looks into; times are unix seconds.
+
+    `revision` counts the changes to its history: who adds to it says which one it goes on from. `number` is its place in the list.
+    """
+
+    number: int
+    id: str
+    model: str
+    settings: bytes
+    created: float
+    last_access: float
+    revision: int
+    num_messages: int
+    num_bytes: int
+
+
+class AgentStore:
+    """Keeps the agents of all callers in one file, made at the first use. Nobody sees what another caller's agents said.
+
+    Any thread may call; calls wait for the disk, and raise StoreError when it fails them.
+    """
+
+    def __init__(self, path: Path, *, max_agents: int, now: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._max_agents = max_agents
+        self._now = now
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def create(self, owner: str, agent_id: str, *, model: str, settings: bytes) -> StoredAgent:
+        """Make an agent with an empty history. Raises Conflict when the id is taken, InvalidRequest when there are too many."""
+        with self._transaction() as connection:
+            if _find(connection, owner, agent_id) is not None:
+                raise Conflict(f"an agent with the id {agent_id!r} exists already; choose another id, or delete it", param="id")
+            (num_agents,) = connection.execute("SELECT count(*) FROM agents WHERE owner = ?", (owner,)).fetchone()
+            if num_agents >= self._max_agents:
+                raise InvalidRequest(
+                    f"there are {num_agents} agents already, and no more may be; delete one", code="too_many_agents"
+                )
+            now = self._now()
+            connection.execute(
+                "INSERT INTO agents (owner, id, model, settings, created, last_access, revision) VALUES (?, ?, ?, ?, ?, ?, 0)",
+                (owner, agent_id, model, settings, now, now),
+            )
+            return _existing(connection, owner, agent_id)
+
+    def find(self, owner: str, agent_id: str) -> StoredAgent | None:
+        """Return an agent; None when there is none, or not this caller's."""
+        with self._transaction() as connection:
+            return _find(connection, owner, agent_id)
+
+    def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
+        """Return up to `limit` agents, oldest first, behind the one with the id `after`, and whether there are more.
+
+        Raises InvalidRequest when there is no agent `after`.
+        """
+        with self._transaction() as connection:
+            start = 0
+            if after is not None:
+                last = _find(connection, owner, after)
+                if last is None:
+                    raise InvalidRequest(f"after is {after!r}, which is not the id of an agent", param="after")
+                start = last.number
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM agents WHERE owner = ? AND number > ? ORDER BY number LIMIT ?",  # noqa: S608 -- ours
+                (owner, start, limit + 1),
+            ).fetchall()
+        return tuple(_agent(row) for row in rows[:limit]), len(rows) > limit
+
+    def messages(self, agent: StoredAgent, *, after: int = -1, limit: int = -1) -> tuple[tuple[int, bytes], ...]:
+        """Return the messages behind position `after`, in order, each with its position; `limit` -1 is all."""
+        with self._transaction() as connection:
+            rows = connection.execute(
+                "SELECT position, body FROM messages WHERE agent = ? AND position > ? ORDER BY position LIMIT ?",
+                (agent.number, after, limit),
+            )
+            return tuple(rows)
+
+    def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
+        """Return an agent with its history, and note that it was used; None when there is none."""
+        with self._transaction() as connection:
+            changed = connection.execute(
+                "UPDATE agents SET last_access = ? WHERE owner = ? AND id = ?", (self._now(), owner, agent_id)
+            )
+            if not changed.rowcount:
+                return None
+            agent = _existing(connection, owner, agent_id)
+            rows = connection.execute("SELECT body FROM messages WHERE agent = ? ORDER BY position", (agent.number,))
+            return agent, tuple(body for (body,) in rows)
+
+    def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
+        """Add to the history of `agent` as it was at the beginning. Raises Conflict when it has changed, or the agent is gone."""
+        with self._transaction() as connection:
+            changed = connection.execute(
+                "UPDATE agents SET revision = revision + 1, last_access = ?, model = ? WHERE number = ? AND revision = ?",
+                (self._now(), model, agent.number, agent.revision),
+            )
+            if not changed.rowcount:
+                raise Conflict(f"agent {agent.id!r} was reset or deleted while it answered; the answer is not kept")
+            rows = [(agent.number, agent.num_messages + index, body) for index, body in enumerate(said)]
+            connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", rows)
+
+    def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
+        """Forget all that was said; None when there is no such agent."""
+        with self._transaction() as connection:
+            agent = _find(connection, owner, agent_id)
+            if agent is None:
+                return None
+            connection.execute("DELETE FROM messages WHERE agent = ?", (agent.number,))
+            connection.execute(
+                "UPDATE agents SET revision = revision + 1, last_access = ? WHERE number = ?", (self._now(), agent.number)
+            )
+            return _existing(connection, owner, agent_id)
+
+    def delete(self, owner: str, agent_id: str) -> bool:
+        """Forget an agent and all that it said; says whether there was one."""
+        with self._transaction() as connection:
+            return connection.execute("DELETE FROM agents WHERE owner = ? AND id = ?", (owner, agent_id)).rowcount > 0
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                with connection:
+                    yield connection
+            except sqlite3.Error as error:
+                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+
+
+def _find(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent | None:
+    query = f"SELECT {_COLUMNS} FROM agents WHERE owner = ? AND id = ?"  # noqa: S608 -- the columns are ours
+    row = connection.execute(query, (owner, agent_id)).fetchone()
+    return None if row is None else _agent(row)
+
+
+def _existing(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:
+    agent = _find(connection, owner, agent_id)
+    assert agent is not None, "it was there in the same transaction"
+    return agent
+
+
+def _agent(row: tuple[int, str, str, bytes, float, float, int, int, float]) -> StoredAgent:
+    number, agent_id, model, settings, created, last_access, revision, num_messages, num_bytes = row
+    return StoredAgent(
+        number=number,
+        id=agent_id,
+        model=model,
+        settings=settings,
+        created=created,
+        last_access=last_access,
+        revision=revision,
+        num_messages=num_messages,
+        num_bytes=int(num_bytes),
+    )

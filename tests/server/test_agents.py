@@ -1,0 +1,263 @@
+"""Agents against a real server: histories that live there, turns one after another, failures that leave no trace, restarts."""
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+CONTEXT_LENGTH = 1024
+BRIEF: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
+LONG: dict[str, Any] = {"max_tokens": 20_000, "temperature": 0}
+
+
+class Agent:
+    """One agent of a server, as a client without a library sees it."""
+
+    def __init__(self, server: ServerProcess, **settings: Any) -> None:
+        self.url = f"{server.url}/v1/agents"
+        made = httpx.post(self.url, json={"model": "tiny", **settings}, timeout=30)
+        assert made.status_code == 201, made.text
+        self.url += f"/{made.json()['id']}"
+
+    def turn(self, text: str, **more: Any) -> httpx.Response:
+        body = {**BRIEF, "messages": [{"role": "user", "content": text}], **more}
+        return httpx.post(f"{self.url}/generate", json=body, timeout=60)
+
+    def said(self, text: str, **more: Any) -> str:
+        answer = self.turn(text, **more)
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["choices"][0]["message"]["content"])
+
+    def look(self) -> dict[str, Any]:
+        return dict(httpx.get(self.url, timeout=30).json())
+
+    def history(self) -> list[dict[str, Any]]:
+        return [entry["message"] for entry in httpx.get(f"{self.url}/messages?limit=100", timeout=30).json()["data"]]
+
+    def stream(self, text: str, **more: Any) -> Any:
+        body = {**LONG, "messages": [{"role": "user", "content": text}], "stream": True, **more}
+        return httpx.stream("POST", f"{self.url}/generate", json=body, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of a model with a short context, on which one turn of an agent may wait, and histories are small."""
+    model = tmp_path_factory.mktemp("models") / "short"
+    shutil.copytree(endless_model, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH}))
+    with serving(model, MLXCTL_SERVER_AGENT_QUEUE="1", MLXCTL_SERVER_AGENT_HISTORY_BYTES="20000") as running:
+        yield running
+
+
+def test_turns_say_what_the_whole_conversation_would(server: ServerProcess) -> None:
+    agent = Agent(server, instructions="Be brief.")
+    answers = [agent.said("One"), agent.said("Two")]
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "One"},
+        {"role": "assistant", "content": answers[0]},
+        {"role": "user", "content": "Two"},
+    ]
+    chat = httpx.post(f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30)
+    assert chat.json()["choices"][0]["message"]["content"] == answers[1] != ""
+    assert [message["content"] for message in agent.history()] == ["One", answers[0], "Two", answers[1]]
+
+
+def test_a_stream_leaves_the_same_history_as_a_whole_answer(server: ServerProcess) -> None:
+    whole, streamed = Agent(server), Agent(server)
+    whole.said("Hello")
+    with streamed.stream("Hello", **BRIEF) as answer:
+        lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
+    assert lines[-1] == "data: [DONE]"
+    assert json.loads(lines[-2][6:])["choices"][0]["finish_reason"] == "length"
+    assert streamed.history() == whole.history()
+    assert len(whole.history()) == 2
+
+
+def test_only_the_new_messages_are_read_again(server: ServerProcess) -> None:
+    agent = Agent(server, instructions="A long beginning. " * 20)
+    agent.said("One")
+    usage = agent.turn("Two").json()["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] > usage["prompt_tokens"] // 2
+    looked = agent.look()
+    assert (looked["status"], looked["num_messages"]) == ("hot", 4)
+    assert looked["cached_tokens"] > looked["context_tokens"] // 2
+    assert looked["context_tokens"] > usage["prompt_tokens"]
+
+
+def test_turns_at_the_same_time_follow_one_another(server: ServerProcess) -> None:
+    agent = Agent(server)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda number: agent.said(f"Turn {number}"), range(4)))
+    history = [message["content"] for message in agent.history()]
+    assert [message["role"] for message in agent.history()] == ["user", "assistant"] * 4
+    for number, answer in enumerate(answers):
+        assert history[history.index(f"Turn {number}") + 1] == answer
+
+
+def test_so_many_turns_wait_and_no_more(short: ServerProcess) -> None:
+    agent = Agent(short)
+    with ThreadPoolExecutor(2) as pool, agent.stream("One", max_tokens=900) as first:
+        lines = first.iter_lines()
+        next(lines)
+        others = as_completed([pool.submit(agent.turn, text) for text in ("Two", "Three")], timeout=30)
+        refused = next(others).result()
+        first.close()
+        answered = next(others).result()
+    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+    assert answered.status_code == 200
+    assert len(agent.history()) == 2
+
+
+def test_a_client_that_leaves_leaves_the_history_as_it_was(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.said("One")
+    before = agent.history()
+    with agent.stream("Two") as answer:
+        next(answer.iter_lines())
+    assert agent.said("Three") != ""
+    assert agent.history()[:2] == before
+    assert [message["content"] for message in agent.history()[2::2]] == ["Three"]
+
+
+def test_an_agent_that_is_begun_anew_forgets_even_the_turn_that_is_under_way(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.said("One")
+    with agent.stream("Two", max_tokens=200) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        assert httpx.post(f"{agent.url}/reset", timeout=30).json()["num_messages"] == 0
+        rest = [line for line in lines if line.startswith("data: ")]
+    assert json.loads(rest[-2][6:])["error"]["code"] == "conflict"
+    assert rest[-1] == "data: [DONE]"
+    assert agent.history() == []
+    assert agent.look()["context_tokens"] == 0
+
+
+def test_a_deleted_agent_is_gone(server: ServerProcess) -> None:
+    agent = Agent(server, id="one-time")
+    assert httpx.delete(agent.url, timeout=30).json() == {"id": "one-time", "object": "agent", "deleted": True}
+    assert agent.turn("Hello").status_code == httpx.get(agent.url).status_code == httpx.delete(agent.url).status_code == 404
+    assert httpx.post(f"{agent.url}/reset").status_code == httpx.get(f"{agent.url}/messages").status_code == 404
+
+
+def test_a_context_that_is_full_is_an_error_unless_the_oldest_may_go(short: ServerProcess) -> None:
+    agent = Agent(short, instructions="Remember.")
+    for number in range(6):
+        agent.said(f"Turn {number}: " + "very long " * 10)
+    before = agent.history()
+    refused = agent.turn("Again: " + "very long " * 60)
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+    assert agent.history() == before
+    answer = agent.turn("Again: " + "very long " * 60, context_overflow="drop_oldest").json()
+    assert CONTEXT_LENGTH // 2 < answer["usage"]["prompt_tokens"] <= CONTEXT_LENGTH
+    assert len(agent.history()) == len(before) + 2
+
+
+def test_a_history_has_a_size(short: ServerProcess) -> None:
+    agent = Agent(short, context_overflow="drop_oldest")
+    refused = agent.turn("x" * 20_000)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
+    assert agent.history() == []
+
+
+def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_path: Path) -> None:
+    with serving(endless_model, XDG_STATE_HOME=str(tmp_path)) as before:
+        agent = Agent(before, id="traveller", instructions="Go on.", metadata={"trip": "1"})
+        first = agent.said("One")
+        looked = agent.look()
+        before.stop(signal.SIGKILL)
+    with serving(endless_model, "--name", "other", XDG_STATE_HOME=str(tmp_path)) as after:
+        agent.url = f"{after.url}/v1/agents/traveller"
+        cold = agent.look()
+        assert agent.turn("Two").json()["error"]["code"] == "model_not_found"
+        second = agent.said("Two", model="other")
+        warmed = agent.look()
+    assert {key: cold[key] for key in ("id", "instructions", "metadata", "num_messages")} == {
+        key: looked[key] for key in ("id", "instructions", "metadata", "num_messages")
+    }
+    assert (cold["status"], cold["context_tokens"]) == ("cold", None)
+    assert (warmed["status"], warmed["model"], warmed["num_messages"]) == ("hot", "other", 4)
+    assert warmed["last_access_at"] >= cold["last_access_at"] >= cold["created_at"]
+    assert first != second != ""
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "model"),
+        ({"model": 5}, "model"),
+        ({"model": "tiny", "id": "not/an id"}, "id"),
+        ({"model": "tiny", "context_overflow": "drop"}, "context_overflow"),
+        ({"model": "tiny", "instructions": ["no"]}, "instructions"),
+        ({"model": "tiny", "metadata": {"a": 1}}, "metadata"),
+        ({"model": "tiny", "tools": [{"type": "function"}]}, "tools[0].function"),
+    ],
+)
+def test_an_agent_that_cannot_be_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
+    refused = httpx.post(f"{server.url}/v1/agents", json=body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": "Hi"}], "n": 2}, "n"),
+        ({"messages": [{"role": "user", "content": "Hi"}], "context_overflow": 1}, "context_overflow"),
+        ({"messages": [{"role": "tool", "tool_call_id": "none", "content": "Hi"}]}, "messages[0].tool_call_id"),
+    ],
+)
+def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
+    agent = Agent(server)
+    refused = httpx.post(f"{agent.url}/generate", json=body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+    assert agent.history() == []
+
+
+def test_an_id_is_taken_once(server: ServerProcess) -> None:
+    Agent(server, id="taken")
+    refused = httpx.post(f"{server.url}/v1/agents", json={"model": "tiny", "id": "taken"})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (409, "id")
+
+
+def test_agents_are_listed_page_by_page(server: ServerProcess) -> None:
+    ids = [Agent(server).url.rsplit("/", 1)[1] for _ in range(3)]
+    everybody = httpx.get(f"{server.url}/v1/agents?limit=100").json()
+    page = httpx.get(f"{server.url}/v1/agents?limit=1&after={ids[0]}").json()
+    assert [agent["id"] for agent in everybody["data"]][-3:] == ids
+    assert ([agent["id"] for agent in page["data"]], page["has_more"]) == ([ids[1]], True)
+    for query, param in (("limit=0", "limit"), ("limit=x", "limit"), ("after=nobody", "after")):
+        refused = httpx.get(f"{server.url}/v1/agents?{query}")
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+
+
+def test_a_tool_call_and_its_result_are_part_of_the_history() -> None:
+    tool = {
+        "name": "get_weather",
+        "description": "Get the weather in a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    }
+    with serving(None) as server:
+        agent = Agent(server, model="mlxctl-demo", tools=[{"type": "function", "function": tool}])
+        forced = {"tool_choice": "required", "max_tokens": 200}
+        called = agent.turn("What is the weather in Lisbon?", **forced).json()["choices"][0]["message"]
+        (call,) = called["tool_calls"]
+        result = {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}
+        answer = agent.turn("", messages=[result], max_tokens=200)
+        history = agent.history()
+    assert call["function"]["name"] == "get_weather"
+    assert answer.status_code == 200
+    assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant"]
+    assert history[1]["tool_calls"] == [call]
+    assert history[2]["content"] == "sunny"

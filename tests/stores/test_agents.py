@@ -1,0 +1,105 @@
+"""What the agent store promises: histories that only grow from where they were, limits, and nothing for strangers."""
+
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import Conflict, InvalidRequest, StoreError
+from mlxctl.stores import AgentStore, StoredAgent
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> AgentStore:
+    return AgentStore(tmp_path / "agents.sqlite", max_agents=3, now=lambda: 1000.0)
+
+
+def made(store: AgentStore, agent_id: str = "a", owner: str = "ann") -> StoredAgent:
+    return store.create(owner, agent_id, model="m", settings=b"{}")
+
+
+def begun(store: AgentStore, agent_id: str = "a") -> tuple[StoredAgent, tuple[bytes, ...]]:
+    turn = store.begin_turn("ann", agent_id)
+    assert turn is not None
+    return turn
+
+
+def test_a_history_grows_in_order_and_survives_closing(store: AgentStore) -> None:
+    made(store)
+    store.end_turn(begun(store)[0], [b"1", b"22"], model="m")
+    store.close()
+    store.end_turn(begun(store)[0], [b"333"], model="other")
+    agent, history = begun(store)
+    assert history == (b"1", b"22", b"333")
+    assert (agent.num_messages, agent.num_bytes, agent.model) == (3, 6, "other")
+
+
+def test_who_did_not_see_the_last_turn_cannot_add_to_the_history(store: AgentStore) -> None:
+    made(store)
+    first, second = begun(store)[0], begun(store)[0]
+    store.end_turn(first, [b"1"], model="m")
+    with pytest.raises(Conflict):
+        store.end_turn(second, [b"2"], model="m")
+    assert begun(store)[1] == (b"1",)
+
+
+def test_a_reset_or_a_new_agent_of_the_same_id_ends_turns_that_are_under_way(store: AgentStore) -> None:
+    made(store)
+    before_reset = begun(store)[0]
+    assert store.reset("ann", "a") is not None
+    with pytest.raises(Conflict):
+        store.end_turn(before_reset, [b"1"], model="m")
+    before_deletion = begun(store)[0]
+    assert store.delete("ann", "a")
+    made(store)
+    with pytest.raises(Conflict):
+        store.end_turn(before_deletion, [b"1"], model="m")
+    assert begun(store)[1] == ()
+
+
+def test_an_id_is_taken_once_by_each_caller(store: AgentStore) -> None:
+    made(store)
+    made(store, owner="bob")
+    with pytest.raises(Conflict) as taken:
+        made(store)
+    assert taken.value.param == "id"
+
+
+def test_a_caller_has_only_so_many_agents(store: AgentStore) -> None:
+    for name in "abc":
+        made(store, name)
+    with pytest.raises(InvalidRequest) as full:
+        made(store, "d")
+    assert full.value.code == "too_many_agents"
+    assert made(store, "d", owner="bob")
+
+
+def test_agents_are_listed_page_by_page_in_the_order_of_their_making(store: AgentStore) -> None:
+    for name in "cab":
+        made(store, name)
+    first, has_more = store.page("ann", after=None, limit=2)
+    rest, has_more_still = store.page("ann", after="a", limit=2)
+    assert [agent.id for agent in (*first, *rest)] == ["c", "a", "b"]
+    assert (has_more, has_more_still) == (True, False)
+    with pytest.raises(InvalidRequest):
+        store.page("ann", after="nobody", limit=2)
+
+
+def test_nobody_sees_another_callers_agent(store: AgentStore) -> None:
+    made(store)
+    assert store.find("bob", "a") is None
+    assert store.begin_turn("bob", "a") is None
+    assert store.reset("bob", "a") is None
+    assert not store.delete("bob", "a")
+    assert store.page("bob", after=None, limit=9) == ((), False)
+
+
+def test_messages_come_from_where_they_are_wanted(store: AgentStore) -> None:
+    agent = made(store)
+    store.end_turn(begun(store)[0], [b"0", b"1", b"2"], model="m")
+    assert store.messages(agent, after=0, limit=1) == ((1, b"1"),)
+
+
+def test_a_file_that_is_no_database_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "agents.sqlite").write_bytes(b"nonsense" * 1000)
+    with pytest.raises(StoreError):
+        made(AgentStore(tmp_path / "agents.sqlite", max_agents=3))
