@@ -6,6 +6,7 @@ from mlxctl.stores.effective import capabilities_of, effective
 from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
 from mlxctl.stores.overrides import Override, read_overrides, write_overrides
 from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, StoreFacts
+from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
 
 __all__ = [
     "QUESTIONS",
@@ -16,6 +17,9 @@ __all__ = [
     "Override",
     "ProbeRecord",
     "ResponseStore",
+    "Session",
+    "SessionStore",
+    "SessionSummary",
     "StoreFacts",
     "StoredAgent",
     "StoredItem",

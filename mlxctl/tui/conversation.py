@@ -19,8 +19,8 @@ class Said:
 class Conversation:
     """Questions, answers and tool results in order; the system prompt is among the options, so that it can be changed."""
 
-    def __init__(self) -> None:
-        self._said: list[Said] = []
+    def __init__(self, said: Sequence[Said] = ()) -> None:
+        self._said = list(said)
 
     @property
     def said(self) -> tuple[Said, ...]:

@@ -1,25 +1,46 @@
 """Into the chat: on a screen when there is a terminal on both ends, else, or when asked, as lines of text."""
 
+import asyncio
 import sys
+import time
 
 from mlxctl import locations
+from mlxctl.stores import SessionStore
+from mlxctl.tui.beginning import Beginning, begin
+from mlxctl.tui.keeper import Keeper
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import Partner
 
 
-def run_chat(partner: Partner, options: ChatOptions, *, is_plain: bool) -> int:
-    """Chat until the person has enough; returns the exit code. Raises MlxctlError when plain text cannot begin."""
+def run_chat(partner: Partner, options: ChatOptions, beginning: Beginning, *, is_plain: bool) -> int:
+    """Chat until the person has enough; returns the exit code.
+
+    Raises StoreError when the conversation to begin with cannot be had, and MlxctlError when plain text cannot begin.
+    """
+    keeper = Keeper(_store() if beginning.keeps else None)
+    options, conversation = asyncio.run(begin(beginning, options, keeper))
     if not is_plain and not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("mlxctl: there is no terminal on both ends, so this is --plain", file=sys.stderr)
         is_plain = True
     if is_plain:
         from mlxctl.tui.plain import run_plain
 
-        return run_plain(partner, options)
+        return run_plain(partner, options, keeper, conversation)
     from mlxctl.tui.app import ChatApp
     from mlxctl.tui.terminal import own_terminal
 
-    app = ChatApp(partner, options)
+    app = ChatApp(partner, options, keeper=keeper, conversation=conversation)
     with own_terminal(locations.state_directory() / "chat.log"):
         app.run()
     return app.return_code or 0
+
+
+def list_chats(words: str) -> None:
+    """Print the chats that hold these words, one a line, the last one first: id, time, model, title. Raises StoreError."""
+    for summary in _store().search(words):
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
+        print(summary.id, when, summary.model, summary.title, sep="  ")
+
+
+def _store() -> SessionStore:
+    return SessionStore(locations.state_directory() / "chats.db")

@@ -42,9 +42,9 @@ class RoundStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingEnded:
-    """What was thought is complete and took so long."""
+    """What was thought is complete and took so long; None when that is not known any more."""
 
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

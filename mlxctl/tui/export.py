@@ -1,13 +1,13 @@
-"""A conversation as a file: Markdown to read, JSON to work with. A file that exists is never overwritten."""
+"""A conversation as a file: Markdown to read, JSON to work with and to open again. A file that exists is never overwritten."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.tui.conversation import Said
+from mlxctl.tui.messages_json import from_messages, to_messages
 
 _NAMES = {"user": "You", "assistant": "Model", "tool": "Tools", "system": "System"}
 
@@ -27,6 +27,20 @@ def export(path: Path, said: Sequence[Said], *, model: str, system_prompt: str) 
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
 
 
+def open_exported(path: Path) -> tuple[str, list[Said]]:
+    """Return the system prompt and the conversation of a JSON file that `export` wrote. Raises StoreError."""
+    try:
+        document = json.loads(path.expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except ValueError:
+        raise StoreError(f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again") from None
+    try:
+        return from_messages(document.get("messages") if isinstance(document, dict) else document)
+    except StoreError as error:
+        raise StoreError(f"{str(path)!r} holds no conversation: {error}") from None
+
+
 def to_markdown(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
     """Return the conversation to read: one section a message, thinking folded away, calls and results as code."""
     lines = [f"# Chat with {model}", ""]
@@ -42,8 +56,7 @@ def to_markdown(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
 def to_json(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
     """Return the conversation as one JSON document, messages in the words of OpenAI's chat completions."""
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    messages = [message for item in said for message in _json_messages(item)]
-    return json.dumps({"model": model, "messages": [*system, *messages]}, ensure_ascii=False, indent=2) + "\n"
+    return json.dumps({"model": model, "messages": [*system, *to_messages(said)]}, ensure_ascii=False, indent=2) + "\n"
 
 
 def _markdown_part(part: object) -> list[str]:
@@ -60,22 +73,3 @@ def _markdown_part(part: object) -> list[str]:
             return [f"(image, {part.media_type})"]
         case _:
             return []
-
-
-def _json_messages(item: Said) -> Iterable[dict[str, Any]]:
-    message = item.message
-    if message.role == "tool":
-        for result in message.tool_results:
-            yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
-        return
-    body: dict[str, Any] = {"role": message.role, "content": message.text}
-    if message.thinking:
-        body["reasoning_content"] = message.thinking
-    if message.tool_calls:
-        body["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    if item.is_partial:
-        body["is_partial"] = True
-    yield body

@@ -13,19 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import TextIO
 
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import Exchange, RoundsExhausted, ThinkingEnded, ToolReturned, Update
+from mlxctl.tui.keeper import Keeper
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import Partner, PartnerModel
 
 _INTERRUPTED = 130
 
 
-def run_plain(partner: Partner, options: ChatOptions) -> int:
+def run_plain(partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation) -> int:
     """Chat until the input ends; returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt."""
-    chat = PlainChat(partner, options, source=sys.stdin, answers=sys.stdout, remarks=sys.stderr)
+    chat = PlainChat(partner, options, keeper, conversation, source=sys.stdin, answers=sys.stdout, remarks=sys.stderr)
     try:
         return asyncio.run(chat.run())
     except KeyboardInterrupt:
@@ -37,16 +38,28 @@ def run_plain(partner: Partner, options: ChatOptions) -> int:
 
 
 class PlainChat:
-    """One conversation over three text streams."""
+    """One conversation over three text streams. It is kept when a person types, or when it goes on with one that was kept."""
 
-    def __init__(self, partner: Partner, options: ChatOptions, *, source: TextIO, answers: TextIO, remarks: TextIO) -> None:
+    def __init__(
+        self,
+        partner: Partner,
+        options: ChatOptions,
+        keeper: Keeper,
+        conversation: Conversation,
+        *,
+        source: TextIO,
+        answers: TextIO,
+        remarks: TextIO,
+    ) -> None:
         self._partner = partner
         self._options = options
         self._source = source
         self._answers = answers
         self._remarks = remarks
         self._is_dialogue = source.isatty()
-        self._conversation = Conversation()
+        self._keeper = keeper
+        self._conversation = conversation
+        self._is_kept = self._is_dialogue or bool(conversation.said)
         self._num_failures = 0
 
     async def run(self) -> int:
@@ -58,9 +71,20 @@ class PlainChat:
             while (question := await self._next_question()) is not None:
                 self._conversation.ask(question)
                 await self._interruptible(model)
+                await self._keep(model)
             return int(self._num_failures > 0)
         finally:
             await self._partner.close()
+            await self._keeper.close()
+
+    async def _keep(self, model: PartnerModel) -> None:
+        if not self._is_kept:
+            return
+        try:
+            await self._keeper.save(self._conversation.said, model=model.name, system_prompt=self._options.system_prompt)
+        except StoreError as error:
+            self._is_kept = False
+            self._remark(f"The chat is not kept: {error}")
 
     async def _next_question(self) -> str | None:
         """Return the next question that is not empty, None at the end of the input."""

@@ -8,6 +8,8 @@ from typing import Any
 from textual.pilot import Pilot
 
 from mlxctl.tui.app import ChatApp
+from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.keeper import Keeper
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import Partner
 
@@ -54,11 +56,19 @@ def masked(text: str) -> str:
     return re.sub(r"~?\d+ tok/s", "# tok/s", text)
 
 
-def drive(partner: Partner, driver: Driver, *, size: tuple[int, int] = (80, 24), **options: Any) -> None:
+def drive(
+    partner: Partner,
+    driver: Driver,
+    *,
+    size: tuple[int, int] = (80, 24),
+    keeper: Keeper | None = None,
+    conversation: Conversation | None = None,
+    **options: Any,
+) -> None:
     """Run the chat with `partner`, hand it to `driver`, end it."""
 
     async def play() -> None:
-        app = ChatApp(partner, ChatOptions(**options))
+        app = ChatApp(partner, ChatOptions(**options), keeper=keeper, conversation=conversation)
         async with app.run_test(size=size, notifications=True) as pilot:
             await driver(Screen(app, pilot))
 

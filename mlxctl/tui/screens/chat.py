@@ -5,7 +5,8 @@ PERF: the screens that open above it are imported when they open; the first fram
 
 import asyncio
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from textual import events, on, work
@@ -13,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Footer
-from textual.worker import Worker
+from textual.worker import Worker, WorkerCancelled
 
 from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
 from mlxctl.tui.coalescing import coalesce
@@ -21,13 +22,17 @@ from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import Exchange
 from mlxctl.tui.export import export
 from mlxctl.tui.garbage import collect_all, keep_collections_short
+from mlxctl.tui.keeper import EarlierChat, Keeper
 from mlxctl.tui.keys import SCREEN_KEYS
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.opening import greeting, open_partner
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.pace import Pace
 from mlxctl.tui.partner import Partner, PartnerModel
+from mlxctl.tui.replay import replay, turns
 from mlxctl.tui.widgets.answer import Answer
 from mlxctl.tui.widgets.composer import Composer
+from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.question import Question
 from mlxctl.tui.widgets.status_line import Status, StatusLine
@@ -38,7 +43,6 @@ DELTA_SECONDS = 0.05
 """How long deltas are gathered before they are drawn together."""
 
 _STATUS_SECONDS = 0.1
-_RETRY_SECONDS = 2.0
 _IDLE_SECONDS = 1.0
 
 
@@ -52,11 +56,12 @@ class ChatScreen(Screen[None]):
         Binding(key.key, key.action, key.word, show=bool(key.word), key_display=key.shown_as) for key in SCREEN_KEYS
     ]
 
-    def __init__(self, partner: Partner, options: ChatOptions) -> None:
+    def __init__(self, partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation) -> None:
         super().__init__()
         self._partner = partner
         self._options = options
-        self._conversation = Conversation()
+        self._keeper = keeper
+        self._conversation = conversation
         self._model: PartnerModel | None = None
         self._opened = asyncio.Event()
         self._state = "loading"
@@ -65,7 +70,9 @@ class ChatScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Transcript above, input below, numbers and keys at the bottom."""
-        yield Transcript()
+        transcript = Transcript()
+        yield transcript
+        yield FindBar(transcript)
         yield Composer()
         yield StatusLine()
         yield Footer(show_command_palette=False)
@@ -96,6 +103,7 @@ class ChatScreen(Screen[None]):
         self.query_one(Composer).accept()
         self._conversation.ask(submitted.text)
         await self._transcript.add(Question(submitted.text))
+        self._save()
         self._answering = self._answer()
 
     @on(PasteFolded)
@@ -137,12 +145,28 @@ class ChatScreen(Screen[None]):
             self.query_one(Composer).put(text)
 
     async def action_new(self) -> None:
-        """Begin a new conversation."""
-        self.action_stop()
-        self._conversation = Conversation()
-        self._pace = Pace()
-        await self._transcript.clear()
+        """Begin a new conversation; the one before is kept."""
+        await self._settle()
+        self._keeper.begin()
+        await self._turn_to(Conversation())
         await self._transcript.add(Notice("A new conversation."))
+
+    def action_sessions(self) -> None:
+        """Choose an earlier chat to go on with."""
+        from mlxctl.tui.screens.sessions import SessionsScreen
+
+        async def go_on(chat: EarlierChat | None) -> None:
+            if chat is not None:
+                await self._settle()
+                self._keeper.go_on_with(chat)
+                self._options = replace(self._options, system_prompt=chat.system_prompt)
+                await self._turn_to(Conversation(chat.said))
+
+        self.app.push_screen(SessionsScreen(self._keeper), go_on)
+
+    def action_find(self) -> None:
+        """Find words in this conversation."""
+        self.query_one(FindBar).open()
 
     def action_copy(self) -> None:
         """Copy the last answer."""
@@ -192,6 +216,21 @@ class ChatScreen(Screen[None]):
         """Go to the end and stay there."""
         self._transcript.anchor()
 
+    async def _settle(self) -> None:
+        """Stop the answer that is on its way, and keep the conversation as it is then."""
+        if self._answering is not None and self._is_busy:
+            self._answering.cancel()
+            with suppress(WorkerCancelled):
+                await self._answering.wait()
+        await self._save().wait()
+
+    async def _turn_to(self, conversation: Conversation) -> None:
+        """Show another conversation instead."""
+        self._conversation = conversation
+        self._pace = Pace()
+        await self._transcript.clear()
+        await self._show_earlier()
+
     @property
     def _transcript(self) -> Transcript:
         return self.query_one(Transcript)
@@ -202,27 +241,31 @@ class ChatScreen(Screen[None]):
 
     @work(group="open")
     async def _open(self) -> None:
-        """Open the partner, trying again while it may come up."""
+        """Open the partner, and show what was said before it came."""
         await asyncio.to_thread(_import_drawing)
-        last_words = ""
-        while self._model is None:
-            try:
-                self._model = await self._partner.open()
-            except CapacityError as error:
-                if str(error) != last_words:
-                    last_words = str(error)
-                    await self._transcript.add(Notice(f"{last_words}. Trying again every {_RETRY_SECONDS:g} s.", kind="warning"))
-                self._state = "waiting for the server"
-                await asyncio.sleep(_RETRY_SECONDS)
-            except MlxctlError as error:
-                self._state = "no model"
-                await self._transcript.add(Notice(str(error), kind="error"))
-                break
+        await self._show_earlier()
+        self._state = "loading"
+        self._model = await open_partner(self._partner, say=self._say_waiting)
+        self._state = "ready" if self._model is not None else "no model"
         if self._model is not None:
-            self._state = "ready"
-            await self._transcript.add(*_greeting(self._model))
+            await self._transcript.add(*greeting(self._model))
         keep_collections_short()
         self._opened.set()
+
+    async def _say_waiting(self, notice: Notice) -> None:
+        self._state = "waiting for the server"
+        await self._transcript.add(notice)
+
+    async def _show_earlier(self) -> None:
+        """Draw a conversation that was not had on this screen."""
+        for question, said in turns(self._conversation.said):
+            if question is not None:
+                await self._transcript.add(Question(question))
+            if said:
+                answer = Answer()
+                await self._transcript.add(answer)
+                await answer.show(replay(said))
+                answer.end(Notice("This answer is not whole.", kind="warning") if said[-1].is_partial else None)
 
     @work(group="answer", exclusive=True)
     async def _answer(self) -> None:
@@ -243,7 +286,16 @@ class ChatScreen(Screen[None]):
             self.query_one(Composer).put(self._conversation.take_back_question() or "")
         finally:
             self._state = "ready" if self._model is not None else "no model"
+            self._save()
             self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
+
+    @work(group="save")
+    async def _save(self) -> None:
+        model = self._model.name if self._model is not None else ""
+        try:
+            await self._keeper.save(self._conversation.said, model=model, system_prompt=self._options.system_prompt)
+        except StoreError as error:
+            self.notify(f"The chat is not kept: {error}", severity="warning")
 
     def _collect_when_idle(self) -> None:
         if not self._is_busy:
@@ -286,14 +338,6 @@ class ChatScreen(Screen[None]):
         if self._model is not None and self._model.supports_tools is False:
             return f"{self._model.name} cannot call tools: its chat template does not offer them."
         return "A clock and a calculator; calls run by themselves, here, and touch nothing else."
-
-
-def _greeting(model: PartnerModel) -> list[Notice]:
-    context = f", context {model.context_length:,} tokens" if model.context_length else ""
-    notices = [Notice(f"{model.name} is ready{context}.")]
-    if model.is_demo:
-        notices.append(Notice("This is the tiny demo model: it greets, calls tools and repeats codewords, and knows little else."))
-    return notices
 
 
 def _import_drawing() -> None:

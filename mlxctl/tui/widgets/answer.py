@@ -47,7 +47,7 @@ class Answer(Vertical):
     def end(self, notice: Notice | None = None) -> None:
         """Nothing more comes; `notice` says why when that is not the model's own end."""
         if self._thinking is not None:
-            self._thinking.end(None)
+            self._thinking.break_off()
             self._thinking = None
         if notice is not None:
             self.mount(notice)

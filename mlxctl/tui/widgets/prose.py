@@ -30,6 +30,11 @@ class Prose(Static):
         super().__init__()
         self._source = ""
 
+    @property
+    def searchable(self) -> str:
+        """The source of the Markdown."""
+        return self._source
+
     def grow(self, text: str) -> None:
         """More of the text."""
         self._source += text

@@ -7,7 +7,7 @@ _MAX_CHARACTERS = 2000
 
 
 class Question(Static):
-    """One question; a very long one shows its beginning."""
+    """One question; a very long one shows its beginning, and is found by all of it."""
 
     DEFAULT_CSS = """
     Question { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text; background: $boost; }
@@ -15,6 +15,7 @@ class Question(Static):
 
     def __init__(self, text: str) -> None:
         super().__init__(_shortened(text), markup=False)
+        self.searchable = text
 
 
 def _shortened(text: str) -> str:

@@ -31,7 +31,7 @@ class Thinking(Collapsible):
             yield self._body
 
     @property
-    def text(self) -> str:
+    def searchable(self) -> str:
         """Everything thought so far."""
         return self._text
 
@@ -43,7 +43,14 @@ class Thinking(Collapsible):
         self.title = f"Thinking … {time.monotonic() - self._started:.0f} s"
 
     def end(self, seconds: float | None) -> None:
-        """The thought is complete, or was broken off when no time is given; fold it."""
+        """The thought is complete, after a time that may not be known any more; fold it."""
+        self._fold("Thought" if seconds is None else f"Thought for {seconds:.1f} s")
+
+    def break_off(self) -> None:
+        """The thought will not be completed; fold it."""
+        self._fold("Thought, not to its end")
+
+    def _fold(self, title: str) -> None:
         self._body.update(self._text.strip())
-        self.title = "Thought, not to its end" if seconds is None else f"Thought for {seconds:.1f} s"
+        self.title = title
         self.collapsed = True

@@ -23,6 +23,12 @@ class ToolCall(Static):
         self._result: ToolResultPart | None = None
         self._draw()
 
+    @property
+    def searchable(self) -> str:
+        """Name, arguments and result."""
+        result = "" if self._result is None else self._result.text
+        return f"{self._name_of_tool} {self._arguments} {result}"
+
     def grow(self, json: str) -> None:
         """More of the arguments."""
         self._arguments += json

@@ -1,0 +1,141 @@
+"""Chats that were had in the terminal, to be found and taken up again. Knows nothing of what messages look like."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl.errors import StoreError
+from mlxctl.stores.database import open_database
+
+MAX_SESSIONS = 1_000
+"""How many are kept; the one that was used longest ago goes first."""
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        title TEXT NOT NULL,
+        model TEXT NOT NULL,
+        started_at REAL NOT NULL,
+        used_at REAL NOT NULL,
+        num_messages INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        body BLOB NOT NULL
+    );
+    CREATE INDEX sessions_by_use ON sessions (used_at)
+    """,
+)
+_SUMMARY = "id, title, model, started_at, used_at, num_messages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """One line of a list: what it was about, with whom, and when (unix seconds)."""
+
+    id: str
+    title: str
+    model: str
+    started_at: float
+    used_at: float
+    num_messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A whole chat: `text` is what a search looks through, `body` is JSON that nothing here looks into."""
+
+    summary: SessionSummary
+    text: str
+    body: bytes
+
+
+class SessionStore:
+    """Keeps the last `max_sessions` chats in one file, made when the first is saved.
+
+    Any thread may call; calls wait for the disk, and raise StoreError when it fails them.
+    """
+
+    def __init__(self, path: Path, *, max_sessions: int = MAX_SESSIONS) -> None:
+        self._path = path
+        self._max_sessions = max_sessions
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def save(self, session: Session) -> None:
+        """Keep the chat in place of what was kept of it before."""
+        summary = session.summary
+        row = (
+            summary.id,
+            summary.title,
+            summary.model,
+            summary.started_at,
+            summary.used_at,
+            summary.num_messages,
+            session.text,
+            session.body,
+        )
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute(
+                "DELETE FROM sessions WHERE id NOT IN (SELECT id FROM sessions ORDER BY used_at DESC LIMIT ?)",
+                (self._max_sessions,),
+            )
+
+    def search(self, words: str = "", *, limit: int = MAX_SESSIONS) -> tuple[SessionSummary, ...]:
+        """Return the chats that hold all of the words, the one used last first; all of them without words."""
+        if self._is_blank():
+            return ()
+        patterns = [f"%{_escaped(word)}%" for word in words.split()]
+        where = "".join(" AND (title || ' ' || text) LIKE ? ESCAPE '\\'" for _ in patterns)
+        query = f"SELECT {_SUMMARY} FROM sessions WHERE 1{where} ORDER BY used_at DESC LIMIT ?"  # noqa: S608
+        with self._transaction() as connection:
+            return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
+
+    def find(self, session_id: str) -> Session | None:
+        """Return the chat whose id begins so; None when there is none, or more than one."""
+        if self._is_blank() or not session_id:
+            return None
+        query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608
+        with self._transaction() as connection:
+            rows = connection.execute(query, (f"{_escaped(session_id)}%",)).fetchall()
+        return Session(summary=_summary(rows[0][:6]), text=rows[0][6], body=rows[0][7]) if len(rows) == 1 else None
+
+    def delete(self, session_id: str) -> None:
+        """Forget a chat, if it is kept."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _is_blank(self) -> bool:
+        return self._connection is None and not self._path.exists()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                with connection:
+                    yield connection
+            except sqlite3.Error as error:
+                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+
+
+def _summary(row: tuple[str, str, str, float, float, int]) -> SessionSummary:
+    session_id, title, model, started_at, used_at, num_messages = row
+    return SessionSummary(
+        id=session_id, title=title, model=model, started_at=started_at, used_at=used_at, num_messages=num_messages
+    )
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,109 @@
+"""A conversation in the words of OpenAI's chat completions, there and back: what exported files and saved sessions hold.
+
+Beside OpenAI's fields an answer may have `reasoning_content`, `is_partial` and `thinking_seconds`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mlxctl.errors import StoreError
+from mlxctl.ir import Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.tui.conversation import Said
+
+
+def to_messages(said: Sequence[Said]) -> list[dict[str, Any]]:
+    """Return the messages; images are left out."""
+    return [message for item in said for message in _written(item)]
+
+
+def from_messages(messages: object) -> tuple[str, list[Said]]:
+    """Return the system prompt ("" for none) and the conversation. Raises StoreError naming the message that makes no sense."""
+    if not isinstance(messages, list):
+        raise StoreError("messages: expected a list")
+    system: list[str] = []
+    said: list[Said] = []
+    for index, message in enumerate(messages):
+        try:
+            role = message["role"]
+            if role in ("system", "developer"):
+                system.append(_text(message["content"]))
+            elif role == "tool" and said and said[-1].message.role == "tool":
+                said[-1] = _joined(said[-1], _read(message))
+            else:
+                said.append(_read(message))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"messages[{index}] is no message of a chat: {_reason(error)}") from None
+    return "\n\n".join(system), said
+
+
+def _written(item: Said) -> Iterable[dict[str, Any]]:
+    message = item.message
+    if message.role == "tool":
+        for result in message.tool_results:
+            yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+        return
+    body: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.thinking:
+        body["reasoning_content"] = message.thinking
+    if item.thinking_seconds is not None:
+        body["thinking_seconds"] = round(item.thinking_seconds, 3)
+    if message.tool_calls:
+        body["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if item.is_partial:
+        body["is_partial"] = True
+    yield body
+
+
+def _read(message: Mapping[str, Any]) -> Said:
+    parts: list[Part] = []
+    match message["role"]:
+        case "user":
+            parts.append(TextPart(text=_text(message["content"])))
+        case "assistant":
+            if thinking := message.get("reasoning_content"):
+                parts.append(ThinkingPart(text=_string(thinking)))
+            if text := _text(message.get("content") or ""):
+                parts.append(TextPart(text=text))
+            parts += [_call(call) for call in message.get("tool_calls") or ()]
+        case "tool":
+            content = (TextPart(text=_text(message["content"])),)
+            parts.append(ToolResultPart(call_id=_string(message["tool_call_id"]), content=content))
+        case role:
+            raise ValueError(f"nobody has the role {role!r}")
+    seconds = message.get("thinking_seconds")
+    return Said(
+        message=Message(role=message["role"], parts=tuple(parts)),
+        is_partial=message.get("is_partial") is True,
+        thinking_seconds=None if seconds is None else float(seconds),
+    )
+
+
+def _joined(first: Said, second: Said) -> Said:
+    return Said(message=Message(role="tool", parts=first.message.parts + second.message.parts))
+
+
+def _call(call: Mapping[str, Any]) -> ToolCallPart:
+    function = call["function"]
+    return ToolCallPart(id=_string(call["id"]), name=_string(function["name"]), arguments=_string(function["arguments"]))
+
+
+def _text(content: object) -> str:
+    """Text as such, or in parts; a part that is no text cannot be kept."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        raise ValueError("its content is no text")
+    return "".join(_string(part["text"]) for part in content)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, not {value!r}")  # noqa: TRY004 -- the caller says it in one way
+    return value
+
+
+def _reason(error: Exception) -> str:
+    return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)

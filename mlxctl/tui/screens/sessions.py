@@ -1,0 +1,138 @@
+"""F3: the chats that were had before. Typing searches them; Enter opens one, Delete forgets it."""
+
+import time
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mlxctl.errors import StoreError
+from mlxctl.stores import SessionSummary
+from mlxctl.tui.keeper import EarlierChat, Keeper
+
+_MAX_SHOWN = 200
+
+
+class SessionsScreen(ModalScreen[EarlierChat | None]):
+    """Gives back the chat to go on with, or None."""
+
+    DEFAULT_CSS = """
+    SessionsScreen { align: center middle;
+        & Vertical { width: 96; max-width: 98%; height: 24; max-height: 96%; padding: 0 1; border: round $primary;
+            background: $surface; border-title-color: $primary; }
+        & OptionList { height: 1fr; border: none; background: transparent; padding: 0; margin: 1 0 0 0; }
+        & Static { color: $text-muted; height: auto; } }
+    """
+    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+        Binding("escape", "cancel", "Close"),
+        Binding("down", "move(1)", show=False, priority=True),
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("delete,ctrl+d", "forget", "Forget", priority=True),
+    ]
+
+    def __init__(self, keeper: Keeper) -> None:
+        super().__init__()
+        self._keeper = keeper
+        self._asked_to_forget = ""
+
+    def compose(self) -> ComposeResult:
+        """The words to look for, and what holds them."""
+        with Vertical() as box:
+            box.border_title = "Chats (Enter opens, Delete forgets, Esc closes)"
+            yield Input(placeholder="Search in titles and in everything that was said", id="words", compact=True)
+            yield OptionList(id="chats")
+            yield Static(id="remark", markup=False)
+
+    def on_mount(self) -> None:
+        """Show the last ones."""
+        self._search("")
+
+    @on(Input.Changed)
+    def search(self, changed: Input.Changed) -> None:
+        """Look again with every letter."""
+        self._search(changed.value)
+
+    @on(Input.Submitted)
+    def open_highlighted(self) -> None:
+        """Open what is highlighted."""
+        if (session_id := self._highlighted()) is not None:
+            self._open(session_id)
+
+    @on(OptionList.OptionSelected)
+    def open_selected(self, selected: OptionList.OptionSelected) -> None:
+        """Open what was clicked."""
+        self._open(selected.option_id or "")
+
+    def action_move(self, step: int) -> None:
+        """Go through the list while the words keep the cursor."""
+        chats = self.query_one(OptionList)
+        if step > 0:
+            chats.action_cursor_down()
+        else:
+            chats.action_cursor_up()
+
+    def action_cancel(self) -> None:
+        """Give nothing back."""
+        self.dismiss(None)
+
+    @work(group="forget", exclusive=True)
+    async def action_forget(self) -> None:
+        """Forget what is highlighted, when it is said twice."""
+        session_id = self._highlighted()
+        if session_id is None:
+            return
+        if self._asked_to_forget != session_id:
+            self._asked_to_forget = session_id
+            self._remark("Delete once more forgets this chat for good.")
+            return
+        try:
+            await self._keeper.delete(session_id)
+        except StoreError as error:
+            self._remark(str(error))
+        else:
+            self._search(self.query_one(Input).value)
+
+    @work(group="search", exclusive=True)
+    async def _search(self, words: str) -> None:
+        try:
+            found = await self._keeper.search(words)
+        except StoreError as error:
+            self._remark(str(error))
+            return
+        chats = self.query_one(OptionList)
+        chats.clear_options()
+        chats.add_options([Option(_line(summary), id=summary.id) for summary in found[:_MAX_SHOWN]])
+        if found:
+            chats.highlighted = 0
+        more = f", the last {_MAX_SHOWN} are shown" if len(found) > _MAX_SHOWN else ""
+        self._remark(f"{len(found)} chat{'' if len(found) == 1 else 's'}{more}" if found else self._nothing(words))
+
+    @work(group="open", exclusive=True)
+    async def _open(self, session_id: str) -> None:
+        try:
+            self.dismiss(await self._keeper.load(session_id))
+        except StoreError as error:
+            self._remark(str(error))
+
+    def _nothing(self, words: str) -> str:
+        if not self._keeper.keeps:
+            return "Chats are not kept (--no-save)."
+        return "No chat holds these words." if words.strip() else "No chat was kept yet."
+
+    def _highlighted(self) -> str | None:
+        option = self.query_one(OptionList).highlighted_option
+        return None if option is None else option.id
+
+    def _remark(self, words: str) -> None:
+        self.query_one("#remark", Static).update(words)
+
+
+def _line(summary: SessionSummary) -> Content:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
+    details = f"{when}  {summary.num_messages:>4} messages  {summary.model}  {summary.id}"
+    return Content.assemble((summary.title, "bold"), "\n", (details, "dim"))
