@@ -22,7 +22,7 @@ SCREEN_KEYS = (
     Key("ctrl+o", "^O", "copy", "Copy", "Copy the last answer"),
     Key("ctrl+s", "^S", "export", "", "Write the conversation to a file"),
     Key("ctrl+n", "^N", "new", "", "Begin a new conversation; the one before is kept"),
-    Key("f3", "F3", "sessions", "Chats", "Earlier chats: search them, go on with one, forget one"),
+    Key("f3", "F3", "sessions", "Chats", "Earlier chats: search, go on, forget"),
     Key("ctrl+f", "^F", "find", "", "Find words in this conversation"),
     Key("ctrl+t", "^T", "theme", "", "Choose a theme"),
     Key("pageup", "PgUp", "scroll(-1)", "", "Scroll back"),
