@@ -117,6 +117,12 @@ class ModelAdapter:
         """Whether a tool call can be forced."""
         return self._writer is not None and self._writer.can_force_tools
 
+    def check_width(self, num_logits: int) -> None:
+        """Raise BrokenModel when the tokenizer has more tokens than the loaded weights: their ids would be read as garbage."""
+        if self.vocabulary_size > num_logits:
+            message = f"model {self.name!r}: the tokenizer knows {self.vocabulary_size} tokens, the weights only {num_logits}"
+            raise BrokenModel(self.facts.path, message)
+
     def prepare_input(self, request: GenerationRequest) -> PreparedInput:
         """Turn a conversation into token ids and final values. Takes milliseconds to seconds: call it in a worker thread.
 

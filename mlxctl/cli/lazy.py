@@ -19,6 +19,7 @@ COMMANDS = {
     "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, on an own engine or a running server."),
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
+    "probe": LazyCommand("mlxctl.cli.probe", "Find out what models can do by having them generate, and remember it."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
 }
 

@@ -71,6 +71,6 @@ class ProbeRecord:
         return next((finding for finding in self.findings if finding.question == question), None)
 
     @property
-    def has_failures(self) -> bool:
-        """Whether a question has to be asked again."""
-        return any(finding.has_failed for finding in self.findings)
+    def is_complete(self) -> bool:
+        """Whether every question was asked and none has to be asked again."""
+        return {finding.question for finding in self.findings if not finding.has_failed} == QUESTIONS.keys()

@@ -27,7 +27,7 @@ def library_table(models: Sequence[tuple[ModelDescription, Fit | None]]) -> Tabl
     for model, fit in models:
         weights = model.weights
         table.add_row(
-            _plain(model.name),
+            plain(model.name),
             model.detection.kind,
             model.detection.family or "–",
             bits_of(model),
@@ -43,7 +43,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
     """Return names and values, one a line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in facts:
-        table.add_row(name, _plain(value))
+        table.add_row(name, plain(value))
     return table
 
 
@@ -58,7 +58,7 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
             "–" if fit.max_context_tokens is None else f"{fit.max_context_tokens:,}" + (" (all)" if fit.is_capped_by_model else "")
         )
         table.add_row(
-            _plain(name),
+            plain(name),
             machine.chip or "this machine",
             f"{machine.memory_bytes / 1024**3:.0f} GiB",
             ("" if machine.is_exact else "~") + size(machine.usable_bytes),
@@ -101,6 +101,6 @@ def count(number: int) -> str:
     return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.1f} M"
 
 
-def _plain(text: str) -> Text:
+def plain(text: str) -> Text:
     """Return the text without control characters, and without meaning for Rich."""
     return Text("".join(character if character.isprintable() else "?" for character in text))

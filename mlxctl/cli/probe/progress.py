@@ -1,0 +1,61 @@
+"""How far probing is: one line on standard error, on terminals only, gone when it is over."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from mlxctl.cli.models.tables import plain
+from mlxctl.stores import Finding
+
+
+class ProgressBar:
+    """A watcher of probing; use it as a context."""
+
+    def __init__(self, *, is_quiet: bool, screen: Console | None = None) -> None:
+        screen = screen or Console(stderr=True)
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[what]}", markup=False),
+            TextColumn("{task.fields[tokens]:,} tokens", markup=False),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True)
+        self._task: TaskID | None = None
+        self._num_tokens = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def began(self, model: str, num_steps: int) -> None:
+        """Show the model."""
+        self._num_tokens = 0
+        self._task = self._progress.add_task(plain(model).plain, total=num_steps, completed=-1, what="", tokens=0)
+
+    def asks(self, what: str) -> None:
+        """Go one step further."""
+        if self._task is not None:
+            self._progress.update(self._task, advance=1, what=what)
+
+    def heard(self, num_tokens: int) -> None:
+        """Count what the model says."""
+        self._num_tokens += num_tokens
+        if self._task is not None:
+            self._progress.update(self._task, tokens=self._num_tokens)
+
+    def found(self, finding: Finding) -> None:
+        """Say nothing: the table comes at the end."""
+
+    def ended(self) -> None:
+        """Take the model's line away."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None

@@ -1,0 +1,69 @@
+"""What was found out about models, as tables for people."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from mlxctl.cli.models.tables import plain
+from mlxctl.cli.probe.asking import Answer
+from mlxctl.stores import QUESTIONS, Finding
+
+_COLOURS = {"yes": "green", "no": "default", "unknown": "yellow"}
+_OVERVIEW = {
+    "chat": "chat",
+    "tools": "tools",
+    "thinking": "thinking",
+    "structured_output": "JSON",
+    "batch_safe": "batch",
+    "vision": "vision",
+}
+
+
+def summary(answer: Answer) -> Text:
+    """Return which model it is, and when and with what it was asked."""
+    record = answer.known.record
+    if record is None:
+        return plain(f"{answer.name}, never probed")
+    when = datetime.fromtimestamp(record.probed_at).astimezone().strftime("%Y-%m-%d %H:%M")
+    versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
+    return plain(f"{answer.name}, probed {when} in {record.duration_seconds:.1f} s with {versions}")
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Return one model's answers, a question a line."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for finding in findings:
+        table.add_row(QUESTIONS[finding.question], verdict(finding), plain(_with_format(finding)))
+    return table
+
+
+def overview_table(answers: Sequence[Answer]) -> Table:
+    """Return the answers of many models, a model a line."""
+    table = Table("model", *_OVERVIEW.values(), "calls", box=None, pad_edge=False, header_style="bold")
+    table.add_column("longest", justify="right")
+    for answer in answers:
+        found = {finding.question: finding for finding in answer.known.findings}
+        cells = [verdict(found[question]) if question in found else Text("–") for question in _OVERVIEW]
+        table.add_row(plain(answer.name), *cells, plain(_value(found, "tools", "parser")), _longest(found))
+    return table
+
+
+def verdict(finding: Finding) -> Text:
+    """Return yes, no or unknown; what went wrong is not the same as what nobody can know."""
+    return Text("failed", style="red") if finding.has_failed else Text(finding.verdict, style=_COLOURS[finding.verdict])
+
+
+def _with_format(finding: Finding) -> str:
+    parser = finding.value.get("parser")
+    return f"{finding.reason} ({parser})" if parser else finding.reason
+
+
+def _value(found: dict[str, Finding], question: str, name: str) -> str:
+    return str(found[question].value.get(name, "–")) if question in found else "–"
+
+
+def _longest(found: dict[str, Finding]) -> str:
+    tokens = found["practical_context"].value.get("tokens") if "practical_context" in found else None
+    return f"{tokens:,}" if isinstance(tokens, int) else "–"

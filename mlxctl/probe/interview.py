@@ -1,0 +1,147 @@
+"""Asks a loaded model, through the adapter and the engine that inference uses, and keeps what was said to the letter."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
+from mlxctl.engine import EngineClient, ModelLoaded
+from mlxctl.errors import DeadlineExceeded, EngineDied
+from mlxctl.ir import Collector, FinishReason, GenerationRequest, ModelCapabilities, ModelFacts, SamplingOptions, TextResult
+from mlxctl.probe.watcher import Watcher
+from mlxctl.stores import Exchange
+
+GREEDY = SamplingOptions(temperature=0.0, seed=0)
+NOTHING_KNOWN = ModelCapabilities()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """One generation. `output` is the raw text, special tokens included; `result` is what the adapter read in it."""
+
+    request: GenerationRequest
+    prepared: PreparedInput
+    prompt: str
+    output: str
+    token_ids: tuple[int, ...]
+    result: TextResult
+    duration_seconds: float
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the model would have gone on."""
+        return self.result.reason == "length"
+
+    @property
+    def is_all_thinking(self) -> bool:
+        """Whether the model was cut off before it said anything."""
+        return self.is_cut_off and bool(self.result.thinking) and not self.result.text
+
+    def evidence(self, *, parser_id: str | None = None) -> Exchange:
+        """Return what is kept of it, with the parser that could read it."""
+        return Exchange(
+            prompt=self.prompt,
+            output=self.output,
+            parser_id=parser_id,
+            num_tokens=len(self.token_ids),
+            duration_seconds=round(self.duration_seconds, 3),
+        )
+
+
+class Interview:
+    """A model that answers. Event-loop thread only; `loaded` is what the engine measured when it loaded the model."""
+
+    def __init__(self, client: EngineClient, model: str, facts: ModelFacts, *, deadline_seconds: float, watcher: Watcher) -> None:
+        """Take a model that `client` has loaded; `deadline_seconds` is the longest time that one answer may take."""
+        self.model = model
+        self.facts = facts
+        self.loaded: ModelLoaded = client.loaded[model]
+        self._client = client
+        self._adapters: dict[ModelCapabilities, ModelAdapter] = {}
+        self._deadline_seconds = deadline_seconds
+        self._watcher = watcher
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """What weights and caches may take together."""
+        hello = self._client.hello
+        assert hello is not None, "the engine is up"
+        return hello.memory_limit_bytes
+
+    def adapter(self, capabilities: ModelCapabilities = NOTHING_KNOWN) -> ModelAdapter:
+        """Return the adapter with which the model would be served if this were known of it."""
+        # A large vocabulary takes a moment to load, and every check wants an adapter.
+        if capabilities not in self._adapters:
+            self._adapters[capabilities] = create_adapter(self.facts, name=self.model, capabilities=capabilities)
+        return self._adapters[capabilities]
+
+    async def ask(self, adapter: ModelAdapter, request: GenerationRequest) -> Transcript:
+        """Have the model answer. Raises RequestError, CapacityError and EngineError."""
+        return (await self.ask_together(adapter, [request]))[0]
+
+    async def ask_together(self, adapter: ModelAdapter, requests: Sequence[GenerationRequest]) -> list[Transcript]:
+        """Have the model answer all of them in one batch."""
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                # After a death the engine takes a moment to come back.
+                await self._client.wait_ready()
+                prepared = [await asyncio.to_thread(adapter.prepare_input, request) for request in requests]
+                pairs = zip(requests, prepared, strict=True)
+                return list(await asyncio.gather(*(self._generate(adapter, *pair) for pair in pairs)))
+        except TimeoutError:
+            raise DeadlineExceeded(f"the answer took longer than {self._deadline_seconds:g} s") from None
+
+    async def _generate(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Transcript:
+        started = time.monotonic()
+        token_ids, reason = await self._tokens(prepared)
+        return Transcript(
+            request=request,
+            prepared=prepared,
+            prompt=raw_text(adapter, prepared.token_ids),
+            output=raw_text(adapter, [token_id for token_id in token_ids if token_id not in prepared.stop_token_ids]),
+            token_ids=tuple(token_ids),
+            result=read(adapter, request, prepared, token_ids, reason),
+            duration_seconds=time.monotonic() - started,
+        )
+
+    async def _tokens(self, prepared: PreparedInput) -> tuple[list[int], FinishReason]:
+        stream = self._client.submit(
+            model=self.model,
+            prompt_token_ids=prepared.token_ids,
+            sampling=prepared.sampling,
+            stop_token_ids=prepared.stop_token_ids,
+            max_tokens=prepared.max_tokens,
+        )
+        token_ids: list[int] = []
+        try:
+            while updates := await stream.next():
+                for update in updates:
+                    token_ids += update.token_ids
+                    self._watcher.heard(len(update.token_ids))
+                    if update.finish_reason is not None:
+                        return token_ids, update.finish_reason
+        finally:
+            stream.cancel()
+        raise EngineDied("the engine ended in mid-answer")
+
+
+def read(
+    adapter: ModelAdapter,
+    request: GenerationRequest,
+    prepared: PreparedInput,
+    token_ids: Sequence[int],
+    reason: FinishReason = "stop",
+) -> TextResult:
+    """Read generated ids as inference does."""
+    processor = adapter.create_stream_processor(request, prepared)
+    collector = Collector()
+    for event in [*processor.feed(token_ids), *processor.finish("length" if reason == "length" else "stop")]:
+        collector.add(event)
+    return collector.result()
+
+
+def raw_text(adapter: ModelAdapter, token_ids: Sequence[int]) -> str:
+    """Give every token as text, the special ones too."""
+    detokenizer = adapter.vocabulary.detokenizer(is_continuation=True)
+    return "".join(map(detokenizer.feed, token_ids)) + detokenizer.finish()

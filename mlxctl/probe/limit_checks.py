@@ -1,0 +1,77 @@
+"""How long a conversation may become here, what kind of cache the model has, and whether batching changes its answers."""
+
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.probe.interview import GREEDY, Interview
+from mlxctl.probe.questions import BATCH_QUESTIONS
+from mlxctl.stores import Finding
+
+_BATCH_TOKENS = 48
+_CACHE_KINDS = {
+    "plain": "every layer keeps every token",
+    "sliding": "some layers keep a window only",
+    "hybrid": "some layers keep a state that cannot be wound back",
+}
+
+
+async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
+    """Return what the engine measured when it loaded the model."""
+    return check_cache(interview.loaded.cache_kind), check_context(
+        context_length=interview.facts.context_length,
+        kv_bytes_per_token=interview.loaded.kv_bytes_per_token,
+        weights_bytes=interview.loaded.weights_bytes,
+        memory_limit_bytes=interview.memory_limit_bytes,
+    )
+
+
+def check_cache(kind: str) -> Finding:
+    """Say what the engine found when it made a cache for the model."""
+    can_be_cut = kind == "plain"
+    return Finding(
+        question="trimmable_cache", verdict="yes" if can_be_cut else "no", reason=_CACHE_KINDS[kind], value={"kind": kind}
+    )
+
+
+def check_context(*, context_length: int, kv_bytes_per_token: int, weights_bytes: int, memory_limit_bytes: int) -> Finding:
+    """Divide the memory that the weights leave by what a token takes in the cache; the model's own limit is a limit, too."""
+    room = max(memory_limit_bytes - weights_bytes, 0)
+    tokens = min(context_length, room // kv_bytes_per_token) if kv_bytes_per_token else context_length
+    binding = "its own context length" if tokens == context_length else f"{room / 1e9:.2f} GB of memory beside the weights"
+    return Finding(
+        question="practical_context",
+        verdict="yes" if tokens else "no",
+        reason=f"{tokens:,} tokens, bound by {binding}; {kv_bytes_per_token:,} bytes of cache per token, measured",
+        value={
+            "tokens": tokens,
+            "context_length": context_length,
+            "kv_bytes_per_token": kv_bytes_per_token,
+            "weights_bytes": weights_bytes,
+            "memory_limit_bytes": memory_limit_bytes,
+        },
+    )
+
+
+async def check_batch(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
+    """Have the model answer two questions one by one and then both at once: every token has to be the same."""
+    adapter = interview.adapter(known)
+    requests = [
+        GenerationRequest(
+            model=interview.model,
+            messages=(text_message("user", question),),
+            sampling=GREEDY,
+            thinking=ThinkingOptions(enabled=False),
+            max_tokens=_BATCH_TOKENS,
+        )
+        for question in BATCH_QUESTIONS
+    ]
+    alone = [await interview.ask(adapter, request) for request in requests]
+    together = await interview.ask_together(adapter, requests)
+    is_same = all(one.token_ids == other.token_ids for one, other in zip(alone, together, strict=True))
+    num_tokens = sum(len(transcript.token_ids) for transcript in together)
+    return (
+        Finding(
+            question="batch_safe",
+            verdict="yes" if is_same else "no",
+            reason=f"{num_tokens} tokens, greedy, {'the same' if is_same else 'not the same'} alone and together",
+            exchanges=tuple(transcript.evidence() for transcript in (*alone, *together)),
+        ),
+    )

@@ -1,0 +1,133 @@
+"""Probes models one after the other, each in an engine of its own, and keeps what was found. Event-loop thread only."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from mlxctl.engine import EngineClient, EngineProcess, ModelSource
+from mlxctl.engine.launcher import Launcher
+from mlxctl.errors import MlxctlError, StoreError
+from mlxctl.ir import ModelFacts
+from mlxctl.probe.course import ROUND, Course
+from mlxctl.probe.interview import Interview
+from mlxctl.probe.outcome import ProbeOutcome
+from mlxctl.probe.sense_checks import check_senses, refuse_silent
+from mlxctl.probe.subject import Subject, read_subject, versions
+from mlxctl.probe.targets import Target
+from mlxctl.probe.watcher import Watcher
+from mlxctl.settings import EngineSettings
+from mlxctl.stores import CapabilityStore, Finding, ProbeRecord
+
+_MAX_QUEUE = 8
+
+
+class ProbeRun:
+    """One run over any number of models. `outcomes` grow model by model; a run that is cancelled keeps what was found until then.
+
+    A model that was asked everything by this version's questions is not asked again, unless `is_forced`. What an earlier run
+    left open or failed at is asked, the rest kept, as long as nothing that decides the answers has changed.
+    """
+
+    def __init__(
+        self,
+        store: CapabilityStore,
+        settings: EngineSettings,
+        *,
+        watcher: Watcher,
+        is_forced: bool = False,
+        trust_remote_code: bool = False,
+        deadline_seconds: float = 600.0,
+        launcher: Callable[[EngineSettings], Launcher] = EngineProcess,
+    ) -> None:
+        """`deadline_seconds` is the longest time that one answer may take."""
+        self.outcomes: list[ProbeOutcome] = []
+        self._store = store
+        self._settings = settings
+        self._watcher = watcher
+        self._is_forced = is_forced
+        self._trust_remote_code = trust_remote_code
+        self._deadline_seconds = deadline_seconds
+        self._launcher = launcher
+
+    async def probe(self, targets: Sequence[Target]) -> None:
+        """Probe all of them; a model that cannot be asked does not keep the others from it. Raises StoreError."""
+        await asyncio.to_thread(self._store.has_records)
+        for target in targets:
+            try:
+                await self._probe(target)
+            except StoreError:
+                raise
+            except MlxctlError as error:
+                self.outcomes.append(ProbeOutcome(name=target.name, problem=" ".join(str(error).split())))
+
+    async def _probe(self, target: Target) -> None:
+        if target.directory is None:
+            self.outcomes.append(ProbeOutcome(name=target.name, problem=target.problem))
+            return
+        subject = await asyncio.to_thread(read_subject, target.directory, trust_remote_code=self._trust_remote_code)
+        before = None if self._is_forced else await asyncio.to_thread(self._store.find, subject.fingerprint)
+        if before is not None and before.is_complete and before.round == ROUND:
+            self.outcomes.append(ProbeOutcome(name=target.name, record=before, was_known=True))
+        elif subject.facts is None:
+            self._keep(target, _record(subject, refuse_silent(subject.detection), started=time.time()))
+        else:
+            await self._ask(target, subject, subject.facts, _still_true(before))
+
+    async def _ask(self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding]) -> None:
+        started = time.time()
+        course = Course([*check_senses(subject.detection), *known])
+        steps = course.missing_steps()
+        self._watcher.began(target.name, len(steps) + 1)
+        self._watcher.asks("loading")
+        try:
+            async with self._engine(subject, facts) as client:
+                interview = Interview(client, subject.name, facts, deadline_seconds=self._deadline_seconds, watcher=self._watcher)
+                interview.adapter().check_width(interview.loaded.vocabulary_size)
+                for step in steps:
+                    self._watcher.asks(step.what)
+                    for finding in await course.take(step, interview):
+                        self._watcher.found(finding)
+        finally:
+            if course.was_begun:
+                self._keep(target, _record(subject, course.findings, started=started))
+            self._watcher.ended()
+
+    @asynccontextmanager
+    async def _engine(self, subject: Subject, facts: ModelFacts) -> AsyncIterator[EngineClient]:
+        client = EngineClient(self._launcher(self._settings), self._settings, max_queue=_MAX_QUEUE)
+        source = ModelSource(
+            name=subject.name,
+            path=facts.path,
+            weights_bytes=facts.weights_bytes,
+            trust_remote_code=subject.trust_remote_code,
+        )
+        await client.start([source])
+        try:
+            await client.wait_ready()
+            yield client
+        finally:
+            await client.stop(drain_seconds=0.0)
+
+    def _keep(self, target: Target, record: ProbeRecord) -> None:
+        """Store the record. A small write, done here so that a run which is being cancelled does not lose it."""
+        self.outcomes.append(ProbeOutcome(name=target.name, record=self._store.save(record)))
+
+
+def _still_true(before: ProbeRecord | None) -> tuple[Finding, ...]:
+    if before is None or before.round != ROUND or before.versions != versions():
+        return ()
+    return tuple(finding for finding in before.findings if not finding.has_failed)
+
+
+def _record(subject: Subject, findings: Sequence[Finding], *, started: float) -> ProbeRecord:
+    return ProbeRecord(
+        fingerprint=subject.fingerprint,
+        model=subject.name,
+        path=str(subject.directory.path.resolve()),
+        probed_at=started,
+        round=ROUND,
+        duration_seconds=round(time.time() - started, 3),
+        versions=versions(),
+        findings=tuple(findings),
+    )

@@ -1,0 +1,79 @@
+"""Which parser reads the calls in raw answers: all of them are tried. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlxctl.ir import Message
+from mlxctl.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
+from mlxctl.probe.interview import Transcript
+from mlxctl.probe.judgement import Judgement, is_credited, is_undecided, judge
+from mlxctl.probe.questions import ToolQuestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswers:
+    """What a model said to tool questions, and to the first of them when no tool was offered (`unasked`)."""
+
+    asked: tuple[tuple[ToolQuestion, Transcript], ...]
+    unasked: Transcript
+    thinking_parser_id: str
+
+    @property
+    def transcripts(self) -> tuple[Transcript, ...]:
+        """All of them."""
+        return (*(transcript for _, transcript in self.asked), self.unasked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one parser read. `calls_unasked` is about calls when nothing was offered: they prove nothing, and are noted.
+
+    `num_left_over` counts the characters beside thinking and calls.
+    """
+
+    parser_id: str
+    judgements: tuple[Judgement, ...]
+    calls_unasked: bool
+    num_left_over: int
+
+    @property
+    def is_credited(self) -> bool:
+        """Whether these are the answers of a model that calls tools."""
+        return is_credited(self.judgements)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether one more question would tell."""
+        return is_undecided(self.judgements)
+
+
+def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[Reading]:
+    """Read with every parser: the model's own first, then the others, those first that leave the least text over."""
+    parser_ids = [parser_id for parser_id in TOOL_PARSER_IDS if parser_id != "null"]
+    readings = [_read(answers, parser_id) for parser_id in parser_ids]
+    return sorted(readings, key=lambda reading: (reading.parser_id != own_parser_id, reading.num_left_over))
+
+
+def _read(answers: ToolAnswers, parser_id: str) -> Reading:
+    messages = [_extract(transcript, answers, parser_id) for _, transcript in answers.asked]
+    return Reading(
+        parser_id=parser_id,
+        judgements=tuple(judge(message, question) for message, (question, _) in zip(messages, answers.asked, strict=True)),
+        calls_unasked=bool(_extract(answers.unasked, answers, parser_id).tool_calls),
+        num_left_over=sum(len(message.text) for message in messages),
+    )
+
+
+def _extract(transcript: Transcript, answers: ToolAnswers, parser_id: str) -> Message:
+    return extract(
+        transcript.output,
+        tools=tool_parser(parser_id),
+        thinking=thinking_parser(answers.thinking_parser_id),
+        offered=transcript.request.tools,
+        prompt_tail=transcript.prepared.prompt_tail,
+    )
+
+
+def first_credited(readings: Sequence[Reading]) -> Reading | None:
+    """Return the best reading that shows a model which calls tools."""
+    return next((reading for reading in readings if reading.is_credited), None)

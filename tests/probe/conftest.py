@@ -1,0 +1,50 @@
+"""Models that are probed for real, in an engine in this process."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mlxctl import demo
+from mlxctl.engine import InlineEngine
+from mlxctl.models import NamedDirectory
+from mlxctl.probe import ProbeOutcome, ProbeRun, SilentWatcher, Watcher
+from mlxctl.probe.targets import Target
+from mlxctl.settings import EngineSettings
+from mlxctl.stores import CapabilityStore, ProbeRecord
+
+Probe = Callable[..., ProbeRecord]
+
+
+def target(path: Path, name: str = "model") -> Target:
+    """A model under a name that says nothing of what it is."""
+    return Target(name=name, directory=NamedDirectory(name=name, path=path))
+
+
+def run_of(store: CapabilityStore, *, watcher: Watcher | None = None, **more: object) -> ProbeRun:
+    """A run that keeps what it finds in the store."""
+    return ProbeRun(store, EngineSettings(), watcher=watcher or SilentWatcher(), launcher=InlineEngine, **more)
+
+
+def probed(
+    targets: Sequence[Target], store: CapabilityStore, *, watcher: Watcher | None = None, **more: object
+) -> list[ProbeOutcome]:
+    """Probe them all and return what came of it."""
+    run = run_of(store, watcher=watcher, **more)
+    asyncio.run(run.probe(targets))
+    return run.outcomes
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CapabilityStore:
+    return CapabilityStore(tmp_path / "capabilities.sqlite")
+
+
+@pytest.fixture(scope="session")
+def demo_record(tmp_path_factory: pytest.TempPathFactory) -> ProbeRecord:
+    """What probing the demo model finds."""
+    store = CapabilityStore(tmp_path_factory.mktemp("store") / "capabilities.sqlite")
+    (outcome,) = probed([target(demo.MODEL_DIR)], store)
+    assert outcome.record is not None, outcome.problem
+    return outcome.record

@@ -1,0 +1,107 @@
+"""The demo model, under a name that says nothing, is asked everything and what it said is kept."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from mlxctl import demo
+from mlxctl.adapters import create_adapter
+from mlxctl.models import read_model
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.probe import SilentWatcher
+from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord, capabilities_of
+
+from .conftest import probed, target
+
+
+class Listener(SilentWatcher):
+    """Remembers what the model was asked about."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.num_tokens = 0
+
+    def asks(self, what: str) -> None:
+        self.steps.append(what)
+
+    def heard(self, num_tokens: int) -> None:
+        self.num_tokens += num_tokens
+
+
+def finding(record: ProbeRecord, question: str) -> Finding:
+    found = record.finding(question)
+    assert found is not None
+    return found
+
+
+def test_every_question_has_an_answer(demo_record: ProbeRecord) -> None:
+    assert [found.question for found in demo_record.findings] == list(QUESTIONS)
+    assert demo_record.is_complete
+    yes = {found.question for found in demo_record.findings if found.verdict == "yes"}
+    assert yes == {
+        "chat", "tools", "thinking", "thinking_toggle", "later_system", "tool_turns", "batch_safe", "trimmable_cache",
+        "practical_context",
+    }  # fmt: skip
+
+
+def test_it_says_which_model_it_was_and_what_asked_it(demo_record: ProbeRecord) -> None:
+    assert demo_record.fingerprint == fingerprint(demo.MODEL_DIR)
+    assert {"mlxctl", "mlx", "mlx-lm"} == demo_record.versions.keys()
+    assert demo_record.duration_seconds > 0
+
+
+def test_the_evidence_is_the_whole_exchange(demo_record: ProbeRecord) -> None:
+    tools = finding(demo_record, "tools")
+    sky, clock, unasked = tools.exchanges
+    assert tools.value == {"parser": "hermes_json", "delivery": "template"}
+    assert sky.prompt.endswith("What is the weather in Lisbon?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert sky.output == '<tool_call>\n{"name": "sky_report", "arguments": {"city": "Lisbon"}}\n</tool_call>'
+    assert (sky.parser_id, clock.parser_id, unasked.parser_id) == ("hermes_json", "hermes_json", None)
+    assert sky.num_tokens > 0
+    assert "<tools>" not in unasked.prompt
+
+
+def test_its_thinking_is_heard_on_and_off(demo_record: ProbeRecord) -> None:
+    (on,), (off,) = finding(demo_record, "thinking").exchanges, finding(demo_record, "thinking_toggle").exchanges
+    assert on.output.startswith("<think>")
+    assert off.prompt.endswith("</think>\n\n")
+    assert "<think>" not in off.output
+
+
+def test_serving_from_what_was_found_is_serving_from_its_files(demo_record: ProbeRecord) -> None:
+    facts = read_model(demo.MODEL_DIR)
+    known = create_adapter(facts, name="model", capabilities=capabilities_of(demo_record.findings))
+    assert known.verdict == create_adapter(facts, name="model").verdict
+
+
+def test_what_is_known_is_not_asked_again_unless_forced(demo_record: ProbeRecord, store: CapabilityStore, tmp_path: Path) -> None:
+    kept = store.save(demo_record)
+    listener = Listener()
+    (outcome,) = probed([target(demo.MODEL_DIR, "another name")], store, watcher=listener)
+    assert (outcome.record, outcome.was_known, listener.steps) == (kept, True, [])
+
+
+def test_only_what_is_missing_or_failed_is_asked(demo_record: ProbeRecord, store: CapabilityStore) -> None:
+    failed = Finding(question="batch_safe", verdict="unknown", reason="asking failed", has_failed=True)
+    rest = tuple(found for found in demo_record.findings if found.question not in ("batch_safe", "chat"))
+    store.save(replace(demo_record, findings=(*rest, failed)))
+    listener = Listener()
+    (outcome,) = probed([target(demo.MODEL_DIR)], store, watcher=listener)
+    assert listener.steps == ["loading", "conversation", "batches"]
+    assert listener.num_tokens > 0
+    assert outcome.record is not None
+    assert outcome.record.is_complete
+    assert {found.question: found.verdict for found in outcome.record.findings} == {
+        found.question: found.verdict for found in demo_record.findings
+    }
+
+
+def test_an_answer_that_does_not_come_in_time_is_a_failure_and_never_a_no(store: CapabilityStore) -> None:
+    (outcome,) = probed([target(demo.MODEL_DIR)], store, deadline_seconds=0.001)
+    assert outcome.record is not None
+    failed = [found for found in outcome.record.findings if found.has_failed]
+    assert {found.question for found in failed} == {
+        "chat", "tools", "thinking", "thinking_toggle", "structured_output", "batch_safe",
+    }  # fmt: skip
+    assert {found.verdict for found in failed} == {"unknown"}
+    assert "took longer than 0.001 s" in failed[0].reason
+    assert not outcome.record.is_complete

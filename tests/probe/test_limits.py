@@ -1,0 +1,34 @@
+"""How long a conversation may become is a division; what the cache is like is what the engine saw."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.probe.limit_checks import check_cache, check_context
+
+SIZES = st.integers(0, 10**12)
+
+
+@given(context=st.integers(1, 10**7), per_token=SIZES, weights=SIZES, limit=SIZES)
+def test_the_longest_conversation_fits_the_memory_and_one_token_more_does_not(
+    context: int, per_token: int, weights: int, limit: int
+) -> None:
+    finding = check_context(context_length=context, kv_bytes_per_token=per_token, weights_bytes=weights, memory_limit_bytes=limit)
+    tokens = finding.value["tokens"]
+    assert 0 <= tokens <= context
+    assert tokens == 0 or per_token == 0 or weights + tokens * per_token <= limit
+    assert tokens == context or weights + (tokens + 1) * per_token > limit
+    assert finding.verdict == ("yes" if tokens else "no")
+
+
+def test_the_reason_says_what_binds() -> None:
+    roomy = check_context(context_length=4096, kv_bytes_per_token=1000, weights_bytes=10**6, memory_limit_bytes=10**9)
+    tight = check_context(context_length=4096, kv_bytes_per_token=10**6, weights_bytes=10**9, memory_limit_bytes=2 * 10**9)
+    assert roomy.reason == "4,096 tokens, bound by its own context length; 1,000 bytes of cache per token, measured"
+    assert tight.reason.startswith("1,000 tokens, bound by 1.00 GB of memory beside the weights")
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("plain", "yes"), ("sliding", "no"), ("hybrid", "no")])
+def test_only_a_plain_cache_can_be_cut_anywhere(kind: str, verdict: str) -> None:
+    finding = check_cache(kind)
+    assert (finding.verdict, finding.value) == (verdict, {"kind": kind})
