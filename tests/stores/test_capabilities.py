@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from mlxctl.errors import StoreError
-from mlxctl.stores import QUESTIONS, CapabilityStore, ProbeRecord
+from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord
 
 from .probe_records import BROKE_DOWN, CALLS_TOOLS, DOES_NOT_THINK, RECORDS, record
 
@@ -52,10 +52,17 @@ def test_no_answer_is_ever_lost_and_a_failure_replaces_none(path: Path, first: P
 
 
 def test_a_failure_is_told_until_there_is_an_answer(store: CapabilityStore) -> None:
-    assert store.save(record(BROKE_DOWN)).has_failures
-    assert not store.save(record(CALLS_TOOLS)).has_failures
-    assert not store.save(record(BROKE_DOWN, DOES_NOT_THINK)).has_failures
+    assert store.save(record(BROKE_DOWN)).findings == (BROKE_DOWN,)
+    assert store.save(record(CALLS_TOOLS)).findings == (CALLS_TOOLS,)
+    assert store.save(record(BROKE_DOWN, DOES_NOT_THINK)).findings == (CALLS_TOOLS, DOES_NOT_THINK)
     assert store.find("aa") == record(CALLS_TOOLS, DOES_NOT_THINK)
+
+
+def test_a_record_is_complete_once_every_question_has_an_answer_that_did_not_fail() -> None:
+    answers = [Finding(question=question, verdict="unknown", reason="who knows") for question in QUESTIONS]
+    assert record(*answers).is_complete
+    assert not record(*answers[1:]).is_complete
+    assert not record(*(replace(answer, has_failed=answer.question == "tools") for answer in answers)).is_complete
 
 
 def test_a_failure_can_never_be_stored_as_a_no(store: CapabilityStore) -> None:
