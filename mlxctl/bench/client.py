@@ -32,7 +32,7 @@ _USAGE = re.compile(rb"data: ?(\{.*\})")
 class Stream:
     """One answer as it came: when it was asked for, and when each of its pieces arrived, in seconds of the monotonic clock.
 
-    `num_tokens` and `num_prompt_tokens` are the server's own counts, None where it gave none.
+    The numbers of tokens, also of prompt tokens taken from a cache, are the server's own counts, None where it gave none.
     """
 
     sent: float = 0.0
@@ -40,12 +40,19 @@ class Stream:
     ended: float = 0.0
     num_tokens: int | None = None
     num_prompt_tokens: int | None = None
-    num_cached_tokens: int = 0
+    num_cached_tokens: int | None = None
 
     @property
     def ttft(self) -> float:
         """Seconds to the first piece of the answer, of whatever kind; to its end when nothing in it was to be seen."""
         return (self.events[0] if self.events else self.ended) - self.sent
+
+    @property
+    def cached_share(self) -> float | None:
+        """Share of the prompt that was taken from a cache; None where the server does not tell."""
+        if self.num_cached_tokens is None or not self.num_prompt_tokens:
+            return None
+        return self.num_cached_tokens / self.num_prompt_tokens
 
     @property
     def seconds(self) -> float:
@@ -174,9 +181,8 @@ class AnswerReader(asyncio.BufferedProtocol):
             stream = self._stream
             stream.num_tokens = int(usage["completion_tokens"]) if "completion_tokens" in usage else stream.num_tokens
             stream.num_prompt_tokens = int(usage["prompt_tokens"]) if "prompt_tokens" in usage else stream.num_prompt_tokens
-            stream.num_cached_tokens = int(
-                (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or stream.num_cached_tokens
-            )
+            details = usage.get("prompt_tokens_details") or {}
+            stream.num_cached_tokens = int(details["cached_tokens"]) if "cached_tokens" in details else stream.num_cached_tokens
 
     def _refusal(self) -> MlxctlError:
         head, _, body = self._head.partition(b"\r\n\r\n")

@@ -30,6 +30,7 @@ class Target:
     """`label` is A or B; the last one ends a round. `context_length` is in tokens, None where the server did not say.
 
     `num_tokens` counts all answers. `notes` are what a reader of the result has to know; `fields` go into every request.
+    `takes_tools` becomes false when the server has refused some.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Target:
     context_length: int | None = None
     is_last: bool = True
     restarter: Restarter | None = None
+    takes_tools: bool = True
     num_tokens: int = 0
     notes: dict[str, None] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})

@@ -13,6 +13,14 @@ class BenchGroup(LazyGroup):
     table: ClassVar[dict[str, LazyCommand]] = {
         "throughput": LazyCommand("mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."),
         "latency": LazyCommand("mlxctl.cli.bench.latency", "How long one person waits: first token, next token, whole answer."),
+        "prefix": LazyCommand("mlxctl.cli.bench.prefix", "What a known beginning saves: cold, warm, after a restart."),
+        "agents": LazyCommand(
+            "mlxctl.cli.bench.agents", "Coding agents: one session turn by turn, then several at once on a cold prefix."
+        ),
+        "contention": LazyCommand(
+            "mlxctl.cli.bench.contention", "A short request, and a decoding stream, while a long prompt is read."
+        ),
+        "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Traffic of all lengths from several clients at once."),
     }
 
 

@@ -1,0 +1,66 @@
+"""Streams that go on while others are measured. Event-loop thread only; stopping one is leaving it."""
+
+import asyncio
+import time
+from contextlib import suppress
+
+from mlxctl.bench.client import Stream
+from mlxctl.bench.prompts import Prompts, user
+from mlxctl.bench.target import Target
+
+
+class LongPrompt:
+    """A prompt that is being read; `is_read` once its answer has begun."""
+
+    def __init__(self, target: Target, text: str) -> None:
+        self._first = asyncio.Event()
+        self._task = asyncio.create_task(target.ask(user(text), max_tokens=4, on_first=self._first))
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there is nothing more to be beside of."""
+        return self._first.is_set() or self._task.done()
+
+    async def stop(self) -> None:
+        """Leave; raises what the server failed with."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+
+class DecodingStream:
+    """An answer that never ends: when the model has said all, it is asked again."""
+
+    def __init__(self, target: Target, prompts: Prompts, key: str, *, answer_tokens: int) -> None:
+        self._streams: list[Stream] = []
+        self._first = asyncio.Event()
+        self._task = asyncio.create_task(self._ask_on(target, prompts, key, answer_tokens))
+
+    async def begun(self) -> None:
+        """Wait until it decodes; raises what the server failed with."""
+        waiting = asyncio.create_task(self._first.wait())
+        await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._task.done():
+            await self._task
+
+    def gaps_since(self, moment: float) -> list[float]:
+        """Return the times between tokens that ended after `moment`, with that in which nothing has come yet."""
+        gaps = [gap for stream in self._streams for gap, end in zip(stream.gaps, stream.events[1:], strict=True) if end > moment]
+        last = self._streams[-1]
+        is_open = bool(last.events) and last.num_tokens is None
+        return [*gaps, time.perf_counter() - max(last.events[-1], moment)] if is_open else gaps
+
+    async def stop(self) -> None:
+        """Leave; raises what the server failed with."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _ask_on(self, target: Target, prompts: Prompts, key: str, answer_tokens: int) -> None:
+        number = 0
+        while True:
+            self._streams.append(Stream())
+            text = prompts.text(f"{key} {number}", 24)
+            await target.ask(user(text), max_tokens=answer_tokens, on_first=self._first, into=self._streams[-1])
+            number += 1

@@ -1,0 +1,97 @@
+"""Whether one is in the other's way: a short request, and a stream that decodes, while a long prompt is read."""
+
+import asyncio
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.prompts import Prompts, user
+from mlxctl.bench.scenarios.background import DecodingStream, LongPrompt
+from mlxctl.bench.scenarios.scenario import Chart, Sample
+from mlxctl.bench.target import Target
+
+_QUESTION_TOKENS = 16
+_STREAM_TOKENS = 2048
+# So that the server has begun to read before anything is asked beside it.
+_HEAD_START_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """`num_requests` short requests in each situation; the stream is watched for `watch_seconds` while nothing disturbs it."""
+
+    num_requests: int = 5
+    prompt_tokens: int = 8192
+    answer_tokens: int = 6
+    watch_seconds: float = 1.0
+
+    name: ClassVar[str] = "contention"
+    figures: ClassVar[tuple[Figure, ...]] = (
+        Figure(name="ttft_idle", unit="s", better="lower", meaning="a short request alone"),
+        Figure(name="ttft_beside_stream", unit="s", better="lower", meaning="beside a stream that decodes"),
+        Figure(name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prompt that is read"),
+        Figure(name="ttft_beside_both", unit="s", better="lower", meaning="beside both"),
+        Figure(name="gap_idle", unit="s", better="lower", meaning="between tokens of the stream alone, p50"),
+        Figure(name="gap_beside_prompt_p99", unit="s", better="lower", meaning="while a long prompt is read, p99"),
+    )
+    charts: ClassVar[tuple[Chart, ...]] = (
+        Chart(
+            title="time to first token of a short request",
+            bars=(
+                ("alone", "ttft_idle"),
+                ("beside a stream", "ttft_beside_stream"),
+                ("beside a prompt", "ttft_beside_prompt"),
+                ("beside both", "ttft_beside_both"),
+            ),
+        ),
+    )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self)
+
+    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+        """Go through the situations: alone, beside a stream, beside both, beside a prompt."""
+        sample = {"ttft_idle": statistics.median([await self._short(target, prompts, f"{key} idle {n}") for n in self._numbers])}
+        stream = DecodingStream(target, prompts, f"{key} stream", answer_tokens=target.fit(_STREAM_TOKENS, max_tokens=0))
+        try:
+            await stream.begun()
+            beside = [await self._short(target, prompts, f"{key} stream {n}") for n in self._numbers]
+            sample["ttft_beside_stream"] = statistics.median(beside)
+            watched = time.perf_counter()
+            await asyncio.sleep(self.watch_seconds)
+            if gaps := stream.gaps_since(watched):
+                sample["gap_idle"] = statistics.median(gaps)
+            read = time.perf_counter()
+            sample |= await self._beside_prompt(target, prompts, f"{key} both", "ttft_beside_both")
+            if "ttft_beside_both" in sample and (gaps := stream.gaps_since(read)):
+                sample["gap_beside_prompt_p99"] = percentile(gaps, 0.99)
+        finally:
+            await stream.stop()
+        return sample | await self._beside_prompt(target, prompts, f"{key} prompt", "ttft_beside_prompt")
+
+    @property
+    def _numbers(self) -> range:
+        return range(self.num_requests)
+
+    async def _short(self, target: Target, prompts: Prompts, key: str) -> float:
+        return (await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)).ttft
+
+    async def _beside_prompt(self, target: Target, prompts: Prompts, key: str, figure: str) -> Sample:
+        """Ask short questions for as long as a long prompt is read."""
+        text = prompts.text(f"{key} long", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
+        prompt = LongPrompt(target, text)
+        seconds: list[float] = []
+        try:
+            await asyncio.sleep(_HEAD_START_SECONDS)
+            while len(seconds) < self.num_requests and not prompt.is_read:
+                seconds.append(await self._short(target, prompts, f"{key} {len(seconds)}"))
+        finally:
+            await prompt.stop()
+        if not seconds:
+            target.note("the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens")
+            return {}
+        return {figure: statistics.median(seconds)}

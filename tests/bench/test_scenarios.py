@@ -1,0 +1,143 @@
+"""What the scenarios ask, and what they make of a server whose speed is known."""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.prompts import Prompts
+from mlxctl.bench.scenarios import Agents, Contention, Latency, Mixed, Prefix, Sample, Scenario, Throughput
+from mlxctl.bench.target import Target
+from tests.bench.metronome import Metronome, metronome
+
+SMALL: list[Scenario] = [
+    Throughput(streams=(1, 2), answer_tokens=8, prompt_tokens=16),
+    Latency(num_requests=2, prompt_tokens=16, answer_tokens=4),
+    Prefix(prompt_tokens=32, answer_tokens=2),
+    Agents(num_turns=2, num_agents=2, system_tokens=32, result_tokens=16, answer_tokens=2),
+    Contention(num_requests=2, prompt_tokens=32, answer_tokens=2, watch_seconds=0.05),
+    Mixed(num_requests=4, num_clients=2, prompt_tokens=32, answer_tokens=12),
+]
+
+
+def target_on(server: Metronome) -> Target:
+    return Target("A", "metronome", Endpoint.of(server.url), "metronome", context_length=4096)
+
+
+def measure(scenario: Scenario, target: Target, key: str = "round 1") -> Sample:
+    return asyncio.run(scenario.measure(target, Prompts(seed=1, nonce="n"), key))
+
+
+@pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
+def test_a_round_has_only_figures_that_the_scenario_knows_and_all_are_positive(scenario: Scenario) -> None:
+    with metronome(pause_seconds=0.005) as server:
+        sample = measure(scenario, target_on(server))
+    names = [figure.name for figure in scenario.figures]
+    assert len(set(names)) == len(names)
+    assert set(sample) <= set(names)
+    assert all(value > 0 for value in sample.values())
+    assert {name for chart in scenario.charts for _, name in chart.bars} <= set(names)
+
+
+@pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
+def test_no_two_rounds_begin_with_the_same_text(scenario: Scenario) -> None:
+    with metronome(pause_seconds=0.001) as server:
+        target = target_on(server)
+        measure(scenario, target, "round 1")
+        first = {str(body["messages"][0]["content"]).split()[0] for body in server.bodies}
+        server.bodies.clear()
+        measure(scenario, target, "round 2")
+    assert first.isdisjoint(str(body["messages"][0]["content"]).split()[0] for body in server.bodies)
+
+
+@dataclass
+class Restarts:
+    """Counts restarts; the server is the same one."""
+
+    url: str
+    num: int = field(default=0)
+
+    async def restart(self) -> str:
+        self.num += 1
+        return self.url
+
+
+def test_a_known_prefix_is_asked_about_three_times_with_a_restart_before_the_third() -> None:
+    with metronome() as server:
+        target = target_on(server)
+        target.restarter = restarts = Restarts(server.url)
+        sample = measure(Prefix(prompt_tokens=64), target)
+    cold, warm, between, restarted = (body["messages"][0]["content"] for body in server.bodies)
+    shared = cold.partition("\n\n")[0]
+    assert restarts.num == 1
+    assert warm.startswith(shared)
+    assert restarted.startswith(shared)
+    assert not between.startswith(shared[:12])
+    assert len({cold, warm, restarted}) == 3
+    assert sample["speedup_restart"] == pytest.approx(sample["ttft_cold"] / sample["ttft_restart"])
+
+
+def test_a_server_of_somebody_else_is_not_restarted_and_that_is_noted() -> None:
+    with metronome() as server:
+        target = target_on(server)
+        assert "ttft_restart" not in measure(Prefix(), target)
+    assert any("not restarted" in note for note in target.notes)
+
+
+def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:
+    scenario = Agents(num_turns=3, num_agents=2, system_tokens=32, result_tokens=16, answer_tokens=2)
+    with metronome() as server:
+        sample = measure(scenario, target_on(server))
+    *turns, one, other = (body["messages"] for body in server.bodies)
+    assert [len(messages) for messages in turns] == [2, 4, 6, 8]
+    assert all(after[: len(before)] == before for before, after in pairwise(turns))
+    assert all(body["tools"] for body in server.bodies)
+    assert one[0] == other[0] != turns[0][0]
+    assert one[1] != other[1]
+    assert sample["turn_ttft_first"] == sample["turn_ttft_0"]
+
+
+def test_a_server_that_refuses_tools_gets_the_session_as_text() -> None:
+    with metronome(refuses="tools") as server:
+        target = target_on(server)
+        measure(Agents(num_turns=2, num_agents=1, system_tokens=32, result_tokens=16), target)
+    assert sum("tools" in body for body in server.bodies) == 1
+    assert {message["role"] for message in server.bodies[-2]["messages"]} == {"system", "user", "assistant"}
+    assert any("plain text" in note for note in target.notes)
+
+
+def test_cached_shares_are_left_out_where_the_server_does_not_tell() -> None:
+    with metronome() as server:
+        sample = measure(Agents(num_turns=1, num_agents=1, system_tokens=32), target_on(server))
+    assert not [name for name in sample if "cached" in name]
+
+
+def test_contention_waits_for_nothing_when_the_prompt_is_read_at_once() -> None:
+    with metronome(pause_seconds=0.001) as server:
+        target = target_on(server)
+        sample = measure(Contention(num_requests=1, prompt_tokens=16, watch_seconds=0.05), target)
+    assert set(sample) == {"ttft_idle", "ttft_beside_stream", "gap_idle"}
+    assert any("--prompt-tokens" in note for note in target.notes)
+
+
+def test_contention_leaves_what_it_started() -> None:
+    with metronome(pause_seconds=0.2) as server:
+        sample = measure(Contention(num_requests=1, prompt_tokens=16, watch_seconds=0.05), target_on(server))
+    assert {"ttft_beside_prompt", "ttft_beside_both"} <= set(sample)
+    assert 0.15 < sample["ttft_beside_prompt"] < 0.6
+
+
+def test_mixed_lengths_depend_on_the_seed_alone_and_keep_their_bounds() -> None:
+    scenario = Mixed(num_requests=200, prompt_tokens=1000, answer_tokens=100)
+    lengths = scenario.lengths(7)
+    assert lengths == scenario.lengths(7) != scenario.lengths(8)
+    assert all(16 <= prompt <= 1000 and 8 <= answer <= 100 for prompt, answer in lengths)
+    assert sum(prompt < 126 for prompt, _ in lengths) == pytest.approx(100, abs=30)
+
+
+def test_mixed_keeps_so_many_clients_busy_and_asks_everything() -> None:
+    with metronome() as server:
+        measure(Mixed(num_requests=7, num_clients=3, prompt_tokens=32, answer_tokens=10), target_on(server))
+    assert len(server.bodies) == 7
