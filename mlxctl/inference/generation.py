@@ -4,6 +4,8 @@ from typing import Literal
 
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
+from mlxctl.errors import MlxctlError
+from mlxctl.inference.request_log import RequestEntry
 from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextDelta, TextResult, TokenScore
 
 
@@ -15,8 +17,11 @@ class Generation:
     `echo` is text that comes before what is generated.
     """
 
-    def __init__(self, tokens: TokenStream, processor: StreamProcessor, *, num_prompt_tokens: int, echo: str = "") -> None:
+    def __init__(
+        self, tokens: TokenStream, processor: StreamProcessor, entry: RequestEntry, *, num_prompt_tokens: int, echo: str = ""
+    ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
+        self._entry = entry
         self._echo = echo
         self._tokens = tokens
         self._processor = processor
@@ -30,7 +35,7 @@ class Generation:
             echo, self._echo = self._echo, ""
             return [TextDelta(text=echo)]
         while not self._is_over:
-            updates = await self._tokens.next()
+            updates = await self._next_updates()
             if not updates:
                 if self._tokens.is_closed:
                     break
@@ -38,6 +43,13 @@ class Generation:
             if events := self._events(updates):
                 return events
         raise StopAsyncIteration
+
+    async def _next_updates(self) -> list[RowUpdate]:
+        try:
+            return await self._tokens.next()
+        except MlxctlError:
+            self._entry.end("failed")
+            raise
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
@@ -53,6 +65,7 @@ class Generation:
 
     def cancel(self) -> None:
         """Free the sequence, if it still runs. Idempotent."""
+        self._entry.end("stopped")
         self._tokens.cancel()
 
     def _events(self, updates: list[RowUpdate]) -> list[StreamEvent]:
@@ -62,9 +75,11 @@ class Generation:
         for update in updates:
             if update.num_processed is not None:
                 self._processor.num_cached_tokens = update.num_cached
+                self._entry.read(update.num_processed, update.num_cached)
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.num_cached)
         if token_ids:
+            self._entry.generated(len(token_ids))
             events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
         if self._processor.is_finished:
             # A stop string ended it; the engine knows only tokens.
@@ -83,6 +98,7 @@ class Generation:
 
     def _end(self) -> None:
         self._is_over = True
+        self._entry.end("finished")
         self._tokens.cancel()
 
 

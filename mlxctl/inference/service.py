@@ -10,6 +10,7 @@ from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource, Stats
 from mlxctl.errors import BrokenModel, ContextTooLong, EngineRecovering, MlxctlError, ModelError, UnknownModel
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.generation import Generation
+from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel
 from mlxctl.inference.shortening import shortened
 from mlxctl.ir import GenerationRequest
@@ -31,6 +32,7 @@ class InferenceService:
         self._models = models
         self._adapters: dict[str, ModelAdapter] = {}
         self._created = int(time.time())
+        self._log = RequestLog()
         self._failure: ModelError | None = None
         self._opening: asyncio.Task[None] | None = None
 
@@ -86,6 +88,10 @@ class InferenceService:
     async def stats(self) -> Stats:
         """Ask the engine for its counters. Raises EngineRecovering, EngineDied."""
         return await self._engine.stats()
+
+    def requests(self) -> list[RequestView]:
+        """How the open requests are, and how the last ones went."""
+        return self._log.views()
 
     def served_models(self) -> tuple[ServedModel, ...]:
         """The models that requests can name, once they can be prepared."""
@@ -152,7 +158,9 @@ class InferenceService:
             priority=request.priority,
             fairness_key=request.fairness_key,
         )
-        return Generation(tokens, processor, num_prompt_tokens=len(prepared.token_ids), echo=prepared.echo)
+        num_prompt_tokens = len(prepared.token_ids)
+        entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
+        return Generation(tokens, processor, entry, num_prompt_tokens=num_prompt_tokens, echo=prepared.echo)
 
     def _adapter(self, name: str) -> ModelAdapter:
         names = tuple(model.name for model in self._models)

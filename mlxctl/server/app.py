@@ -30,7 +30,7 @@ from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.refusals import Refusals
 from mlxctl.server.responses import CancellationResource, InputItemsResource, KeptResponseResource, ResponsesResource
-from mlxctl.server.stats import StatsResource
+from mlxctl.server.stats import RequestsResource, StatsResource
 from mlxctl.server.token_count import TokenCountResource
 from mlxctl.settings import ServerSettings
 
@@ -66,6 +66,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/downloads": (OpenDownloadsResource if catalogue.allows_downloads else DownloadsResource)(catalogue),
         "/fit": FitResource(catalogue, inference),
         "/stats": StatsResource(inference),
+        "/requests": RequestsResource(inference),
         "/health": HealthResource(inference, requests, services.responses),
         "/readyz": ReadinessResource(inference),
         "/livez": GreetingResource(),

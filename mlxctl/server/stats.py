@@ -1,4 +1,4 @@
-"""What the engine has done since its start and what it holds now, for people and monitors."""
+"""What the engine has done since its start, what it holds now, and what the requests are doing, for people and monitors."""
 
 import msgspec
 from falcon.asgi import Request, Response
@@ -16,5 +16,18 @@ class StatsResource:
         """Ask the engine. Raises EngineRecovering while there is none."""
         counters = msgspec.to_builtins(await self._inference.stats())
         response.media = {name: value for name, value in counters.items() if name not in ("type", "token")}
+
+    on_head = on_get
+
+
+class RequestsResource:
+    """GET /requests: the open requests and the last ones, in counts and times; never what was said."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Return them, the open ones first."""
+        response.media = {"requests": msgspec.to_builtins(self._inference.requests())}
 
     on_head = on_get

@@ -8,8 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from mlxctl.ir import GenerationRequest, StreamEvent
 from mlxctl.settings import Settings
+from mlxctl.tui.observation import Observation
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
@@ -48,6 +51,9 @@ class Partner(Protocol):
     async def start(self, request: GenerationRequest) -> Answering:
         """Begin an answer. Raises MlxctlError."""
 
+    async def observe(self) -> Observation:
+        """Return what whoever answers is doing; open() comes first. Raises MlxctlError."""
+
     async def close(self) -> None:
         """End everything; safe when it was never open."""
 
@@ -80,6 +86,13 @@ class LocalPartner:
         """Submit to the engine."""
         assert self._services is not None, "open() comes first"
         return await self._services.inference.start(request)
+
+    async def observe(self) -> Observation:
+        """Ask the engine."""
+        assert self._services is not None, "open() comes first"
+        inference = self._services.inference
+        stats = msgspec.to_builtins(await inference.stats())
+        return Observation(at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(inference.requests()))
 
     async def close(self) -> None:
         """End the engine."""
@@ -117,10 +130,21 @@ class RemotePartner:
         assert self._inference is not None, "open() comes first"
         return await self._inference.start(request)
 
+    async def observe(self) -> Observation:
+        """Ask the server."""
+        assert self._inference is not None, "open() comes first"
+        return await observe_remote(self._inference)
+
     async def close(self) -> None:
         """Close the connections."""
         if self._inference is not None:
             await self._inference.close()
+
+
+async def observe_remote(remote: "RemoteInference") -> Observation:
+    """Ask a server. Raises ServerUnreachable, AuthenticationFailed, UnknownResource for one that tells nothing of itself."""
+    stats, requests = await remote.observe()
+    return Observation(at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(requests))
 
 
 def _import_bootstrap() -> Callable[[Settings], "Services"]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 
 from mlxctl.tui.app import ChatApp
@@ -19,7 +20,7 @@ Driver = Callable[["Screen"], Awaitable[None]]
 class Screen:
     """One running application: what is pressed and what is seen."""
 
-    def __init__(self, app: ChatApp, pilot: "Pilot[None]") -> None:
+    def __init__(self, app: App[None], pilot: "Pilot[None]") -> None:
         self.app = app
         self._pilot = pilot
 

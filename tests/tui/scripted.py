@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted, Usage
+from mlxctl.tui.observation import Observation
 from mlxctl.tui.partner import PartnerModel
 
 Line = StreamEvent | MlxctlError | float
@@ -48,6 +49,9 @@ class ScriptedPartner:
         self.requests.append(request)
         self.answers.append(ScriptedAnswer(self._scripts.pop(0)))
         return self.answers[-1]
+
+    async def observe(self) -> Observation:
+        return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})
 
     async def close(self) -> None:
         """Nothing runs."""

@@ -1,13 +1,19 @@
 """Another server as `InferenceService` would be: open, wait, start, close. Event-loop thread only."""
 
-import httpx
+from typing import Any, TypeVar
 
-from mlxctl.errors import CapacityError, ServerUnreachable, SettingsError, UnknownModel
+import httpx
+import msgspec
+
+from mlxctl.errors import CapacityError, ServerUnreachable, SettingsError, UnknownModel, UnknownResource
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.offer import RemoteModel, read_models
 from mlxctl.inference.remote.refusals import refusal
 from mlxctl.inference.remote.request_body import encode_request
+from mlxctl.inference.request_log import RequestView
 from mlxctl.ir import GenerationRequest
+
+_Answer = TypeVar("_Answer")
 
 _CONNECT_SECONDS = 5.0
 _LIST_SECONDS = 10.0
@@ -58,6 +64,30 @@ class RemoteInference:
             if model.name == name:
                 return model
         raise UnknownModel(name, tuple(model.name for model in self._models))
+
+    @property
+    def root(self) -> str:
+        """The URL without its `/v1`."""
+        return self.url.removesuffix("/v1")
+
+    async def observe(self) -> tuple[dict[str, Any], list[RequestView]]:
+        """Return what an mlxctl server tells of itself: its counters and its requests. Raises what a refusal means."""
+        stats = await self._look("/stats", dict[str, Any])
+        return stats, (await self._look("/requests", dict[str, list[RequestView]])).get("requests", [])
+
+    async def _look(self, path: str, kind: type[_Answer]) -> _Answer:
+        try:
+            response = await self._client.get(f"{self.root}{path}", timeout=_LIST_SECONDS)
+        except httpx.HTTPError as error:
+            raise ServerUnreachable(self.root, _reason(error)) from None
+        if response.status_code == 404:
+            raise UnknownResource(f"the server at {self.root} has no {path}; only `mlxctl serve` tells what it is doing")
+        if response.status_code != 200:
+            raise refusal(response.status_code, response.content, retry_after=response.headers.get("retry-after"))
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.MsgspecError:
+            raise UnknownResource(f"the server at {self.root} answers {path} in words of its own") from None
 
     async def start(self, request: GenerationRequest) -> RemoteGeneration:
         """Send the request; returns when the server has accepted it. Raises what its refusal means, and ServerUnreachable."""

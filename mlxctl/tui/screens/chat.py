@@ -164,6 +164,15 @@ class ChatScreen(Screen[None]):
 
         self.app.push_screen(SessionsScreen(self._keeper), go_on)
 
+    def action_monitor(self) -> None:
+        """Watch whoever answers."""
+        from mlxctl.tui.screens.monitor import MonitorScreen
+
+        if self._model is None:
+            self.notify("There is nobody to watch yet.", severity="warning")
+            return
+        self.app.push_screen(MonitorScreen(self._partner.observe, where=self._partner.where))
+
     def action_find(self) -> None:
         """Find words in this conversation."""
         self.query_one(FindBar).open()

@@ -1,0 +1,31 @@
+"""`mlxctl top`."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.settings import resolve
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+Option = typer.Option
+
+
+@app.command(epilog="Example: mlxctl top    or: mlxctl top --json | jq .stats.num_decoding")
+def top(
+    url: Annotated[
+        str | None, Option(help="The server to watch.  [default: the one that `mlxctl serve` starts here]", metavar="URL")
+    ] = None,
+    api_key: Annotated[str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")] = None,
+    interval: Annotated[float, Option(min=0.1, max=3600, help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, Option("--once", help="Look once, print it as text, and end.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Look once, print it as one JSON document, and end.")] = False,
+) -> None:
+    """Watch a running server: speed, queue, rows, cache and every request."""
+    with plain_failures():
+        from mlxctl.tui.watching import run_top
+
+        server = resolve(environment=os.environ, flags={}).server
+        where = url or f"http://{server.host}:{server.port}"
+        run_top(where, api_key=api_key, interval_seconds=interval, look="json" if as_json else "text" if once else "screen")

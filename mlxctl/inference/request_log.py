@@ -1,0 +1,108 @@
+"""What every request is doing, and what the last ones did: counts and times, never what was said. Event-loop thread only."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+RequestState = Literal["waiting", "reading", "answering", "finished", "stopped", "failed"]
+
+MAX_ENDED = 200
+"""How many requests are remembered after their end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestView:
+    """One request at one moment. Times are in seconds; None is what has not happened yet.
+
+    `num_read_tokens` of the prompt are in the cache, `num_cached_tokens` of them were there before.
+    """
+
+    number: int
+    model: str
+    state: RequestState
+    num_prompt_tokens: int
+    num_read_tokens: int
+    num_cached_tokens: int
+    num_generated_tokens: int
+    started_at: float
+    age_seconds: float
+    first_token_seconds: float | None
+    tokens_per_second: float | None
+
+
+class RequestEntry:
+    """One request as it goes on. PERF: it is told of every token, so it only counts."""
+
+    __slots__ = ("_clock", "_log", "_started", "ended", "first", "model", "num_cached", "num_generated", "num_prompt", "num_read",
+                 "number", "started_at", "state")  # fmt: skip
+
+    def __init__(self, log: "RequestLog", number: int, model: str, num_prompt_tokens: int, clock: Callable[[], float]) -> None:
+        self.number, self.model, self.num_prompt = number, model, num_prompt_tokens
+        self.state: RequestState = "waiting"
+        self.num_read = self.num_cached = self.num_generated = 0
+        self.started_at = time.time()
+        self.first: float | None = None
+        self.ended: float | None = None
+        self._log, self._clock, self._started = log, clock, clock()
+
+    def read(self, num_read: int, num_cached: int) -> None:
+        """So much of the prompt has been read."""
+        self.state, self.num_read, self.num_cached = "reading", num_read, num_cached
+
+    def generated(self, num_tokens: int) -> None:
+        """So many tokens more have come."""
+        if self.first is None:
+            self.state, self.first, self.num_read = "answering", self._clock(), self.num_prompt
+        self.num_generated += num_tokens
+
+    def end(self, state: Literal["finished", "stopped", "failed"]) -> None:
+        """Nothing more will come. Idempotent: the first end counts."""
+        if self.ended is None:
+            self.state, self.ended = state, self._clock()
+            self._log.forget(self)
+
+    def view(self) -> RequestView:
+        """Return how it is now."""
+        now = self._clock() if self.ended is None else self.ended
+        spent = None if self.first is None else now - self.first
+        return RequestView(
+            number=self.number,
+            model=self.model,
+            state=self.state,
+            num_prompt_tokens=self.num_prompt,
+            num_read_tokens=self.num_read,
+            num_cached_tokens=self.num_cached,
+            num_generated_tokens=self.num_generated,
+            started_at=self.started_at,
+            age_seconds=now - self._started,
+            first_token_seconds=None if self.first is None else self.first - self._started,
+            tokens_per_second=(self.num_generated - 1) / spent if spent and self.num_generated > 1 else None,
+        )
+
+
+class RequestLog:
+    """The requests that are open, and the last that were."""
+
+    def __init__(self, *, max_ended: int = MAX_ENDED, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._num_begun = 0
+        self._open: dict[int, RequestEntry] = {}
+        self._ended: deque[RequestEntry] = deque(maxlen=max_ended)
+
+    def begin(self, model: str, *, num_prompt_tokens: int) -> RequestEntry:
+        """Return the entry of a new request."""
+        self._num_begun += 1
+        entry = RequestEntry(self, self._num_begun, model, num_prompt_tokens, self._clock)
+        self._open[entry.number] = entry
+        return entry
+
+    def forget(self, entry: RequestEntry) -> None:
+        """Take an entry that has ended from the open ones; only entries call this."""
+        del self._open[entry.number]
+        self._ended.append(entry)
+
+    def views(self) -> list[RequestView]:
+        """Return the open requests, then the others, each the last first."""
+        return [entry.view() for entry in (*reversed(self._open.values()), *reversed(self._ended))]

@@ -1,0 +1,145 @@
+"""Watching a server: what its numbers become over time, and how they look on the screen, as text and as JSON."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from server.process import ServerProcess, serving
+from snapshot_location import TextSnapshots
+from syrupy.assertion import SnapshotAssertion
+
+from mlxctl.errors import ServerUnreachable
+from mlxctl.inference.request_log import RequestView
+from mlxctl.tui.monitor_app import MonitorApp
+from mlxctl.tui.observation import Observation, Trends
+from mlxctl.tui.partner import RemotePartner
+from mlxctl.tui.watching import as_text
+
+from .screens import Screen, drive, masked
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with serving(None) as running:
+        yield running
+
+
+def view(number: int, **fields: object) -> RequestView:
+    known = {
+        "model": "a-model",
+        "state": "finished",
+        "num_prompt_tokens": 1000,
+        "num_read_tokens": 1000,
+        "num_cached_tokens": 750,
+        "num_generated_tokens": 20,
+        "started_at": 0.0,
+        "age_seconds": 3.0,
+        "first_token_seconds": 0.5,
+        "tokens_per_second": 40.0,
+    }
+    return RequestView(number=number, **{**known, **fields})  # type: ignore[arg-type]
+
+
+def moment(at: float, *requests: RequestView, **stats: object) -> Observation:
+    return Observation(at=at, stats=stats, requests=requests)
+
+
+def test_rates_are_what_was_done_between_two_looks() -> None:
+    trends = Trends()
+    trends.add(moment(10.0, num_generated_tokens=100, num_prompt_tokens=1000, cache_tokens_reused=0))
+    trends.add(moment(12.0, num_generated_tokens=300, num_prompt_tokens=1100, cache_tokens_reused=300))
+    assert (list(trends.generated), list(trends.read), list(trends.cached)) == ([100.0], [50.0], [75.0])
+
+
+def test_an_engine_that_was_started_again_has_no_rate() -> None:
+    trends = Trends()
+    trends.add(moment(1.0, num_generated_tokens=500))
+    trends.add(moment(2.0, num_generated_tokens=20))
+    assert list(trends.generated) == [0.0]
+
+
+def test_the_time_to_the_first_token_is_of_requests_that_are_new() -> None:
+    trends = Trends()
+    trends.add(moment(1.0, view(1, first_token_seconds=0.1)))
+    trends.add(moment(2.0, view(2, first_token_seconds=0.3), view(1, first_token_seconds=0.1)))
+    trends.add(moment(3.0, view(2, first_token_seconds=0.3)))
+    assert list(trends.first_token) == [100.0, 300.0, 300.0]
+
+
+def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:
+    reading = view(
+        3, state="reading", num_read_tokens=512, num_generated_tokens=0, first_token_seconds=None, tokens_per_second=None
+    )
+    stats = {
+        "num_waiting": 2,
+        "num_prefilling": 1,
+        "num_decoding": 4,
+        "cache_bytes": 120_000_000,
+        "cache_max_bytes": 400_000_000,
+        "cache_hits": {"miss": 3, "exact": 12, "common_prefix": 0},
+        "cache_tokens_reused": 34_567,
+        "cache_evicted": 5,
+        "active_memory_bytes": 5_400_000_000,
+        "peak_memory_bytes": 6_100_000_000,
+    }
+    assert as_text(moment(1.0, reading, view(1), **stats)) == snapshot.use_extension(TextSnapshots)
+
+
+def test_the_screen_shows_what_a_real_server_does(server: ServerProcess) -> None:
+    body = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0}
+    assert httpx.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
+
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("is ready")
+        await screen.press("f5")
+        await screen.wait_for("first token, ms")
+        seen = await screen.wait_for("finished")
+        assert re.search(r"mlxctl-demo +finished +\d+ +0%", seen)
+        assert re.search(r"miss \d", seen)
+        await screen.press("escape")
+        await screen.wait_for("Ask something")
+
+    drive(RemotePartner(server.url), look, size=(120, 30))
+
+
+def test_one_look_as_json(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "mlxctl", "top", "--url", server.url, "--json"]
+    looked = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    assert looked["stats"]["num_decoding"] == 0
+    assert {request["state"] for request in looked["requests"]} <= {"finished"}
+
+
+def test_a_server_that_cannot_be_reached_is_said_in_one_line() -> None:
+    command = [sys.executable, "-m", "mlxctl", "top", "--once", "--url", "http://127.0.0.1:9"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 1
+    assert re.fullmatch(r"mlxctl: .*127\.0\.0\.1:9.*\n", ended.stderr)
+
+
+def test_a_server_that_goes_away_leaves_the_last_picture_and_says_so(snapshot: SnapshotAssertion) -> None:
+    looks = 0
+
+    async def observe() -> Observation:
+        nonlocal looks
+        looks += 1
+        if looks > 2:
+            raise ServerUnreachable("http://nowhere", "the connection is refused")
+        return moment(float(looks), view(1), num_generated_tokens=100 * looks, num_decoding=1)
+
+    async def play() -> str:
+        async def close() -> None:
+            """Nothing is open."""
+
+        app = MonitorApp(observe, where="http://nowhere", interval_seconds=0.05, close=close)
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("refused")
+            await screen.press("space")
+            return await screen.wait_for("held")
+
+    assert masked(asyncio.run(play())) == snapshot.use_extension(TextSnapshots)
