@@ -58,7 +58,10 @@ class Knowledge:
 
     def of(self, name: str, path: Path) -> KnownModel:
         """Return what is known of the model in `path`, which goes by `name`. Never raises for what lies there."""
-        record = self._record(path)
+        return self.over(self._record(path), name, path)
+
+    def over(self, record: ProbeRecord | None, name: str, path: Path) -> KnownModel:
+        """Return what holds for the model when this was found out about it."""
         override = self._overrides.get(name) or self._overrides.get(spoken_name(path.resolve()))
         return KnownModel(record=record, findings=effective(record.findings if record else (), override))
 

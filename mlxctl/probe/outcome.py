@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mlxctl.models import NamedDirectory
 from mlxctl.stores import ProbeRecord
 
 
@@ -9,10 +10,11 @@ from mlxctl.stores import ProbeRecord
 class ProbeOutcome:
     """What is known of the model now, or in `problem`, one line, why it cannot be asked.
 
-    `was_known` says that nothing had to be asked.
+    `name` is what it was called, `directory` what that stands for. `was_known` says that nothing had to be asked.
     """
 
     name: str
+    directory: NamedDirectory | None = None
     record: ProbeRecord | None = None
     was_known: bool = False
     problem: str | None = None

@@ -68,7 +68,7 @@ class ProbeRun:
         subject = await asyncio.to_thread(read_subject, target.directory, trust_remote_code=self._trust_remote_code)
         before = None if self._is_forced else await asyncio.to_thread(self._store.find, subject.fingerprint)
         if before is not None and before.is_complete and before.round == ROUND:
-            self.outcomes.append(ProbeOutcome(name=target.name, record=before, was_known=True))
+            self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=before, was_known=True))
         elif subject.facts is None:
             self._keep(target, _record(subject, refuse_silent(subject.detection), started=time.time()))
         else:
@@ -111,7 +111,8 @@ class ProbeRun:
 
     def _keep(self, target: Target, record: ProbeRecord) -> None:
         """Store the record. A small write, done here so that a run which is being cancelled does not lose it."""
-        self.outcomes.append(ProbeOutcome(name=target.name, record=self._store.save(record)))
+        kept = self._store.save(record)
+        self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=kept))
 
 
 def _still_true(before: ProbeRecord | None) -> tuple[Finding, ...]:

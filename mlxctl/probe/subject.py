@@ -8,7 +8,7 @@ from mlxctl import __version__
 from mlxctl.adapters import create_adapter
 from mlxctl.errors import BrokenModel, RequestError
 from mlxctl.ir import GenerationRequest, ModelFacts, text_message
-from mlxctl.models import NamedDirectory, describe_model, read_model
+from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read_model
 from mlxctl.models.detection import Detection
 from mlxctl.models.fingerprint import fingerprint
 
@@ -34,9 +34,9 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
     """
     described = describe_model(found.path, name=found.name)
     facts = None if described.detection.kind in _SILENT_KINDS else read_model(found.path, trust_remote_code=trust_remote_code)
-    if described.runtimes == ():
-        raise BrokenModel(found.path, described.problem or f"model {found.name!r} is of a kind that nothing here can run")
-    subject = Subject(
+    if facts is not None:
+        _check_words(found, facts, described)
+    return Subject(
         name=found.name,
         directory=found,
         fingerprint=fingerprint(found.path),
@@ -44,13 +44,12 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
         facts=facts,
         trust_remote_code=trust_remote_code,
     )
-    if facts is not None:
-        _check_template(found, facts)
-    return subject
 
 
-def _check_template(found: NamedDirectory, facts: ModelFacts) -> None:
+def _check_words(found: NamedDirectory, facts: ModelFacts, described: ModelDescription) -> None:
     """Write the shortest conversation: a template that refuses it, or a tokenizer that goes beyond the weights, ends it here."""
+    if described.runtimes == () and described.problem is not None:
+        raise BrokenModel(found.path, described.problem)
     if facts.chat_template is None:
         raise BrokenModel(found.path, f"model {found.name!r} has no chat template: nothing can be asked of it")
     adapter = create_adapter(facts, name=found.name)

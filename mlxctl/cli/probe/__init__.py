@@ -9,7 +9,7 @@ from mlxctl.cli.failures import plain_failures
 from mlxctl.cli.models.shared_options import AsJson, ConfigFile, read_settings
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Names = Annotated[list[str] | None, typer.Argument(metavar="[MODEL]...", help="Models of the library, aliases, or directories.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="MODEL", help="Models of the library, aliases, or directories.")]
 Toml = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, as capabilities.toml takes them.")]
 Timeout = Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Longest time for one answer.")]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run Python code inside the model directory, if there is any.")]
@@ -37,8 +37,9 @@ def probe(
     with plain_failures():
         settings = read_settings(config)
         from mlxctl.cli.probe.asking import Wishes, ask, look
-        from mlxctl.cli.probe.report import report
+        from mlxctl.cli.probe.report import check_free, report
 
+        check_free(toml)
         wishes = Wishes(force=force, timeout_seconds=timeout, trust_remote_code=trust_remote_code, is_quiet=as_json)
         found = look(models, settings) if show else ask(models, settings, wishes)
         raise typer.Exit(report(found, as_json=as_json, toml=toml, with_evidence=show))

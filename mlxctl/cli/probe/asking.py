@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mlxctl.cli.probe.progress import ProgressBar
 from mlxctl.models import Library
@@ -86,9 +85,9 @@ def _targets(names: Sequence[str] | None, settings: Settings) -> list[Target]:
 
 
 def _answer(outcome: ProbeOutcome, knowledge: Knowledge) -> Answer:
-    if outcome.record is None:
+    if outcome.record is None or outcome.directory is None:
         return Answer(name=outcome.name, problem=outcome.problem)
-    known = knowledge.of(outcome.name, Path(outcome.record.path))
+    known = knowledge.over(outcome.record, outcome.directory.name, outcome.directory.path)
     return Answer(name=outcome.name, known=known, was_known=outcome.was_known)
 
 

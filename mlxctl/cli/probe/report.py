@@ -72,6 +72,12 @@ def _view(answer: Answer, *, with_evidence: bool) -> dict[str, Any]:
     }
 
 
+def check_free(file: Path | None) -> None:
+    """Raise SettingsError when there is a file already: somebody may have laid down things in it by hand."""
+    if file is not None and file.exists():
+        raise SettingsError(f"{str(file)!r} is there already and is not written over; name another file")
+
+
 def _write(file: Path, known: Sequence[Answer]) -> None:
     records = [answer.known.record for answer in known if answer.known.record is not None]
     try:

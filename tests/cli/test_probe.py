@@ -1,0 +1,202 @@
+"""`mlxctl probe`: what it prints of what is known, how it refuses, and what it leaves behind."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import forge
+import pytest
+from snapshot_location import TextSnapshots
+from stores.probe_records import record
+from syrupy.assertion import SnapshotAssertion
+from typer.testing import CliRunner
+
+from mlxctl import demo
+from mlxctl.cli import app
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.probe.course import ROUND
+from mlxctl.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
+
+ASKED = Exchange(
+    prompt="<|im_start|>user\nWhat is the [bold]weather[/] in Lisbon?<|im_end|>\n",
+    output='<tool_call>\n{"name": "sky_report", "arguments": {"city": "Lisbon"}}\n</tool_call>\x1b[2J',
+    parser_id="hermes_json",
+    num_tokens=19,
+    duration_seconds=0.25,
+)
+FOUND = {
+    "chat": Finding(question="chat", verdict="yes", reason="it answered and ended by itself after 30 tokens"),
+    "tools": Finding(
+        question="tools",
+        verdict="yes",
+        reason="2 of 2 right, offered by the chat template; in its own format",
+        value={"parser": "hermes_json", "delivery": "template"},
+        exchanges=(ASKED,),
+    ),
+    "structured_output": Finding(question="structured_output", verdict="no", reason="it did not keep to the schema"),
+    "practical_context": Finding(question="practical_context", verdict="yes", reason="8,192 tokens", value={"tokens": 8192}),
+    "vision": Finding(question="vision", verdict="unknown", reason="its files say vision; no image can be shown to it here yet"),
+}
+runner = CliRunner()
+
+
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(TextSnapshots)
+
+
+@pytest.fixture
+def store_file(place: Path) -> Path:
+    return place / "state" / "mlxctl" / "capabilities.sqlite"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with two models, one of which was asked everything."""
+    good = shutil.copytree(forge.model("qwen3"), tmp_path / "models" / "org" / "good")
+    shutil.copytree(forge.model("llama3"), tmp_path / "models" / "org" / "other")
+    (tmp_path / "mlxctl.toml").write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n")
+    monkeypatch.setenv("MLXCTL_CONFIG", str(tmp_path / "mlxctl.toml"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    findings = [FOUND.get(question, Finding(question=question, verdict="yes", reason="so it is")) for question in QUESTIONS]
+    known = replace(record(*findings, fingerprint=fingerprint(good)), round=ROUND, duration_seconds=12.3, probed_at=1.8e9)
+    store = CapabilityStore(tmp_path / "state" / "mlxctl" / "capabilities.sqlite")
+    store.save(known)
+    store.close()
+    return tmp_path
+
+
+def run(*arguments: str) -> Any:
+    return runner.invoke(app, ["probe", *arguments])
+
+
+def lines(text: str) -> str:
+    """The text as a person sees it."""
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def test_one_model_is_a_table_of_its_answers(place: Path, snapshot: SnapshotAssertion) -> None:
+    result = run("org/good")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert lines(result.stdout) == snapshot
+
+
+def test_the_evidence_is_shown_to_the_letter_and_does_nothing_to_the_terminal(place: Path, snapshot: SnapshotAssertion) -> None:
+    result = run("org/good", "--show")
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    start = result.stdout.index("fingerprint")
+    shown = result.stdout[:start] + result.stdout[result.stdout.index("\n", start) + 1 :]
+    assert lines(shown) == snapshot
+
+
+def test_several_models_are_a_table_of_models_and_what_cannot_be_asked_a_line_each(
+    place: Path, snapshot: SnapshotAssertion
+) -> None:
+    shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
+    shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "bad")
+    (place / "models" / "org" / "bad" / "config.json").unlink()
+    result = run("org/good", "org/same", "org/bad", "nothing")
+    assert result.exit_code == 1
+    assert lines(result.stdout) == snapshot
+    assert result.stderr.splitlines() == [
+        "mlxctl: model 'bad' has no config.json",
+        "mlxctl: there is no model directory at 'nothing' and no model of this name in the library",
+    ]
+
+
+def test_the_help_page(snapshot: SnapshotAssertion) -> None:
+    result = runner.invoke(app, ["probe", "--help"], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"})
+    assert lines(result.output) == snapshot
+
+
+def test_json_says_the_same_and_brings_the_evidence_when_it_is_asked_for(place: Path) -> None:
+    (short,) = json.loads(run("org/good", "--json").stdout)
+    (long,) = json.loads(run("org/good", "--json", "--show").stdout)
+    assert (short["model"], short["probed_at"], short["problem"]) == ("org/good", "2027-01-15T08:00:00+00:00", None)
+    tools = next(finding for finding in long["findings"] if finding["question"] == "tools")
+    assert tools["exchanges"][0]["output"] == ASKED.output
+    assert not any("exchanges" in finding for finding in short["findings"])
+    assert [finding["verdict"] for finding in short["findings"]] == [finding["verdict"] for finding in long["findings"]]
+
+
+def test_what_a_person_laid_down_wins_and_says_where_it_stands(place: Path) -> None:
+    file = place / "config" / "mlxctl" / "capabilities.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('["org/good"]\ntools = "no"\n')
+    assert f"calls tools                         no       laid down in {file}" in run("org/good").stdout
+    file.write_text('["org/good"]\ntools = "perhaps"\n')
+    result = run("org/good")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert 'expected "yes", "no" or "unknown", got \'perhaps\'' in result.stderr
+
+
+def test_the_answers_can_be_written_as_toml_but_never_over_a_file(place: Path) -> None:
+    file = place / "answers.toml"
+    assert run("org/good", "--toml", str(file)).exit_code == 0
+    override = read_overrides(file)["org/model"]
+    assert override.verdicts["vision"] == "unknown"
+    assert override.values["tools"] == {"parser": "hermes_json", "delivery": "template"}
+    before = file.read_text()
+    result = run("org/good", "--toml", str(file))
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert file.read_text() == before
+
+
+def test_showing_asks_nothing(place: Path) -> None:
+    result = run("org/other", "--show")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "mlxctl: model 'org/other' was never probed; to ask it: mlxctl probe org/other\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--show"]])
+def test_a_store_of_a_newer_version_is_one_line(place: Path, store_file: Path, more: list[str]) -> None:
+    connection = sqlite3.connect(store_file)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    result = run("org/good", *more)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert "written by a newer mlxctl" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["org/good", "--all"]])
+def test_models_are_named_or_all_of_them(place: Path, arguments: list[str]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(place: Path, store_file: Path) -> None:
+    """On a real terminal, which shows how far it is."""
+    leader, terminal = pty.openpty()
+    command = [sys.executable, "-m", "mlxctl", "probe", str(demo.MODEL_DIR)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, env={**os.environ, "TERM": "xterm"}, text=True)
+    os.close(terminal)
+    shown = b""
+    while b"tools" not in shown:
+        shown += os.read(leader, 1000)
+    process.send_signal(signal.SIGINT)
+    table, _ = process.communicate(timeout=60)
+    os.close(leader)
+    assert process.returncode == 130
+    store = CapabilityStore(store_file)
+    kept = store.find(fingerprint(demo.MODEL_DIR))
+    store.close()
+    assert kept is not None
+    assert not kept.is_complete
+    found = {finding.question for finding in kept.findings}
+    assert {"thinking", "chat", "trimmable_cache"} <= found
+    assert "batch_safe" not in found
+    assert "thinks aloud" in table
