@@ -1,6 +1,6 @@
 """The only place where things are wired: settings in, services out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlxctl import demo, locations
 from mlxctl.engine import EngineClient, EngineProcess
@@ -34,7 +34,8 @@ def build_services(settings: Settings) -> Services:
 
     Raises ModelError for an unusable model, and SettingsError for overrides of capabilities that cannot be honoured.
     """
-    engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
+    engine_settings = replace(settings.engine, cache_dir=settings.engine.cache_dir or locations.cache_directory())
+    engine = EngineClient(EngineProcess(engine_settings), engine_settings, max_queue=settings.server.max_queue)
     responses = ResponseStore(
         locations.state_directory() / "responses.sqlite",
         max_bytes=settings.server.response_store_bytes,

@@ -29,6 +29,8 @@ def serve(
     log_level: Annotated[Text, setting(ServerSettings, "log_level", "--log-level", metavar="LEVEL")] = None,
     memory_limit_bytes: Annotated[Text, setting(EngineSettings, "memory_limit_bytes", "--memory-limit", metavar="SIZE")] = None,
     prefix_cache_bytes: Annotated[Text, setting(EngineSettings, "prefix_cache_bytes", "--prefix-cache", metavar="SIZE")] = None,
+    cache_dir: Annotated[Path | None, setting(EngineSettings, "cache_dir", "--cache-dir", metavar="DIRECTORY")] = None,
+    cache_disk_bytes: Annotated[Text, setting(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", metavar="SIZE")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,
 ) -> None:
     """Serve a model over HTTP, in the words of OpenAI and Anthropic."""

@@ -42,7 +42,8 @@ EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 _FIRST_BACKOFF_SECONDS = 0.25
 _MAX_FIRST_STARTS = 3
 _HEALTHY_AFTER_SECONDS = 60.0
-_END_GRACE_SECONDS = 5.0
+# The engine may take 8 s of it to write its prefix cache to disk.
+_END_GRACE_SECONDS = 12.0
 
 _log = logging.getLogger(__name__)
 

@@ -47,7 +47,7 @@ class EngineProcess:
                     "-m",
                     "mlxctl.engine.process",
                     str(path),
-                    msgspec.json.encode(self._settings).decode(),
+                    msgspec.json.encode(self._settings, enc_hook=str).decode(),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                 )

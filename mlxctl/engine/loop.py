@@ -34,7 +34,9 @@ from mlxctl.engine.pool import ModelPool
 from mlxctl.engine.runner import describe_device
 from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
 from mlxctl.engine.sequence import Sequence
+from mlxctl.engine.waker import Waker
 from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.settings import EngineSettings
 
 _IDLE_SECONDS = 1.0
@@ -49,9 +51,11 @@ class EngineLoop:
 
     def __init__(self, mailbox: Mailbox, settings: EngineSettings, *, blas: str) -> None:
         self._mailbox = mailbox
+        self._waker = Waker()
         self._pool = ModelPool(
             limit_bytes=settings.memory_limit_bytes or loading.default_memory_limit(),
             prefix_cache_bytes=settings.prefix_cache_bytes,
+            disk=self._open_disk(settings),
         )
         self._scheduler = Scheduler(
             max_rows=settings.max_rows,
@@ -62,6 +66,7 @@ class EngineLoop:
         self._arrived: list[Submit] = []
         self._to_load: list[LoadModel] = []
         self._num_steps = 0
+        self._is_fetching = False
         self._is_stopping = False
 
     def run(self) -> None:
@@ -74,14 +79,17 @@ class EngineLoop:
                 self.load()
                 self.step()
         except FrontGoneError:
-            return
+            pass
         finally:
             self._mailbox.close()
+        self._pool.close()
+        self._waker.close()
 
     def take_commands(self) -> None:
         """Carry out what the front asked for since the last step."""
-        idle = not (self._scheduler.has_work or self._arrived or self._to_load or self._pool.loading)
-        for command in self._mailbox.take(timeout_seconds=_IDLE_SECONDS if idle else 0):
+        has_rows = self._scheduler.has_work and not self._is_fetching
+        idle = not (has_rows or self._arrived or self._to_load or self._pool.loading)
+        for command in self._mailbox.take(timeout_seconds=_IDLE_SECONDS if idle else 0, waker=self._waker):
             self._carry_out(command)
 
     def admit(self) -> None:
@@ -116,16 +124,32 @@ class EngineLoop:
 
     def step(self) -> None:
         """Compute one batch and say what came of it."""
+        for sequence in self._pool.take_arrivals():
+            self._scheduler.resume(sequence)
         if not self._scheduler.has_work:
+            self._pool.tidy()
             return
         started = time.monotonic()
         batch = self._scheduler.next_batch(now=started, available_bytes=self._pool.available_bytes)
+        self._is_fetching = batch is None
+        if batch is None:
+            return
         results = self._run(batch)
         now = time.monotonic()
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         self._publish(updates)
         self._free(batch, results)
         self._pool.runner(batch.model).start_built()
+
+    def _open_disk(self, settings: EngineSettings) -> DiskTier | None:
+        if settings.cache_dir is None or not settings.cache_disk_bytes or settings.prefix_cache_bytes == 0:
+            return None
+        return DiskTier.open(
+            settings.cache_dir,
+            max_bytes=settings.cache_disk_bytes,
+            min_free_bytes=settings.cache_min_free_bytes,
+            wake=self._waker.wake,
+        )
 
     def _reason_to_refuse(self, submit: Submit) -> str | None:
         if not self._scheduler.is_open(submit.model):

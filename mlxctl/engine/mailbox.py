@@ -10,6 +10,7 @@ import msgspec
 
 from mlxctl.engine.framing import FrameTooLargeError, command_reader, encode_frame
 from mlxctl.engine.messages import AnyCommand, AnyReport
+from mlxctl.engine.waker import Waker
 
 _READ_BYTES = 1 << 20
 # A front that leaves this much unread is stuck; tokens for it would only pile up.
@@ -29,10 +30,13 @@ class Mailbox:
         self._reader = command_reader()
         self._unsent = bytearray()
 
-    def take(self, *, timeout_seconds: float) -> list[AnyCommand]:
-        """Return all commands that have come, waiting up to `timeout_seconds` for the first. Raises FrontGoneError."""
+    def take(self, *, timeout_seconds: float, waker: Waker) -> list[AnyCommand]:
+        """Return all commands that have come, waiting up to `timeout_seconds` for one or for `waker`. Raises FrontGoneError."""
         if timeout_seconds > 0:
-            select.select([self._socket], [self._socket] if self._unsent else [], [], timeout_seconds)
+            select.select(
+                [self._socket.fileno(), waker.fileno()], [self._socket.fileno()] if self._unsent else [], [], timeout_seconds
+            )
+            waker.clear()
         self._flush()
         commands: list[AnyCommand] = []
         try:

@@ -1,20 +1,21 @@
 """The models in the engine and the memory that they share. MLX thread only."""
 
 import gc
-import importlib.metadata
 import time
 from array import array
 from collections.abc import Generator
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 
 import mlx.core as mx
 
 from mlxctl.engine.caches import new_caches
 from mlxctl.engine.loading import LoadedWeights, weights_in_pieces
+from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
+from mlxctl.engine.sequence import Sequence
 from mlxctl.prefix_cache.cache import PrefixCache, Record
+from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.records import CacheLayout
 
@@ -24,6 +25,8 @@ _BUFFER_CACHE_SHARE = 0.05
 _PREFIX_CACHE_SHARE = 0.2
 _MIN_BUFFER_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_BUFFER_CACHE_BYTES = 2 * 1024 * 1024 * 1024
+# How long the end may be put off so that what is in memory gets to disk.
+FLUSH_SECONDS = 8.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,10 +46,11 @@ class ModelPool:
     Keeps `limit_bytes` for weights and caches together and says what is left of it.
     """
 
-    def __init__(self, *, limit_bytes: int, prefix_cache_bytes: int | None) -> None:
+    def __init__(self, *, limit_bytes: int, prefix_cache_bytes: int | None, disk: DiskTier | None = None) -> None:
         self.limit_bytes = limit_bytes
         budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
-        self.prefixes: PrefixIndex[Record] = PrefixIndex(max_bytes=budget)
+        self.disk = disk
+        self.prefixes: PrefixIndex[Record] = PrefixIndex(max_bytes=budget, on_evict=disk.keep if disk is not None else None)
         # By namespace, also of models that are gone: the same weights may come back, and find what was kept of them.
         self._caches: dict[bytes, PrefixCache] = {}
         self._runners: dict[str, ModelRunner] = {}
@@ -149,14 +153,39 @@ class ModelPool:
 
     def trim(self) -> None:
         """Forget prefixes that have expired, and give freed buffers back to the system."""
-        self.prefixes.expire()
+        self.tidy()
         mx.clear_cache()
 
+    def tidy(self) -> None:
+        """Forget prefixes that have expired, in memory and on disk."""
+        self.prefixes.expire()
+        if self.disk is not None:
+            self.disk.tidy()
+
+    def take_arrivals(self) -> list[Sequence]:
+        """Take what has come from disk and return the sequences that need not wait for it any more."""
+        arrivals = self.disk.arrivals() if self.disk is not None else []
+        return [sequence for runner in self._runners.values() for sequence in runner.take_arrivals(arrivals)] if arrivals else []
+
+    def close(self) -> None:
+        """Write what is in memory to disk, the most recently used first, for as long as FLUSH_SECONDS allow."""
+        if self.disk is None:
+            return
+        deadline = time.monotonic() + FLUSH_SECONDS
+        leaves = [chunk for chunk in self.prefixes.chunks() if not chunk.children]
+        for leaf in reversed(leaves):
+            self.disk.keep(leaf, deadline=deadline)
+        for leaf in leaves:
+            self.disk.touch(leaf.key)
+        self.disk.close(deadline=deadline)
+
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
-        namespace = _namespace(loading.path)
+        namespace = prefix_namespace(loading.path)
+        if self.disk is not None:
+            self.disk.name(namespace, loading.name)
         if namespace not in self._caches:
             layout = CacheLayout(new_caches(weights.model))
-            self._caches[namespace] = PrefixCache(self.prefixes, namespace=namespace, layout=layout)
+            self._caches[namespace] = PrefixCache(self.prefixes, namespace=namespace, layout=layout, disk=self.disk)
         self._runners[loading.name] = ModelRunner(weights, self._caches[namespace])
         self._weights_bytes[loading.name] = weights.weights_bytes
         return weights
@@ -166,14 +195,3 @@ class ModelPool:
         loading, self._loading = self._loading, None
         loading.pieces.close()
         return loading.num_bytes_read
-
-
-def _namespace(path: Path) -> bytes:
-    """Return what tells these weights from any others: a re-quantised or replaced model must never read stale keys and values."""
-    digest = blake2b(b"1:" + importlib.metadata.version("mlx-lm").encode())
-    home = path.resolve()
-    for file in (*sorted(home.glob("*.safetensors")), home / "config.json", home / "tokenizer.json"):
-        if file.exists():
-            status = file.stat()
-            digest.update(f"{file}:{status.st_size}:{status.st_mtime_ns}".encode())
-    return digest.digest()

@@ -16,7 +16,7 @@ def main(socket_path: str, settings_json: str) -> None:
     # closed socket tells.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    settings = msgspec.json.decode(settings_json, type=EngineSettings)
+    settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)
     run_engine(connection, settings)
@@ -30,6 +30,10 @@ def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
     from mlxctl.engine.mailbox import Mailbox
 
     EngineLoop(Mailbox(connection), settings, blas=blas).run()
+
+
+def _decode_path(kind: type, value: object) -> object:
+    return kind(value)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from mlxctl.engine.scheduler import Batch, RowResult
 from mlxctl.engine.sequence import Sequence
 from mlxctl.prefix_cache.cache import PrefixCache, Record
 from mlxctl.prefix_cache.chunks import Tokens, pack
+from mlxctl.prefix_cache.disk.promotion import Promotion
+from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.index import Chunk
 
 # Room for the answer that a prompt's cache is made with, so that the first tokens of it copy nothing.
@@ -32,6 +34,8 @@ class ModelRunner:
         self._prompts: dict[int, Caches] = {}
         # The last full chunk of each sequence that the prefix cache knows.
         self._known: dict[int, Chunk[Record] | None] = {}
+        # Prompts whose known prefix is on its way from disk.
+        self._promotions: dict[int, tuple[Sequence, Promotion]] = {}
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
         # PERF: on a CPU starting a step blocks until it is nearly done, so there it is started after the tokens of the one before
@@ -60,6 +64,16 @@ class ModelRunner:
                 if batch.rows:
                     batch.start()
 
+    def take_arrivals(self, arrivals: Iterable[Arrival]) -> list[Sequence]:
+        """Put into memory what has come from disk, and return the sequences that have all of theirs."""
+        ready = []
+        for arrival in arrivals:
+            for sequence, promotion in list(self._promotions.values()):
+                if promotion.fetch is arrival.fetch and promotion.take(arrival):
+                    del self._promotions[sequence.sequence_id]
+                    ready.append(sequence)
+        return ready
+
     def drop(self, sequences: Iterable[Sequence]) -> None:
         """Free what these sequences hold, at once, after the prefix cache has taken what it can use of it."""
         gone = {sequence.sequence_id: sequence for sequence in sequences}
@@ -73,6 +87,8 @@ class ModelRunner:
         self._batches = [batch for batch in self._batches if batch.rows]
         for sequence_id in gone:
             self._known.pop(sequence_id, None)
+            if sequence_id in self._promotions:
+                self._promotions.pop(sequence_id)[1].end()
 
     def _shrink(self, batch: DecodeBatch, rows: list[Sequence]) -> None:
         if rows:
@@ -96,6 +112,10 @@ class ModelRunner:
 
     def _restore(self, sequence: Sequence) -> list[RowResult]:
         plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
+        promotion = None if sequence.has_fetched else self._prefix_cache.promote(sequence.prompt_token_ids, plan)
+        if promotion is not None:
+            self._promotions[sequence.sequence_id] = (sequence, promotion)
+            return [RowResult(sequence=sequence, is_fetching=True)]
         caches = kv.new_caches(self._model)
         num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(plan, caches)
         if num_cached < plan.num_cached:

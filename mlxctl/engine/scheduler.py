@@ -58,7 +58,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowResult:
-    """What a step gave for one row: a token that was read back, what was restored and where to pause, or why the row failed."""
+    """What a step gave for one row: a token that was read back, what was restored and where to pause, or why the row failed.
+
+    With `is_fetching` nothing was restored yet: it is on its way from disk, and `resume` says when it has come.
+    """
 
     sequence: Sequence
     token_id: int | None = None
@@ -66,6 +69,7 @@ class RowResult:
     failure: str | None = None
     num_cached: int = 0
     stop_positions: Many[int] = ()
+    is_fetching: bool = False
 
 
 @dataclass(slots=True)
@@ -187,12 +191,22 @@ class Scheduler:
         """Return what a prompt's cache takes, with room for the first tokens of the answer."""
         return self._queues[model].costs.kv_bytes_per_token * (num_prompt_tokens + _ANSWER_ROOM_TOKENS)
 
-    def next_batch(self, *, now: float, available_bytes: int) -> Batch:
+    def resume(self, sequence: Sequence) -> None:
+        """Go on with a sequence whose known prefix has come from disk."""
+        sequence.is_fetching = False
+        sequence.has_fetched = True
+
+    def next_batch(self, *, now: float, available_bytes: int) -> Batch | None:
         """Return the next step's work: prefill and decode take turns, and so do models. Needs `has_work`.
+
+        None when all that there is to do waits for the disk.
 
         A waiting prompt whose cache does not fit into `available_bytes` goes on waiting while others run and will free some.
         """
-        name, queue, candidates = self._next_model(available_bytes)
+        found = self._next_model(available_bytes)
+        if found is None:
+            return None
+        name, queue, candidates = found
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
             return self._prompt_batch(name, queue, self._fair.choose(candidates, now=now))
@@ -213,7 +227,7 @@ class Scheduler:
         queue = self._queues[batch.model]
         return batch.phase == "decode" and not queue.waiting and not queue.prefilling
 
-    def _next_model(self, available_bytes: int) -> tuple[str, _ModelQueue, list[Sequence]]:
+    def _next_model(self, available_bytes: int) -> tuple[str, _ModelQueue, list[Sequence]] | None:
         """Return whose turn it is and the prompts that it can go on with; a model that can only wait for room is passed over."""
         names = list(self._queues)
         if self._last_model in names:
@@ -225,10 +239,12 @@ class Scheduler:
             if candidates or queue.groups:
                 self._last_model = name
                 return name, queue, candidates
-        raise AssertionError("what holds a cache can always go on, and when nothing does, there is room")
+        # What holds a cache can always go on, unless the disk is to bring it, and when nothing holds one, there is room.
+        assert any(row.is_fetching for queue in self._queues.values() for row in queue.prefilling)
+        return None
 
     def _prefill_candidates(self, queue: _ModelQueue, available_bytes: int) -> list[Sequence]:
-        candidates = list(queue.prefilling)
+        candidates = [row for row in queue.prefilling if not row.is_fetching]
         num_holding = sum(len(other.prefilling) + other.num_decoding for other in self._queues.values())
         if num_holding < self._max_rows and len(queue.prefilling) < _MAX_PREFILLING:
             promised = sum(row.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for row in queue.prefilling)
@@ -248,6 +264,7 @@ class Scheduler:
             sequence.state = SequenceState.PREFILLING
             for other in queue.waiting:
                 _share(other, sequence)
+        if sequence.needs_restore:
             return Batch(phase="restore", model=name, sequence=sequence)
         contended = bool(queue.groups)
         num_tokens = min(sequence.num_tokens_to_stop, queue.pacer.chunk_tokens(contended=contended))
@@ -258,6 +275,7 @@ class Scheduler:
             sequence = result.sequence
             if result.failure:
                 return [self._fail(result)]
+            sequence.is_fetching = sequence.needs_restore = result.is_fetching
             sequence.num_cached_tokens = sequence.num_computed_tokens = result.num_cached
             sequence.stop_positions = sorted({*sequence.stop_positions, *result.stop_positions})
         return []

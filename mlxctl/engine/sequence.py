@@ -25,7 +25,8 @@ class Sequence:
 
     `num_computed_tokens` prompt tokens are in the cache (of which `num_cached_tokens` were not computed here). The last prompt
     token is never prefilled: it is the first input of decoding, so that prefill needs no logits. `num_sampled_tokens` counts
-    tokens that have been asked of the device; up to one of them is still in flight and not yet in `output_token_ids`.
+    tokens that have been asked of the device; up to one of them is still in flight and not yet in `output_token_ids`. While
+    `is_fetching`, what is known of the prompt is on its way from disk; that happens once, before the prompt is restored.
     """
 
     sequence_id: int
@@ -46,6 +47,9 @@ class Sequence:
     stop_positions: list[int] = field(default_factory=list)
     producer: "Sequence | None" = None
     shared_length: int = 0
+    needs_restore: bool = True
+    is_fetching: bool = False
+    has_fetched: bool = False
 
     @classmethod
     def from_submit(cls, command: Submit, *, now: float) -> "Sequence":

@@ -39,6 +39,14 @@ def state_directory() -> Path:
     return root / "mlxctl"
 
 
+def cache_directory() -> Path:
+    """Return the directory for what can be computed again; it need not exist."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base:
+        return Path(base) / "mlxctl"
+    return (Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache") / "mlxctl"
+
+
 def is_apple_silicon() -> bool:
     """Return whether Metal can be expected here."""
     return sys.platform == "darwin" and os.uname().machine == "arm64"

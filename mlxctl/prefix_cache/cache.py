@@ -6,17 +6,20 @@ does. What a sequence has in its working caches is its own; what is kept is immu
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens
+from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
+from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
 
 Hit = Literal["exact", "prefix", "common_prefix", "checkpoint", "miss"]
 Record = KVRecord | StateRecord
+P = TypeVar("P")
 
 # Below this a copy costs more than reading the tokens again.
 _MIN_TOKENS = 16
@@ -44,14 +47,16 @@ class Counters:
         default_factory=lambda: dict.fromkeys(("exact", "prefix", "common_prefix", "checkpoint", "miss"), 0)
     )
     num_tokens_reused: int = 0
+    num_promotions: int = 0
     num_failures: int = 0
 
 
 class PrefixCache:
-    """What one model has already computed, in an index that all models share."""
+    """What one model has already computed, in an index, and a disk, that all models share."""
 
-    def __init__(self, index: PrefixIndex[Record], *, namespace: bytes, layout: CacheLayout) -> None:
+    def __init__(self, index: PrefixIndex[Record], *, namespace: bytes, layout: CacheLayout, disk: DiskTier | None = None) -> None:
         self._index = index
+        self._disk = disk
         self._namespace = namespace
         self._layout = layout
         self.counters = Counters()
@@ -60,9 +65,10 @@ class PrefixCache:
         """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
         most = len(tokens) - 1
         match = self._index.match(self._namespace, tokens)
-        num_cached, chunks, state = self._usable(match, most)
+        num_cached, chunks, checkpoint = self._usable(match, most)
         if num_cached < _MIN_TOKENS:
-            num_cached, chunks, state = 0, (), None
+            num_cached, chunks, checkpoint = 0, (), None
+        state = checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
         positions: list[int] = []
         if self._layout.has_states:
             positions = planned_positions(
@@ -73,6 +79,24 @@ class PrefixCache:
             )
         hit = self._classify(match, num_cached, most)
         return Plan(match=match, chunks=chunks, state=state, num_cached=num_cached, hit=hit, positions=tuple(positions))
+
+    def promote(self, tokens: Tokens, plan: Plan) -> Promotion | None:
+        """Begin to bring back from disk what it has beyond the plan; None when that is nothing. Make a new plan when it is done."""
+        if self._disk is None:
+            return None
+        match = self._disk.index.match(self._namespace, tokens)
+        num_cached, chunks, checkpoint = self._usable(match, len(tokens) - 1)
+        if num_cached < plan.num_cached + _MIN_TOKENS:
+            return None
+        path = [chunk for chunk in chunks if chunk.start < num_cached]
+        wanted = [Wanted(chunk, chunk.payload) for chunk in path if self._index.find(chunk.key) is None]
+        if checkpoint is not None:
+            wanted.append(Wanted(path[-1], checkpoint.payload, checkpoint.position))
+        if not wanted:
+            return None
+        self.counters.num_promotions += 1
+        self._disk.touch(path[-1].key)
+        return Promotion(self._disk, self._index, self._layout, match=match, wanted=wanted)
 
     def restore(self, plan: Plan, caches: list[Any], *, ttl_seconds: float | None = None) -> "tuple[int, Chunk[Record] | None]":
         """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
@@ -124,14 +148,12 @@ class PrefixCache:
             self._failed("remembering")
             return known
 
-    def _usable(self, match: Match[Record], most: int) -> "tuple[int, tuple[Chunk[Record], ...], StateRecord | None]":
+    def _usable(self, match: Match[P], most: int) -> "tuple[int, tuple[Chunk[P], ...], Checkpoint[P] | None]":
         """How much of a match can be taken over: all of it, or up to the last checkpoint when a layer's state is needed."""
         if not self._layout.has_states:
             return min(match.num_tokens, most), match.chunks, None
         found = match.checkpoint(at_most=most)
-        if found is None or not isinstance(found[0].payload, StateRecord):
-            return 0, (), None
-        return found[0].position, found[1], found[0].payload
+        return (found[0].position, found[1], found[0]) if found is not None else (0, (), None)
 
     def _remember(
         self,

@@ -43,6 +43,7 @@ class Chunk(Generic[P]):
     tokens: bytes
     payload: P
     payload_bytes: int
+    namespace: bytes
     checkpoints: list[Checkpoint[P]] = field(default_factory=list)
     children: "dict[Key, Chunk[P]]" = field(default_factory=dict)
     num_leases: int = 0
@@ -105,11 +106,24 @@ class Match(Generic[P]):
 
 
 class PrefixIndex(Generic[P]):
-    """All prefixes of all namespaces within one budget. `clock` gives unix seconds."""
+    """All prefixes of all namespaces within one budget. `clock` gives unix seconds.
 
-    def __init__(self, *, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+    `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that has left the index,
+    for whatever reason. Neither may change the index.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int,
+        clock: Callable[[], float] = time.time,
+        on_evict: "Callable[[Chunk[P]], object] | None" = None,
+        on_release: Callable[[P], None] | None = None,
+    ) -> None:
         self.max_bytes = max_bytes
         self._clock = clock
+        self._on_evict = on_evict
+        self._on_release = on_release
         self.num_bytes = 0
         self.num_evicted = 0
         self._chunks: OrderedDict[Key, Chunk[P]] = OrderedDict()
@@ -163,11 +177,11 @@ class PrefixIndex(Generic[P]):
         root = root_key(namespace)
         children = parent.children if parent is not None else self._roots.setdefault(root, {})
         key = chunk_key(parent.key if parent is not None else root, tokens, salts, start=start)
-        existing = children.get(key) or next((child for child in children.values() if child.tokens.startswith(tokens)), None)
+        existing = _covering(children, key, tokens)
         if existing is not None:
             self._live_on(existing, self._expiry(ttl_seconds))
             return existing
-        chunk = Chunk(key, parent, start, tokens, payload, num_bytes, expires_at=-math.inf)
+        chunk = Chunk(key, parent, start, tokens, payload, num_bytes, namespace, expires_at=-math.inf)
         self._live_on(chunk, self._expiry(ttl_seconds))
         self._next_expiry = min(self._next_expiry, chunk.expires_at)
         children[key] = chunk
@@ -176,6 +190,11 @@ class PrefixIndex(Generic[P]):
         self._inherit(children, chunk)
         self.evict()
         return chunk if key in self._chunks else None
+
+    def covering(self, namespace: bytes, parent: "Chunk[P] | None", key: Key, tokens: bytes) -> "Chunk[P] | None":
+        """Return the chunk after `parent` that `publish` would return instead of adding one."""
+        children = parent.children if parent is not None else self._roots.get(root_key(namespace), {})
+        return _covering(children, key, tokens)
 
     def holds(self, chunk: "Chunk[P]") -> bool:
         """Whether the chunk is still in the index."""
@@ -198,6 +217,8 @@ class PrefixIndex(Generic[P]):
         checkpoint.num_owners -= 1
         if not checkpoint.num_owners:
             self.num_bytes -= checkpoint.num_bytes
+            if self._on_release is not None:
+                self._on_release(checkpoint.payload)
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
         """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
@@ -248,8 +269,19 @@ class PrefixIndex(Generic[P]):
             victim = next((chunk for chunk in self._chunks.values() if _may_go(chunk)), None)
             if victim is None:
                 return
+            if self._on_evict is not None:
+                self._on_evict(victim)
             self._remove(victim)
             self.num_evicted += 1
+
+    def discard(self, chunk: Chunk[P]) -> None:
+        """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be unusable."""
+        doomed = [chunk]
+        for place in doomed:
+            doomed += place.children.values()
+        for place in reversed(doomed):
+            if self.holds(place):
+                self._remove(place)
 
     def expire(self) -> int:
         """Drop what has outlived its time and return how many chunks that were."""
@@ -333,16 +365,20 @@ class PrefixIndex(Generic[P]):
             checkpoint.num_owners += 1
 
     def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
-        if chunk.parent is not None:
-            return chunk.parent.children
-        return next(children for children in self._roots.values() if children.get(chunk.key) is chunk)
+        return chunk.parent.children if chunk.parent is not None else self._roots[root_key(chunk.namespace)]
 
     def _remove(self, chunk: Chunk[P]) -> None:
         for checkpoint in list(chunk.checkpoints):
             self.drop_checkpoint(chunk, checkpoint)
         self.num_bytes -= chunk.payload_bytes
-        del self._chunks[chunk.key]
         del self._siblings(chunk)[chunk.key]
+        del self._chunks[chunk.key]
+        if self._on_release is not None:
+            self._on_release(chunk.payload)
+
+
+def _covering(children: dict[Key, Chunk[P]], key: Key, tokens: bytes) -> Chunk[P] | None:
+    return children.get(key) or next((child for child in children.values() if child.tokens.startswith(tokens)), None)
 
 
 def _may_go(chunk: Chunk[P]) -> bool:

@@ -19,8 +19,12 @@ _GROWTH_TOKENS = 256
 
 @dataclass(frozen=True, slots=True)
 class KVRecord:
-    """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim) each."""
+    """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim) each.
 
+    `layers` says which layers each group holds, by their place among all layers of the model.
+    """
+
+    layers: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[mx.array, mx.array], ...]
 
     @property
@@ -48,12 +52,22 @@ class CacheLayout:
         self._kinds = [type(layer) for layer in _leaves(caches)]
         self._cut = [index for index, kind in enumerate(self._kinds) if kind.__name__ == "KVCache"]
         self._whole = [index for index, kind in enumerate(self._kinds) if kind.__name__ != "KVCache"]
-        self._groups: list[list[int]] | None = None
+        self._groups: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def has_states(self) -> bool:
         """Whether some layers can only be taken up at checkpoints."""
         return bool(self._whole)
+
+    def accepts(self, record: KVRecord | StateRecord, num_tokens: int) -> bool:
+        """Whether a record from elsewhere is of this model: all layers are there, keys and values for so many tokens."""
+        if isinstance(record, StateRecord):
+            return len(record.states) == len(self._whole)
+        lengths = {array.shape[2] for pair in record.groups for array in pair if array.ndim == 4}
+        sizes = [array.shape[:1] for pair in record.groups for array in pair]
+        is_stacked = sizes == [(len(group),) for group in record.layers for _ in range(2)]
+        layers = sorted(index for group in record.layers for index in group)
+        return layers == self._cut and is_stacked and lengths <= {num_tokens}
 
     def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
         """Return a record of the positions `start` to `end` of a sequence, or of one row of a batch."""
@@ -70,7 +84,7 @@ class CacheLayout:
             for group in self._groups
         )
         mx.eval([array for pair in groups for array in pair])
-        return KVRecord(groups)
+        return KVRecord(self._groups, groups)
 
     def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
         """Return a copy of the states that cannot be cut, as they are now."""
@@ -83,7 +97,7 @@ class CacheLayout:
     def restore(self, caches: Sequence[Any], records: Sequence[KVRecord], num_tokens: int, state: StateRecord | None) -> None:
         """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state. One copy in all."""
         layers = list(_leaves(caches))
-        for group_index, group in enumerate(self._groups or []):
+        for group_index, group in enumerate(records[0].layers if records else ()):
             for place, layer_index in enumerate(group):
                 pairs = [(record.groups[group_index][0][place], record.groups[group_index][1][place]) for record in records]
                 _fill(layers[layer_index], pairs, num_tokens)
@@ -101,11 +115,11 @@ def _leaves(caches: Sequence[Any]) -> Iterator[Any]:
             yield from _leaves(children)
 
 
-def _grouped(spans: dict[int, tuple[mx.array, mx.array]]) -> list[list[int]]:
+def _grouped(spans: dict[int, tuple[mx.array, mx.array]]) -> tuple[tuple[int, ...], ...]:
     groups: dict[Any, list[int]] = {}
     for index, (keys, values) in spans.items():
         groups.setdefault((keys.shape[0], keys.shape[2], values.shape[2], keys.dtype), []).append(index)
-    return list(groups.values())
+    return tuple(map(tuple, groups.values()))
 
 
 def _fill(layer: Any, pairs: Sequence[tuple[mx.array, mx.array]], num_tokens: int) -> None:

@@ -81,6 +81,15 @@ class EngineSettings:
     prefix_cache_bytes: int | None = bounded(None, least=0)
     """Memory for prompts and answers computed already; without one, a fifth of the memory limit; 0 keeps nothing."""
 
+    cache_dir: Path | None = None
+    """Directory for what memory has no room for, and for the next start; without one, in the user's cache."""
+
+    cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
+    """Room on disk for them; 0 writes nothing. Only the owner can read them, and what is not used for a day goes."""
+
+    cache_min_free_bytes: int = bounded(4 * 1024**3, least=0)
+    """What must stay free on that disk, whatever the room allowed."""
+
     max_rows: int = bounded(32, least=1)
     """Requests that are decoded at the same time."""
 

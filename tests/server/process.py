@@ -25,7 +25,7 @@ class ServerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "XDG_STATE_HOME": self._state.name, **(environment or {})},
+            env={**os.environ, "XDG_STATE_HOME": self._state.name, "XDG_CACHE_HOME": self._state.name, **(environment or {})},
         )
         self.url = self._read_until(r"mlxctl \S+ on (http://\S+)")
 

@@ -1,0 +1,25 @@
+"""What tells one model's prefixes from all others': a changed model must never read stale keys and values."""
+
+import importlib.metadata
+from hashlib import blake2b
+from pathlib import Path
+
+from mlxctl.models.fingerprint import fingerprint
+
+# Changes with the meaning of what is kept.
+_RECORDS_VERSION = 2
+
+
+def prefix_namespace(path: Path) -> bytes:
+    """Return a digest that stays the same where the model is moved or renamed, and changes with anything in it.
+
+    The fingerprint reads a little of every tensor, so that equal sizes and times of different weights are told apart; sizes and
+    times are in it, too, so that weights edited in place are. Raises BrokenModel.
+    """
+    home = path.resolve()
+    digest = blake2b(b"%d:" % _RECORDS_VERSION + importlib.metadata.version("mlx-lm").encode())
+    digest.update(fingerprint(home).encode())
+    for file in sorted(home.glob("*.safetensors")):
+        status = file.stat()
+        digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
+    return digest.digest()

@@ -1,0 +1,125 @@
+"""Records as bytes and back. MLX thread only: bytes cross to other threads, arrays never do.
+
+A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the header (MessagePack:
+which chunk and position it is of, the shape of every array and how they hang together), then the arrays one after the other. The
+header repeats whatever the manifest says of the record, because only the record is covered by a digest.
+"""
+
+import math
+import struct
+from typing import Any, Literal
+
+import mlx.core as mx
+import msgspec
+import numpy as np
+
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.records import KVRecord, StateRecord
+
+FORMAT_VERSION = 1
+
+_MAGIC = b"MLXP"
+_PREAMBLE = struct.Struct("<4sII")
+_DTYPES = {
+    str(dtype): dtype
+    for dtype in (
+        mx.bfloat16, mx.float16, mx.float32, mx.bool_,
+        mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.int8, mx.int16, mx.int32, mx.int64,
+    )
+}  # fmt: skip
+
+
+class DamagedRecordError(ValueError):
+    """These bytes are not the record that they should be."""
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    """`tree` holds the arrays by number: `{"array": 3}`; tuples are `{"tuple": [...]}`."""
+
+    kind: Literal["kv", "state"]
+    chunk: bytes
+    position: int | None
+    arrays: list[tuple[str, list[int]]]
+    tree: Any
+
+
+_decoder = msgspec.msgpack.Decoder(_Header)
+
+
+def encode(record: KVRecord | StateRecord, *, chunk: Key, position: int | None) -> list[bytes]:
+    """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after the other."""
+    arrays: list[mx.array] = []
+    kind: Literal["kv", "state"] = "kv" if isinstance(record, KVRecord) else "state"
+    content: Any = (record.layers, record.groups) if isinstance(record, KVRecord) else record.states
+    tree = _pack(content, arrays)
+    flat = [mx.contiguous(array).reshape(-1).view(mx.uint8) for array in arrays]
+    mx.eval(flat)
+    shapes = [(str(array.dtype), list(array.shape)) for array in arrays]
+    header = msgspec.msgpack.encode(_Header(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree))
+    preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(header))
+    return [preamble + header, *(bytes(memoryview(array)) for array in flat)]  # type: ignore[arg-type]
+
+
+def decode(data: bytes, *, chunk: Key, position: int | None) -> KVRecord | StateRecord:
+    """Return the record in `data`. Raises DamagedRecordError unless it is that of this chunk and position, in this format."""
+    header, start = _read_header(data)
+    if header.chunk != chunk or header.position != position:
+        raise DamagedRecordError("it is another chunk's")
+    arrays = _read_arrays(header, data, start)
+    try:
+        content = _unpack(header.tree, arrays)
+        mx.eval(arrays)
+        return KVRecord(*content) if header.kind == "kv" else StateRecord(content)
+    except (TypeError, KeyError, IndexError) as error:
+        raise DamagedRecordError(f"its arrays do not hang together: {error}") from error
+
+
+def _read_header(data: bytes) -> tuple[_Header, int]:
+    try:
+        magic, version, length = _PREAMBLE.unpack_from(data)
+        if magic != _MAGIC:
+            raise DamagedRecordError("it is no record")
+        if version != FORMAT_VERSION:
+            raise DamagedRecordError(f"it has format {version}, not {FORMAT_VERSION}")
+        start = _PREAMBLE.size + length
+        return _decoder.decode(data[_PREAMBLE.size : start]), start
+    except (struct.error, msgspec.MsgspecError) as error:
+        raise DamagedRecordError(f"its header cannot be read: {error}") from error
+
+
+def _read_arrays(header: _Header, data: bytes, start: int) -> list[mx.array]:
+    arrays = []
+    for name, shape in header.arrays:
+        dtype = _DTYPES.get(name)
+        if dtype is None or min(shape, default=0) < 0:
+            raise DamagedRecordError(f"it has an array of {name} {shape}")
+        num_bytes = math.prod(shape) * dtype.size
+        if start + num_bytes > len(data):
+            raise DamagedRecordError("it is too short")
+        flat = mx.array(np.frombuffer(data, dtype=np.uint8, count=num_bytes, offset=start))
+        arrays.append(flat.view(dtype).reshape(shape))
+        start += num_bytes
+    return arrays
+
+
+def _pack(value: Any, arrays: list[mx.array]) -> Any:
+    if isinstance(value, mx.array):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, tuple):
+        return {"tuple": [_pack(item, arrays) for item in value]}
+    if isinstance(value, list):
+        return [_pack(item, arrays) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a cache's state holds a {type(value).__name__}, which cannot be written")
+
+
+def _unpack(value: Any, arrays: list[mx.array]) -> Any:
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        return tuple(_unpack(item, arrays) for item in value["tuple"])
+    if isinstance(value, list):
+        return [_unpack(item, arrays) for item in value]
+    return value

@@ -1,0 +1,43 @@
+"""Which segments go when the files must become shorter. Pure; knows no files."""
+
+from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.index import Chunk, PrefixIndex
+
+
+def least_used_segment(index: PrefixIndex[Stored]) -> int | None:
+    """Return the segment whose most recently used chunk was used longest ago, if it holds nothing pinned or leased."""
+    last_use: dict[int, int] = {}
+    kept: set[int] = set()
+    for place, chunk in enumerate(index.chunks()):
+        for segment in _segments_of(chunk):
+            last_use[segment] = place
+            if _must_stay(chunk):
+                kept.add(segment)
+    free = {segment: place for segment, place in last_use.items() if segment not in kept}
+    return min(free, key=free.__getitem__, default=None)
+
+
+def empty_segment(index: PrefixIndex[Stored], segment: int) -> None:
+    """Drop every record in the segment, and what builds on it."""
+    for chunk in list(index.chunks()):
+        if not index.holds(chunk):
+            continue
+        if chunk.payload.extent.segment == segment:
+            index.discard(chunk)
+            continue
+        for state in [state for state in chunk.checkpoints if state.payload.extent.segment == segment]:
+            index.drop_checkpoint(chunk, state)
+
+
+def _segments_of(chunk: Chunk[Stored]) -> set[int]:
+    return {chunk.payload.extent.segment, *(state.payload.extent.segment for state in chunk.checkpoints)}
+
+
+def _must_stay(chunk: Chunk[Stored]) -> bool:
+    """Whether the chunk, or one that builds on it, is pinned or leased."""
+    below = [chunk]
+    for place in below:
+        if place.is_pinned or place.num_leases:
+            return True
+        below += place.children.values()
+    return False

@@ -1,0 +1,104 @@
+"""From the rows of a manifest to an index: what holds together is taken, the rest is given up. Knows no files but their lengths."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key
+from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
+from mlxctl.prefix_cache.disk.space import Extent, Space
+from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or nonsense."""
+
+    extents: tuple[Extent, ...]
+    chunks: tuple[Key, ...]
+
+
+def load(
+    index: PrefixIndex[Stored],
+    space: Space,
+    *,
+    chunks: Sequence[ChunkRow],
+    records: Sequence[RecordRow],
+    file_sizes: Mapping[int, int],
+    now: float,
+) -> Leftovers:
+    """Fill an empty index and its space. Nothing is read from the segments: that a record is whole shows when it is used."""
+    fitting = [row for row in records if _is_plausible(row) and row.extent.end <= file_sizes.get(row.extent.segment, 0)]
+    overlapping = set(space.occupy([row.extent for row in fitting]))
+    stored = {
+        (row.chunk, row.position): Stored(extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest)
+        for row in fitting
+        if row.extent not in overlapping
+    }
+    taken = _add_chunks(index, chunks, stored, now) | _add_states(index, stored)
+    for row in chunks:
+        chunk = index.find(row.key)
+        if chunk is not None and not chunk.children:
+            index.touch(chunk, ttl_seconds=0)
+    for record in stored.values():
+        if record.extent not in taken:
+            space.free(record.extent)
+    return Leftovers(
+        extents=tuple(row.extent for row in records if row.extent not in taken),
+        chunks=tuple(row.key for row in chunks if index.find(row.key) is None),
+    )
+
+
+def _add_chunks(
+    index: PrefixIndex[Stored], rows: Sequence[ChunkRow], stored: Mapping[tuple[Key, int | None], Stored], now: float
+) -> set[Extent]:
+    taken = set()
+    for row in sorted((row for row in rows if _is_whole(row)), key=lambda row: row.start):
+        record = stored.get((row.key, None))
+        parent = index.find(row.parent) if row.parent is not None else None
+        if record is None or row.expires_at <= now or not _follows(row, parent):
+            continue
+        ttl = None if row.is_pinned else row.expires_at - now
+        chunk = index.publish(row.namespace, parent, row.tokens, record, record.extent.num_bytes, ttl_seconds=ttl)
+        if chunk is not None and chunk.payload is record:
+            taken.add(record.extent)
+            if row.is_pinned:
+                index.pin(row.key)
+    return taken
+
+
+def _add_states(index: PrefixIndex[Stored], stored: Mapping[tuple[Key, int | None], Stored]) -> set[Extent]:
+    taken = set()
+    for (key, position), record in stored.items():
+        chunk = index.find(key)
+        if position is None or chunk is None or not chunk.start < position <= chunk.end or chunk.has_checkpoint_at(position):
+            continue
+        index.add_checkpoint(chunk, Checkpoint(position, record, record.extent.num_bytes))
+        taken.add(record.extent)
+    return taken
+
+
+def _follows(row: ChunkRow, parent: Chunk[Stored] | None) -> bool:
+    """Whether the chunk is what it is called, at its place; a chain that was changed anywhere breaks there."""
+    start = parent.end if parent is not None else 0
+    if row.start != start or start % CHUNK_TOKENS or (parent is None) != (row.parent is None):
+        return False
+    return chunk_key(parent.key if parent is not None else root_key(row.namespace), row.tokens) == row.key
+
+
+def _is_whole(row: ChunkRow) -> bool:
+    """Whether the types are right: SQLite keeps anything in any column."""
+    blobs = (row.key, row.namespace, row.tokens)
+    return (
+        all(isinstance(blob, bytes) for blob in blobs)
+        and isinstance(row.start, int)
+        and isinstance(row.expires_at, float | int)
+        and 0 < len(row.tokens) <= 4 * CHUNK_TOKENS
+        and len(row.tokens) % 4 == 0
+    )
+
+
+def _is_plausible(row: RecordRow) -> bool:
+    extent = row.extent
+    numbers = (extent.segment, extent.offset, extent.num_bytes)
+    return all(isinstance(number, int) and number >= 0 for number in numbers) and isinstance(row.chunk, bytes)

@@ -1,0 +1,193 @@
+"""Which record lies where: a SQLite file in WAL mode beside the segments.
+
+SQLite rather than a log of our own, because rows are deleted and renewed as often as added: its transactions survive a kill at any
+moment, and nothing has to be compacted. Rows are not trusted: what they say is checked against the record when it is read, and a
+record carries everything that matters to its meaning.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.space import Extent
+from mlxctl.stores.database import open_database
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE records (
+        segment INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        num_bytes INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        chunk BLOB NOT NULL,
+        position INTEGER,
+        PRIMARY KEY (segment, offset)
+    ) WITHOUT ROWID;
+    CREATE TABLE chunks (
+        key BLOB PRIMARY KEY,
+        parent BLOB,
+        namespace BLOB NOT NULL,
+        start INTEGER NOT NULL,
+        tokens BLOB NOT NULL,
+        expires_at REAL,
+        is_pinned INTEGER NOT NULL,
+        used INTEGER NOT NULL
+    );
+    CREATE TABLE namespaces (
+        namespace BLOB PRIMARY KEY,
+        model TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRow:
+    """A chunk on disk. `used` orders chunks by their last use; `expires_at` is in unix seconds, infinite when pinned."""
+
+    key: Key
+    parent: Key | None
+    namespace: bytes
+    start: int
+    tokens: bytes
+    expires_at: float
+    is_pinned: bool
+    used: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRow:
+    """A record on disk: the keys and values of a chunk, or with `position` a state inside it. `digest` is that of its bytes."""
+
+    extent: Extent
+    digest: bytes
+    chunk: Key
+    position: int | None
+
+
+class Manifest:
+    """The rows. Written by one thread at a time; every method is one transaction and raises sqlite3.Error when it cannot be had."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path) -> "Manifest":
+        """Open or make the file. Raises StoreError; its cause is a plain sqlite3.DatabaseError when the file is damaged."""
+        return cls(open_database(path, _MIGRATIONS))
+
+    @classmethod
+    def read_only(cls, path: Path) -> "Manifest":
+        """Open an existing file to look at it, beside a server that may be using it. Raises StoreError."""
+        try:
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot read the manifest {str(path)!r}: {error}") from error
+        if version > len(_MIGRATIONS):
+            raise StoreError(f"the manifest {str(path)!r} was written by a newer mlxctl")
+        return cls(connection)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def chunks(self) -> list[ChunkRow]:
+        """All chunks, the least recently used first."""
+        rows = self._connection.execute(
+            "SELECT key, parent, namespace, start, tokens, expires_at, is_pinned, used FROM chunks ORDER BY used, rowid"
+        )
+        return [
+            ChunkRow(
+                key=key,
+                parent=parent,
+                namespace=namespace,
+                start=start,
+                tokens=tokens,
+                expires_at=math.inf if expires_at is None else expires_at,
+                is_pinned=bool(is_pinned),
+                used=used,
+            )
+            for key, parent, namespace, start, tokens, expires_at, is_pinned, used in rows
+        ]
+
+    def records(self) -> list[RecordRow]:
+        """All records, in the order in which they lie."""
+        rows = self._connection.execute("SELECT segment, offset, num_bytes, digest, chunk, position FROM records")
+        return [
+            RecordRow(extent=Extent(segment, offset, num_bytes), digest=digest, chunk=chunk, position=position)
+            for segment, offset, num_bytes, digest, chunk, position in rows
+        ]
+
+    def models(self) -> dict[bytes, str]:
+        """Return the name under which the model of each namespace was served last."""
+        return dict(self._connection.execute("SELECT namespace, model FROM namespaces"))
+
+    def name(self, namespace: bytes, model: str) -> None:
+        """Note the name of a model, for people."""
+        self._connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?)", (namespace, model))
+
+    def add(self, record: RecordRow, chunk: ChunkRow | None) -> None:
+        """Add a record, with its chunk if the chunk is new."""
+        with self._transaction():
+            if chunk is not None:
+                self._connection.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _chunk_values(chunk))
+            extent = record.extent
+            values = (extent.segment, extent.offset, extent.num_bytes, record.digest, record.chunk, record.position)
+            self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def remove(self, extents: Iterable[Extent], chunks: Iterable[Key] = ()) -> None:
+        """Remove records, chunks whose keys and values are gone with them, and these chunks."""
+        with self._transaction():
+            self._connection.executemany("DELETE FROM chunks WHERE key = ?", [(key,) for key in chunks])
+            for extent in extents:
+                place = (extent.segment, extent.offset)
+                self._connection.execute(
+                    "DELETE FROM chunks WHERE key ="
+                    " (SELECT chunk FROM records WHERE segment = ? AND offset = ? AND position IS NULL)",
+                    place,
+                )
+                self._connection.execute("DELETE FROM records WHERE segment = ? AND offset = ?", place)
+
+    def renew(self, chunks: Iterable[tuple[Key, float, bool, int]]) -> None:
+        """Write down for each chunk until when it lives, whether it is pinned, and its place in the order of use."""
+        with self._transaction():
+            self._connection.executemany(
+                "UPDATE chunks SET expires_at = ?, is_pinned = ?, used = ? WHERE key = ?",
+                [(_finite(expires_at), is_pinned, used, key) for key, expires_at, is_pinned, used in chunks],
+            )
+
+    def hand_over(self, states: Iterable[tuple[Extent, Key]]) -> None:
+        """Let states belong to other chunks that begin alike."""
+        with self._transaction():
+            self._connection.executemany(
+                "UPDATE records SET chunk = ? WHERE segment = ? AND offset = ?",
+                [(chunk, extent.segment, extent.offset) for extent, chunk in states],
+            )
+
+    def _transaction(self) -> sqlite3.Connection:
+        self._connection.execute("BEGIN IMMEDIATE")
+        return self._connection
+
+
+def discard_manifest(path: Path) -> None:
+    """Remove a damaged manifest with its side files. Raises OSError."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def is_damaged(error: StoreError) -> bool:
+    """Whether the file is no database any more; otherwise it is locked, forbidden or newer, and must be left alone."""
+    return isinstance(error.__cause__, sqlite3.DatabaseError) and not isinstance(error.__cause__, sqlite3.OperationalError)
+
+
+def _chunk_values(row: ChunkRow) -> tuple[object, ...]:
+    return (row.key, row.parent, row.namespace, row.start, row.tokens, _finite(row.expires_at), row.is_pinned, row.used)
+
+
+def _finite(expires_at: float) -> float | None:
+    return None if expires_at == math.inf else expires_at

@@ -1,0 +1,54 @@
+"""The segment files themselves: bytes at an extent, written and read. Any thread; knows no records."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from mlxctl.prefix_cache.disk.space import Extent
+
+_SUFFIX = ".segment"
+
+
+class SegmentFiles:
+    """Files `00000000.segment`, … in a directory of ours, owner-only."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write(self, extent: Extent, pieces: Iterable[bytes]) -> None:
+        """Write the pieces one after the other from the extent's beginning; together they must fill it. Raises OSError."""
+        file = os.open(self._path(extent.segment), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            offset = extent.offset
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    num_written = os.pwrite(file, view, offset)
+                    view, offset = view[num_written:], offset + num_written
+            assert offset == extent.end, "a record fills its extent"
+        finally:
+            os.close(file)
+
+    def read(self, extent: Extent) -> bytes:
+        """Return what lies there; less where the file ends early. Raises OSError."""
+        file = os.open(self._path(extent.segment), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, extent.num_bytes, extent.offset)
+        finally:
+            os.close(file)
+
+    def shorten(self, segment: int, size: int) -> None:
+        """Cut a file to `size`; 0 removes it. Raises OSError."""
+        path = self._path(segment)
+        if size:
+            os.truncate(path, size)
+        else:
+            path.unlink(missing_ok=True)
+
+    def sizes(self) -> dict[int, int]:
+        """Return the length of every segment file that is there, by number."""
+        files = [path for path in self._directory.glob(f"*{_SUFFIX}") if path.stem.isdecimal()]
+        return {int(path.stem): path.stat().st_size for path in files}
+
+    def _path(self, segment: int) -> Path:
+        return self._directory / f"{segment:08d}{_SUFFIX}"

@@ -1,0 +1,31 @@
+"""A record on disk, as the index of the disk holds it."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.space import Extent
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Stored:
+    """Where a record lies and what it must hold.
+
+    `pieces` are its bytes until they are written, `digest` is known from then on: the writer sets both, once. What was found from
+    an earlier run is checked when it is read first, and `is_checked` from then on.
+    """
+
+    extent: Extent
+    chunk: Key
+    position: int | None
+    digest: bytes = b""
+    pieces: list[bytes] | None = None
+    is_checked: bool = False
+
+
+def digest_of(pieces: list[bytes]) -> bytes:
+    """Return SHA-256 over the pieces: the fastest of the strong ones where processors have it built in."""
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()

@@ -1,0 +1,308 @@
+"""The warm tier: what memory has no room for goes to disk, and comes back when it is asked for. MLX thread only.
+
+Beside the index of what is in memory stands a second one, of what is on disk, with the same chains and the same rules; its payloads
+say where the bytes lie. What was brought back to memory stays on disk, so that to evict it again writes nothing.
+A failure in here is a miss, logged once.
+"""
+
+import logging
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key
+from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
+from mlxctl.prefix_cache.disk.encoding import encode
+from mlxctl.prefix_cache.disk.limits import empty_segment, least_used_segment
+from mlxctl.prefix_cache.disk.loading import load
+from mlxctl.prefix_cache.disk.manifest import ChunkRow
+from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
+from mlxctl.prefix_cache.disk.space import Extent, Space
+from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
+from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.records import KVRecord, StateRecord
+
+Record = KVRecord | StateRecord
+
+DEFAULT_TTL_SECONDS = 24 * 3600.0
+
+_MAX_SEGMENT_BYTES = 256 * 1024**2
+_MIN_SEGMENT_BYTES = 1024**2
+# Records that may wait for the writer: a burst of evictions is copied, not waited for, and beyond this it is forgotten.
+_MAX_PENDING_BYTES = 512 * 1024**2
+_RENEW_EVERY_SECONDS = 60.0
+_UNLIMITED_BYTES = 2**62
+
+_log = logging.getLogger(__name__)
+
+
+class DiskTier:
+    """One directory, claimed for as long as the tier is open. `wake` is called from another thread when a fetch goes on."""
+
+    def __init__(
+        self,
+        directory: ClaimedDirectory,
+        *,
+        max_bytes: int,
+        min_free_bytes: int,
+        wake: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.max_bytes = max_bytes
+        self.num_skipped = 0
+        self.num_damaged = 0
+        self._num_failures = 0
+        self._directory = directory
+        self._min_free_bytes = min_free_bytes
+        self._clock = clock
+        self._space = Space(segment_bytes=min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES))
+        self._models = directory.manifest.models()
+        rows, records = directory.manifest.chunks(), directory.manifest.records()
+        self._num_uses = max((row.used for row in rows), default=0)
+        self._renewed_at = clock()
+        self._has_news = False
+        self._writer = Writer(directory.files, directory.manifest)
+        self._reader = Reader(directory.files, wake)
+        # Nothing is evicted before the order of use is known, which is when all is there.
+        self.index: PrefixIndex[Stored] = PrefixIndex(max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._on_release)
+        sizes = directory.files.sizes()
+        leftovers = load(self.index, self._space, chunks=rows, records=records, file_sizes=sizes, now=clock())
+        self._writer.put(Remove(leftovers.extents, leftovers.chunks))
+        kept = self._space.sizes
+        self._writer.put(*(Shorten(number, kept.get(number, 0)) for number in sizes if sizes[number] > kept.get(number, 0)))
+        self.index.max_bytes = max_bytes
+        self._keep_limits()
+
+    @classmethod
+    def open(cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]) -> "DiskTier | None":
+        """Claim the directory; when that is impossible, say why in one line of the log and return None."""
+        try:
+            return cls(claim(cache_directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=wake)
+        except StoreError as error:
+            _log.warning("prefix cache: running without its disk tier: %s", error)
+            return None
+
+    @property
+    def file_bytes(self) -> int:
+        """Length of all segment files together."""
+        return self._space.num_bytes
+
+    def name(self, namespace: bytes, model: str) -> None:
+        """Note what the model of a namespace is called, for people who look at the directory."""
+        if self._models.get(namespace) != model:
+            self._models[namespace] = model
+            self._writer.put(Name(namespace, model))
+
+    def keep(self, chunk: Chunk[Record], *, deadline: float | None = None) -> bool:
+        """Write the chunk with everything it builds on and all states in it, as far as that is not there already.
+
+        Returns whether all of it is on disk or on its way. What the writer has no room for is left out; with a `deadline` on the
+        monotonic clock it is waited for until then.
+        """
+        try:
+            is_kept = self._keep_path(chunk, deadline)
+        except Exception:
+            # Eviction must go on whatever is wrong with a record.
+            is_kept = False
+            self._num_failures += 1
+            if self._num_failures == 1:
+                _log.exception("prefix cache: keeping a record on disk failed; it is forgotten; logged only this once")
+        self.num_skipped += not is_kept
+        return is_kept
+
+    def _keep_path(self, chunk: Chunk[Record], deadline: float | None) -> bool:
+        ttl = DEFAULT_TTL_SECONDS if chunk.expires_at == math.inf else chunk.expires_at - self._clock()
+        if ttl <= 0:
+            return False
+        path: list[Chunk[Record]] = []
+        place: Chunk[Record] | None = chunk
+        while place is not None:
+            path.append(place)
+            place = place.parent
+        held: Chunk[Stored] | None = None
+        for place in reversed(path):
+            held = self._keep_one(held, place, ttl, deadline)
+            if held is None:
+                return False
+        assert held is not None
+        self.index.touch(held, ttl_seconds=ttl)
+        self._has_news = True
+        return True
+
+    def fetch(self, records: Sequence[Stored]) -> Fetch:
+        """Have these read; they come as arrivals, in this order. Whoever asks leases their chunks until the last has come."""
+        fetch = Fetch(records)
+        self._reader.put(fetch)
+        return fetch
+
+    def arrivals(self) -> list[Arrival]:
+        """Return what has been read since the last call."""
+        return self._reader.take()
+
+    def spoil(self, chunk: Chunk[Stored], position: int | None, reason: str) -> None:
+        """Forget a record that turned out to be of no use: a chunk with everything that builds on it, or a state in it."""
+        self.num_damaged += 1
+        if self.num_damaged == 1:
+            _log.warning("prefix cache: a record on disk is of no use (%s); it counts as a miss; logged only this once", reason)
+        if position is None:
+            self.index.discard(chunk)
+            return
+        for state in [state for state in chunk.checkpoints if state.position == position]:
+            self.index.drop_checkpoint(chunk, state)
+
+    def pin(self, key: Key) -> bool:
+        """Keep a prefix for good; False when it is not on disk."""
+        return self.index.pin(key) and self._write_renewals()
+
+    def unpin(self, key: Key) -> bool:
+        """End that; False when it was not pinned. It then lives until its room is needed."""
+        return self.index.unpin(key) and self._write_renewals()
+
+    def touch(self, key: Key) -> None:
+        """Make a prefix the most recently used, if it is on disk."""
+        chunk = self.index.find(key)
+        if chunk is not None:
+            self.index.touch(chunk, ttl_seconds=0)
+            self._has_news = True
+
+    def tidy(self) -> None:
+        """Forget what has expired or could not be written, keep the limits, write down what was used. Cheap; for idle moments."""
+        self._forget_failed()
+        self.index.expire()
+        self._keep_limits()
+        if self._has_news and self._clock() - self._renewed_at > _RENEW_EVERY_SECONDS:
+            self._write_renewals()
+
+    def close(self, *, deadline: float) -> None:
+        """Write what is left, until the deadline on the monotonic clock, and let the directory go."""
+        self._reader.close()
+        self._forget_failed()
+        owners = [(state.payload, chunk) for chunk in self.index.chunks() for state in chunk.checkpoints]
+        stale = {record: chunk.key for record, chunk in owners if self.index.find(record.chunk) is None}
+        self._writer.put(HandOver(tuple((record.extent, key) for record, key in stale.items())))
+        self._write_renewals()
+        self._writer.close(deadline=deadline)
+        self._directory.lock.release()
+
+    def _keep_one(
+        self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
+    ) -> Chunk[Stored] | None:
+        above = parent.key if parent is not None else root_key(chunk.namespace)
+        # An image's digest is in the key and nowhere else, so after a restart nobody could tell what it was.
+        if chunk_key(above, chunk.tokens) != chunk.key:
+            return None
+        held = self.index.covering(chunk.namespace, parent, chunk.key, chunk.tokens)
+        if held is None:
+            held = self._add_chunk(parent, chunk, ttl, deadline)
+        if held is not None:
+            for state in chunk.checkpoints:
+                if not held.has_checkpoint_at(state.position):
+                    self._add_state(held, state, deadline)
+        return held if held is not None and self.index.holds(held) else None
+
+    def _add_chunk(
+        self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
+    ) -> Chunk[Stored] | None:
+        stored = self._prepare(chunk.payload, chunk.key, None, deadline)
+        if stored is None:
+            return None
+        if parent is not None and not self.index.holds(parent):
+            # Making room has taken it.
+            self._on_release(stored)
+            return None
+        held = self.index.publish(chunk.namespace, parent, chunk.tokens, stored, stored.extent.num_bytes, ttl_seconds=ttl)
+        if held is None:
+            return None
+        row = ChunkRow(
+            key=chunk.key,
+            parent=parent.key if parent is not None else None,
+            namespace=chunk.namespace,
+            start=chunk.start,
+            tokens=chunk.tokens,
+            expires_at=held.expires_at,
+            is_pinned=held.is_pinned,
+            used=self._next_use(),
+        )
+        self._writer.put(Write(stored, stored.extent.num_bytes, row))
+        inherited = [state.payload for state in held.checkpoints]
+        if inherited:
+            self._writer.put(HandOver(tuple((record.extent, held.key) for record in inherited)))
+        return held
+
+    def _add_state(self, held: Chunk[Stored], state: Checkpoint[Record], deadline: float | None) -> None:
+        stored = self._prepare(state.payload, held.key, state.position, deadline)
+        # Making room may have taken the chunk itself.
+        if stored is None or not self.index.holds(held):
+            if stored is not None:
+                self._on_release(stored)
+            return
+        self._writer.put(Write(stored, stored.extent.num_bytes, None))
+        self.index.add_checkpoint(held, Checkpoint(state.position, stored, stored.extent.num_bytes))
+
+    def _prepare(self, record: Record, key: Key, position: int | None, deadline: float | None) -> Stored | None:
+        """Turn a record into bytes and find room for them."""
+        self._forget_failed()
+        if not self._writer_has_room(record.num_bytes, deadline):
+            return None
+        pieces = encode(record, chunk=key, position=position)
+        extent = self._allocate(sum(map(len, pieces)))
+        return Stored(extent=extent, chunk=key, position=position, pieces=pieces) if extent is not None else None
+
+    def _writer_has_room(self, num_bytes: int, deadline: float | None) -> bool:
+        most = max(0, _MAX_PENDING_BYTES - num_bytes)
+        if self._writer.num_pending_bytes <= most:
+            return True
+        return deadline is not None and self._writer.wait_below(most, deadline=deadline)
+
+    def _allocate(self, num_bytes: int) -> Extent | None:
+        if num_bytes > self.max_bytes:
+            return None
+        while (extent := self._space.allocate(num_bytes, max_growth=self._max_growth())) is None:
+            num_before = len(self.index)
+            self.index.shrink(self.index.num_bytes - 1)
+            if len(self.index) == num_before:
+                return None
+        return extent
+
+    def _max_growth(self) -> int:
+        """How much longer the files may become, by the quota and by what must stay free on the disk."""
+        free = shutil.disk_usage(self._directory.path).free - self._writer.num_pending_bytes
+        return max(0, min(self.max_bytes - self._space.num_bytes, free - self._min_free_bytes))
+
+    def _keep_limits(self) -> None:
+        self.index.evict()
+        free = shutil.disk_usage(self._directory.path).free - self._writer.num_pending_bytes
+        most = min(self.max_bytes, max(0, self._space.num_bytes + free - self._min_free_bytes))
+        while self._space.num_bytes > most and (segment := least_used_segment(self.index)) is not None:
+            empty_segment(self.index, segment)
+
+    def _on_release(self, stored: Stored) -> None:
+        self._writer.put(Remove((stored.extent,)))
+        size = self._space.free(stored.extent)
+        if size is not None:
+            self._writer.put(Shorten(stored.extent.segment, size))
+
+    def _forget_failed(self) -> None:
+        while self._writer.failed:
+            stored = self._writer.failed.popleft()
+            chunk = self.index.find(stored.chunk)
+            if chunk is not None and stored.position is None and chunk.payload is stored:
+                self.index.discard(chunk)
+            elif chunk is not None:
+                for state in [state for state in chunk.checkpoints if state.payload is stored]:
+                    self.index.drop_checkpoint(chunk, state)
+
+    def _write_renewals(self) -> bool:
+        rows = ((chunk.key, chunk.expires_at, chunk.is_pinned, self._next_use()) for chunk in self.index.chunks())
+        self._writer.put(Renew(tuple(rows)))
+        self._renewed_at = self._clock()
+        self._has_news = False
+        return True
+
+    def _next_use(self) -> int:
+        self._num_uses += 1
+        return self._num_uses

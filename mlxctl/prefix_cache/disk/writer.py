@@ -1,0 +1,156 @@
+"""The thread that writes: records into segments, then their rows into the manifest, strictly in the order it was told.
+
+That order is what makes a kill at any moment harmless: a row appears after its record, and goes before its room is used again.
+Knows neither mlx nor the index.
+"""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
+from mlxctl.prefix_cache.disk.segments import SegmentFiles
+from mlxctl.prefix_cache.disk.space import Extent
+from mlxctl.prefix_cache.disk.stored import Stored, digest_of
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write a record, and its chunk if that is new."""
+
+    stored: Stored
+    num_bytes: int
+    chunk: ChunkRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Forget records and chunks."""
+
+    extents: tuple[Extent, ...]
+    chunks: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shorten:
+    """Cut a segment file; to nothing: remove it."""
+
+    segment: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Write down lifetimes, pins and the order of use."""
+
+    chunks: tuple[tuple[Key, float, bool, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Let states belong to other chunks."""
+
+    states: tuple[tuple[Extent, Key], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Note what a namespace's model is called."""
+
+    namespace: bytes
+    model: str
+
+
+Job = Write | Remove | Shorten | Renew | HandOver | Name
+
+
+class Writer:
+    """A queue of jobs and the thread that does them. `failed` collects records that could not be written."""
+
+    def __init__(self, files: SegmentFiles, manifest: Manifest) -> None:
+        self._files = files
+        self._manifest = manifest
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._is_calmer = threading.Condition()
+        self._num_pending_bytes = 0
+        self._num_failures = 0
+        self.failed: deque[Stored] = deque()
+        self._thread = threading.Thread(target=self._run, name="prefix-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def num_pending_bytes(self) -> int:
+        """Bytes of records that are not written yet."""
+        return self._num_pending_bytes
+
+    def put(self, *jobs: Job) -> None:
+        """Do these after everything else."""
+        for job in jobs:
+            if isinstance(job, Write):
+                with self._is_calmer:
+                    self._num_pending_bytes += job.num_bytes
+            self._jobs.put(job)
+
+    def wait_below(self, num_bytes: int, *, deadline: float) -> bool:
+        """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return whether it is so."""
+        with self._is_calmer:
+            remaining = deadline - time.monotonic()
+            return self._is_calmer.wait_for(lambda: self._num_pending_bytes <= num_bytes, timeout=max(0.0, remaining))
+
+    def close(self, *, deadline: float) -> None:
+        """Do what is left until the deadline, then end. What is not done by then is a miss one day, and nothing worse."""
+        self._jobs.put(None)
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if not self._thread.is_alive():
+            self._manifest.close()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                self._do(job)
+            except (OSError, sqlite3.Error) as error:
+                self._on_failure(job, error)
+            finally:
+                if isinstance(job, Write):
+                    with self._is_calmer:
+                        self._num_pending_bytes -= job.num_bytes
+                        self._is_calmer.notify_all()
+
+    def _do(self, job: Job) -> None:
+        match job:
+            case Write():
+                self._write(job)
+            case Remove():
+                self._manifest.remove(job.extents, job.chunks)
+            case Shorten():
+                self._files.shorten(job.segment, job.size)
+            case Renew():
+                self._manifest.renew(job.chunks)
+            case HandOver():
+                self._manifest.hand_over(job.states)
+            case Name():
+                self._manifest.name(job.namespace, job.model)
+
+    def _write(self, job: Write) -> None:
+        stored = job.stored
+        assert stored.pieces is not None, "a record is written once"
+        digest = digest_of(stored.pieces)
+        self._files.write(stored.extent, stored.pieces)
+        row = RecordRow(extent=stored.extent, digest=digest, chunk=stored.chunk, position=stored.position)
+        self._manifest.add(row, job.chunk)
+        stored.digest = digest
+        stored.pieces = None
+
+    def _on_failure(self, job: Job, error: Exception) -> None:
+        self._num_failures += 1
+        if self._num_failures == 1:
+            _log.warning("prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once", error)
+        if isinstance(job, Write):
+            self.failed.append(job.stored)
