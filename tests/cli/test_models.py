@@ -37,6 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/good'\n")
     monkeypatch.setenv("MLXCTL_CONFIG", str(file))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path
 
 
@@ -48,7 +49,7 @@ def test_the_list_shows_what_can_be_used_and_why_the_rest_cannot(place: Path) ->
     result = run("ls")
     assert result.exit_code == 0
     row = next(line for line in result.stdout.splitlines() if line.startswith("org/good"))
-    assert row.split() == ["org/good", "text", "qwen", "4-bit", "1.0", "M", "0.59", "MB", "4,096", "yes"]
+    assert row.split() == ["org/good", "text", "qwen", "4-bit", "1.0", "M", "0.59", "MB", "4,096", "yes", "no"]
     assert "quick stands for org/good" in result.stdout
     assert "config.json of model 'bad' is not valid JSON" in result.stdout
 

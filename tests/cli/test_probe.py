@@ -156,6 +156,21 @@ def test_the_answers_can_be_written_as_toml_but_never_over_a_file(place: Path) -
     assert file.read_text() == before
 
 
+def test_the_list_says_which_models_were_probed_and_their_description_what_was_found(place: Path) -> None:
+    listing = runner.invoke(app, ["models", "ls"]).stdout.splitlines()
+    assert [line.split()[0] for line in listing if line.endswith(" yes")] == ["org/good"]
+    assert [line.split()[0] for line in listing if line.endswith(" no")] == ["org/other"]
+    as_json = json.loads(runner.invoke(app, ["models", "ls", "--json"]).stdout)
+    assert {model["name"]: model["probed"] for model in as_json} == {"org/good": True, "org/other": False}
+    good = runner.invoke(app, ["models", "info", "org/good"]).stdout
+    assert "2027-01-15 08:00; all that proves it: mlxctl probe org/good --show" in good
+    assert "calls tools                         yes" in good
+    other = runner.invoke(app, ["models", "info", "org/other"]).stdout
+    assert "mlxctl probe org/other" in other
+    assert "calls tools" not in other
+    assert json.loads(runner.invoke(app, ["models", "info", "org/good", "--json"]).stdout)["findings"]["vision"] == "unknown"
+
+
 def test_showing_asks_nothing(place: Path) -> None:
     result = run("org/other", "--show")
     assert (result.exit_code, result.stdout) == (1, "")

@@ -1,11 +1,13 @@
 """What `mlxctl models info` prints for people."""
 
 from mlxctl.cli.models.tables import bits_of, console, count, facts_table, size
+from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.models import ModelDescription
+from mlxctl.models.knowledge import KnownModel
 
 
-def print_facts(model: ModelDescription) -> None:
-    """Print what is known of a model, and say of the rest that it is not."""
+def print_facts(model: ModelDescription, known: KnownModel) -> None:
+    """Print what a model's files say, and say of the rest that they do not; then what it was found to be able to do."""
     weights = model.weights
     facts = [
         ("model", model.name),
@@ -20,8 +22,19 @@ def print_facts(model: ModelDescription) -> None:
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
         ("template", _template(model)),
         ("cache", _cache(model)),
+        ("probed", _probed(model, known)),
     ]
-    console().print(facts_table(facts))
+    out = console()
+    out.print(facts_table(facts))
+    if known.findings:
+        out.print()
+        out.print(findings_table(known.findings))
+
+
+def _probed(model: ModelDescription, known: KnownModel) -> str:
+    if known.record is None:
+        return f"no; find out what it can do with: mlxctl probe {model.name}"
+    return f"{when(known.record)}; all that proves it: mlxctl probe {model.name} --show"
 
 
 def _because(model: ModelDescription) -> str:

@@ -19,17 +19,21 @@ def info(
     """Say what is known of a model without loading it."""
     with plain_failures():
         from mlxctl.models import describe_model
+        from mlxctl.models.knowledge import open_knowledge
 
         found = open_library(config).resolve(name)
         model = describe_model(found.path, name=found.name)
+        knowledge = open_knowledge()
+        known = knowledge.of(found.name, found.path)
+        knowledge.close()
     if as_json:
         from mlxctl.models.views import model_view
 
-        print_json(model_view(model))
+        print_json({**model_view(model), "probed": known.record is not None, "findings": dict(known.verdicts)})
     else:
         from mlxctl.cli.models.facts import print_facts
 
-        print_facts(model)
+        print_facts(model, known)
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)

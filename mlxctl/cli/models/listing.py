@@ -1,6 +1,6 @@
 """What `mlxctl models ls` prints for people."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
@@ -8,12 +8,12 @@ from mlxctl.cli.models.tables import console, library_table
 from mlxctl.models import Fit, Library, ModelDescription
 
 
-def print_listing(rows: Sequence[tuple[ModelDescription, Fit | None]], library: Library) -> None:
-    """Print usable models as a table, then aliases, then what cannot be used and why."""
+def print_listing(rows: Sequence[tuple[ModelDescription, Fit | None]], library: Library, probed: Collection[str]) -> None:
+    """Print usable models as a table, then aliases, then what cannot be used and why. `probed` are names."""
     out = console()
     usable = [(model, fit) for model, fit in rows if model.problem is None]
     if usable:
-        out.print(library_table(usable))
+        out.print(library_table(usable, probed))
     else:
         out.print("No models here yet. Download one with: mlxctl models pull ORGANISATION/NAME")
     for alias, target in library.aliases.items():

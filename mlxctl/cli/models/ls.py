@@ -14,16 +14,21 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
     with plain_failures():
         settings = read_settings(config)
         from mlxctl.models import Library, fit_model, this_machine
+        from mlxctl.models.knowledge import open_knowledge
 
         library = Library(settings.library)
         models = [library.describe(entry) for entry in library.entries()]
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
         rows = [(model, fit_model(model, machine)) for model in models]
+        knowledge = open_knowledge()
+        probed = {model.name for model in models if model.problem is None and knowledge.of(model.name, model.path).record}
+        knowledge.close()
     if as_json:
         from mlxctl.models.views import model_view
 
-        print_json([{**model_view(model), "fits": fit.fits if fit else None} for model, fit in rows])
+        views = ({**model_view(model), "probed": model.name in probed} for model in models)
+        print_json([{**view, "fits": fit.fits if fit else None} for view, (_, fit) in zip(views, rows, strict=True)])
         return
     from mlxctl.cli.models.listing import print_listing
 
-    print_listing(rows, library)
+    print_listing(rows, library, probed)

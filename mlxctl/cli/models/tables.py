@@ -1,6 +1,6 @@
 """Models as tables for people. Names come from the disk, so nothing in them is taken for markup."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -19,10 +19,10 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=_WIDE)
 
 
-def library_table(models: Sequence[tuple[ModelDescription, Fit | None]]) -> Table:
-    """Return the list of models that can be used."""
+def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed: Collection[str]) -> Table:
+    """Return the list of models that can be used. `probed` are the names of those that were asked what they can do."""
     table = Table("model", "kind", "family", "bits", box=None, pad_edge=False, header_style="bold")
-    for heading in ("parameters", "size", "context", "fits"):
+    for heading in ("parameters", "size", "context", "fits", "probed"):
         table.add_column(heading, justify="right")
     for model, fit in models:
         weights = model.weights
@@ -35,6 +35,7 @@ def library_table(models: Sequence[tuple[ModelDescription, Fit | None]]) -> Tabl
             size(model.disk_bytes),
             f"{model.context_length:,}" if model.context_length else "–",
             verdict(fit),
+            "yes" if model.name in probed else "no",
         )
     return table
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mlxctl.cli.models.tables import plain
 from mlxctl.cli.probe.asking import Answer
-from mlxctl.stores import QUESTIONS, Finding
+from mlxctl.stores import QUESTIONS, Finding, ProbeRecord
 
 _COLOURS = {"yes": "green", "no": "default", "unknown": "yellow"}
 _OVERVIEW = {
@@ -26,9 +26,13 @@ def summary(answer: Answer) -> Text:
     record = answer.known.record
     if record is None:
         return plain(f"{answer.name}, never probed")
-    when = datetime.fromtimestamp(record.probed_at).astimezone().strftime("%Y-%m-%d %H:%M")
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
-    return plain(f"{answer.name}, probed {when} in {record.duration_seconds:.1f} s with {versions}")
+    return plain(f"{answer.name}, probed {when(record)} in {record.duration_seconds:.1f} s with {versions}")
+
+
+def when(record: ProbeRecord) -> str:
+    """Return when the model was asked, in local time."""
+    return datetime.fromtimestamp(record.probed_at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
