@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
+from mlxctl.adapters.known_text import KnownText, OpenSegment
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
@@ -27,7 +28,7 @@ _INJECTED_PARSER_ID = "hermes_json"
 
 
 class ModelAdapter:
-    """A loaded model as the front knows it. Thread-safe: nothing changes after it was made.
+    """A loaded model as the front knows it. Thread-safe: nothing changes after it was made, but what texts are known.
 
     `habits` are what is known of its family beside its files; `capabilities` are what was found out before, and win over both.
     `verdict` is what the model was taken for. Raises BrokenModel when tokenizer or template cannot be used. A model without a
@@ -39,6 +40,7 @@ class ModelAdapter:
         self.facts = facts
         self.habits = habits
         self.vocabulary: Vocabulary = load_vocabulary(facts)
+        self._known_text = KnownText(self.vocabulary)
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
         shape = TemplateShape() if template is None else probe_shape(template)
@@ -129,13 +131,14 @@ class ModelAdapter:
         Raises InvalidRequest for what this model cannot do, ContextTooLong when the prompt leaves no place for an answer.
         """
         sampling = final_sampling(request.sampling, self._defaults, vocabulary_size=self.vocabulary_size)
-        token_ids, prompt_tail = self._encode(self._write(request))
+        token_ids, prompt_tail, opened = self._encode(self._write(request))
         return PreparedInput(
             token_ids=token_ids,
             sampling=sampling,
             stop_token_ids=self.stop_token_ids,
             max_tokens=self._max_tokens(request, token_ids),
             prompt_tail=prompt_tail,
+            opened=opened,
         )
 
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
@@ -158,8 +161,12 @@ class ModelAdapter:
 
     def prompt_token_ids(self, request: GenerationRequest) -> tuple[int, ...]:
         """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
-        token_ids, _ = self._encode(self._write(request))
-        return tuple(token_ids)
+        return self._encode(self._write(request))[0]
+
+    def remember_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
+        """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
+        if prepared.opened is not None:
+            self._known_text.remember(prepared.opened, generated_ids)
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
         """Make what reads the answer to this request. A call when no tools were offered is plain text."""
@@ -174,11 +181,13 @@ class ModelAdapter:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
         return self._writer.write(request)
 
-    def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str]:
-        """Tokenise, and give the tail as it is then. An id that the embedding table does not have would be read as garbage."""
-        token_ids, num_opening_chars = self.vocabulary.encode_up_to_seam(prompt.text, prompt.opening)
+    def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str, OpenSegment]:
+        """Tokenise; give the tail as it is then, and what an answer continues. Ids that the embedding table lacks are garbage."""
+        whole_ids, opened = self._known_text.encode(prompt.text + prompt.opening)
+        token_ids, num_opening_chars = self.vocabulary.up_to_seam(whole_ids, prompt.opening)
         self._check_ids(token_ids, "messages")
-        return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars]
+        opened = opened.shortened(num_chars=len(prompt.opening) - num_opening_chars, num_tokens=len(whole_ids) - len(token_ids))
+        return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars], opened
 
     def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
         if not token_ids:

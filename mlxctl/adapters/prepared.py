@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mlxctl.adapters.known_text import OpenSegment
 from mlxctl.ir import SamplingParams
 
 
@@ -11,7 +12,8 @@ class PreparedInput:
 
     `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what follows it, that the prompt
     ends with and the model continues (an opened thinking, a forced call); it decides how the answer is read from its first token.
-    `echo` is the prompt as text when the answer has to begin with it.
+    `echo` is the prompt as text when the answer has to begin with it. `opened` is the segment of a conversation's text that the
+    answer continues.
     """
 
     token_ids: tuple[int, ...]
@@ -20,3 +22,4 @@ class PreparedInput:
     max_tokens: int
     prompt_tail: str = ""
     echo: str = ""
+    opened: OpenSegment | None = None

@@ -33,6 +33,11 @@ class Vocabulary:
             token_id: AddedToken(token_id=token_id, text=token.content, is_special=token.special)
             for token_id, token in tokenizer.get_added_tokens_decoder().items()
         }
+        found = {token.content: (token_id, token) for token_id, token in tokenizer.get_added_tokens_decoder().items()}
+        self.whole_texts = frozenset(text for text, (_, token) in found.items() if not token.normalized)
+        self.cuts: Mapping[str, int] = {
+            text: token_id for text, (token_id, token) in found.items() if _is_cut(token) and self.encode(text) == [token_id]
+        }
         self._decoding = _decoding_of(tokenizer.decoder)
         self._bytes: dict[int, bytes] = {}
         self._whole_texts: dict[int, str] = {}
@@ -54,13 +59,22 @@ class Vocabulary:
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         return text
 
-    def encode_up_to_seam(self, text: str, opening: str) -> tuple[list[int], int]:
-        """Encode `text` as it is encoded when `opening`, in ASCII, follows it.
+    def exact_text(self, token_ids: Sequence[int]) -> str | None:
+        """The text that the ids stand for in the middle of a text; None if it is not whole, or depends on what is around them."""
+        if self._decoding is None:
+            return None
+        try:
+            return b"".join(map(self.bytes_of, token_ids)).decode()
+        except UnicodeDecodeError:
+            return None
 
-        Ends with the first token that reaches the end of `text`, and says how many characters of `opening` that token takes in. A
-        model that was cut short within a token it always uses there would go on strangely.
+    def up_to_seam(self, ids: list[int], opening: str) -> tuple[list[int], int]:
+        """Take from the ids of a text that ends with `opening`, in ASCII, what lies in `opening`.
+
+        Ends with the first token that reaches the end of the text before, and says how many characters of `opening` that token
+        takes in. A model that was cut short within a token it always uses there would go on strangely.
         """
-        ids = self.encode(text + opening)
+        ids = list(ids)
         num_chars = len(opening)
         while num_chars and len(self.bytes_of(ids[-1])) <= num_chars:
             num_chars -= len(self.bytes_of(ids.pop()))
@@ -101,6 +115,11 @@ class Vocabulary:
             text: str = self._tokenizer.decode([token_id], skip_special_tokens=False)
             return text.encode()
         return _byte_level(token) if self._decoding.is_byte_level else _sentencepiece(token)
+
+
+def _is_cut(token: Any) -> bool:
+    """Whether nothing before or behind the token is ever merged with it, or taken in by it."""
+    return token.special and not (token.normalized or token.lstrip or token.rstrip or token.single_word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

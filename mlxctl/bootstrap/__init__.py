@@ -44,7 +44,11 @@ def build_services(settings: Settings) -> Services:
     agents = AgentStore(locations.state_directory() / "agents.sqlite", max_agents=settings.server.max_agents)
     catalogue = Catalogue(settings)
     knowledge = open_knowledge()
-    inference = InferenceService(engine, [choose_model(settings.model, catalogue.library, knowledge)])
+    inference = InferenceService(
+        engine,
+        [choose_model(settings.model, catalogue.library, knowledge)],
+        strip_agent_headers=settings.server.strip_agent_headers,
+    )
     return Services(inference=inference, catalogue=catalogue, responses=responses, agents=agents, knowledge=knowledge)
 
 

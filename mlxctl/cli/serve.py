@@ -27,6 +27,9 @@ def serve(
     allowed_hosts: Annotated[Texts, setting(ServerSettings, "allowed_hosts", "--allowed-host", metavar="NAME")] = None,
     max_queue: Annotated[int | None, setting(ServerSettings, "max_queue", "--max-queue", metavar="NUMBER")] = None,
     log_level: Annotated[Text, setting(ServerSettings, "log_level", "--log-level", metavar="LEVEL")] = None,
+    strip_agent_headers: Annotated[
+        bool | None, setting(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers")
+    ] = None,
     memory_limit_bytes: Annotated[Text, setting(EngineSettings, "memory_limit_bytes", "--memory-limit", metavar="SIZE")] = None,
     prefix_cache_bytes: Annotated[Text, setting(EngineSettings, "prefix_cache_bytes", "--prefix-cache", metavar="SIZE")] = None,
     cache_dir: Annotated[Path | None, setting(EngineSettings, "cache_dir", "--cache-dir", metavar="DIRECTORY")] = None,

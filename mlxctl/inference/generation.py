@@ -1,5 +1,6 @@
 """One request in flight: tokens from the engine go in, events come out. Event-loop thread only; knows no protocol and no HTTP."""
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from mlxctl.adapters import StreamProcessor
@@ -14,14 +15,23 @@ class Generation:
 
     The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
     cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
-    `echo` is text that comes before what is generated.
+    `echo` is text that comes before what is generated. `on_complete` gets all generated ids once the engine has ended them.
     """
 
     def __init__(
-        self, tokens: TokenStream, processor: StreamProcessor, entry: RequestEntry, *, num_prompt_tokens: int, echo: str = ""
+        self,
+        tokens: TokenStream,
+        processor: StreamProcessor,
+        entry: RequestEntry,
+        *,
+        num_prompt_tokens: int,
+        on_complete: Callable[[Sequence[int]], None],
+        echo: str = "",
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._entry = entry
+        self._on_complete = on_complete
+        self._generated_ids: list[int] = []
         self._echo = echo
         self._tokens = tokens
         self._processor = processor
@@ -78,6 +88,7 @@ class Generation:
                 self._entry.read(update.num_processed, update.num_cached)
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.num_cached)
+        self._generated_ids += token_ids
         if token_ids:
             self._entry.generated(len(token_ids))
             events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
@@ -85,6 +96,7 @@ class Generation:
             # A stop string ended it; the engine knows only tokens.
             self._end()
         elif last.finish_reason is not None:
+            self._on_complete(self._generated_ids)
             reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
             events += self._processor.finish(reason)
             self._end()

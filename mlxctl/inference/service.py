@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from functools import partial
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
+from mlxctl.adapters.agent_headers import without_agent_headers
 from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource, Stats
 from mlxctl.errors import BrokenModel, ContextTooLong, EngineRecovering, MlxctlError, ModelError, UnknownModel
 from mlxctl.inference.answers import Answers, choice_of
@@ -27,8 +29,10 @@ class InferenceService:
     Adapters are made once, beside the engine's start. A model that cannot be used fails `wait_ready`, never a request.
     """
 
-    def __init__(self, engine: EngineClient, models: list[ModelToServe]) -> None:
+    def __init__(self, engine: EngineClient, models: list[ModelToServe], *, strip_agent_headers: bool = True) -> None:
+        """With `strip_agent_headers` prompts go without the lines of `adapters.agent_headers`."""
         self._engine = engine
+        self._strip_agent_headers = strip_agent_headers
         self._models = models
         self._adapters: dict[str, ModelAdapter] = {}
         self._created = int(time.time())
@@ -118,6 +122,7 @@ class InferenceService:
     async def start_all(self, request: GenerationRequest) -> Answers:
         """Submit a request for any number of answers: all of them, or none, and then it raises what `start` does."""
         adapter = self._adapter(request.model)
+        request = self._without_headers(request)
         prepared = await self._prepare(adapter, request)
         generations: list[Generation] = []
         try:
@@ -135,6 +140,7 @@ class InferenceService:
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a conversation's prompt, which may be longer than the model takes. Raises RequestError."""
         adapter = self._adapter(request.model)
+        request = self._without_headers(request)
         if _is_short(request):
             return adapter.count_prompt_tokens(request)
         return await asyncio.to_thread(adapter.count_prompt_tokens, request)
@@ -160,7 +166,17 @@ class InferenceService:
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
-        return Generation(tokens, processor, entry, num_prompt_tokens=num_prompt_tokens, echo=prepared.echo)
+        return Generation(
+            tokens,
+            processor,
+            entry,
+            num_prompt_tokens=num_prompt_tokens,
+            on_complete=partial(adapter.remember_answer, prepared),
+            echo=prepared.echo,
+        )
+
+    def _without_headers(self, request: GenerationRequest) -> GenerationRequest:
+        return replace(request, messages=without_agent_headers(request.messages)) if self._strip_agent_headers else request
 
     def _adapter(self, name: str) -> ModelAdapter:
         names = tuple(model.name for model in self._models)

@@ -67,6 +67,9 @@ class ServerSettings:
     agent_queue: int = bounded(16, least=0)
     """Turns of one agent that may wait for the one before them; more are told to come back later."""
 
+    strip_agent_headers: bool = True
+    """Whether lines that agents put before a system prompt for billing, and change with every call, are left out of prompts."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What is worth a line on standard error."""
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests import forge
-from tests.benchmarks import memory, serving
+from tests.benchmarks import agent_replay, memory, prefix, prefix_index, serving
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import mlx_lm_server, mlxctl_server
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
-    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory"])
+    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory", "prefix"])
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
     findings = list(_measure(options))
@@ -55,7 +55,18 @@ def _measure(options: argparse.Namespace) -> Any:
                 yield from serving.latency(server, rounds=options.rounds if server is ours else 1)
             if wanted("values"):
                 yield from serving.new_values(server, rounds=4 * options.rounds)
+        if wanted("prefix"):
+            yield from prefix.time_to_first_token(ours, theirs, model, rounds=options.rounds)
+            yield from prefix.fan_out(ours, model, rounds=options.rounds)
+            # One round of the peer takes as long as all of ours.
+            yield from prefix.fan_out(theirs, model, rounds=1)
+            yield from prefix.stored_bytes(ours, model)
     raw.close()
+    if wanted("prefix"):
+        yield from prefix_index.measure(rounds=options.rounds)
+        for family in ("endless", "qwen3_next"):
+            with mlxctl_server(forge.model(family)) as server:
+                yield from agent_replay.replay(server, family)
     if wanted("start"):
         yield from _start(model, options.rounds)
     if wanted("memory"):

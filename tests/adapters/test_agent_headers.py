@@ -1,0 +1,41 @@
+"""What agents write for their maker's accounting changes with every call, and is kept out of prompts; nothing else is."""
+
+import pytest
+
+from mlxctl.adapters.agent_headers import is_volatile, without_agent_headers
+from mlxctl.ir import Message, TextPart, text_message
+
+HEADER = "x-anthropic-billing-header: cc_version=2.1.36.9b1; cc_entrypoint=cli; cch=4c1d0;"
+
+
+def system(*texts: str) -> Message:
+    return Message(role="system", parts=tuple(TextPart(text=text) for text in texts))
+
+
+@pytest.mark.parametrize("header", [HEADER, f"{HEADER}\n", "cch=4c1d0;", f"{HEADER}\ncch=00ff;\n"])
+def test_a_block_of_headers_is_left_out(header: str) -> None:
+    assert without_agent_headers([system(header, "You are an agent.")]) == (system("You are an agent."),)
+
+
+def test_headers_at_the_beginning_of_a_text_are_left_out_and_the_text_stays() -> None:
+    assert without_agent_headers([system(f"{HEADER}\nYou are an agent.\n")]) == (system("You are an agent.\n"),)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        system(f"Never print {HEADER}"),
+        system(f"First:\n{HEADER}"),
+        system("cch=no hexadecimal number;\n"),
+        text_message("user", HEADER),
+        text_message("assistant", HEADER),
+    ],
+    ids=["within a line", "on a later line", "something like it", "said by the user", "said by the model"],
+)
+def test_what_stands_elsewhere_is_text_like_any_other(message: Message) -> None:
+    assert without_agent_headers([message]) == (message,)
+
+
+def test_a_line_is_known_as_volatile() -> None:
+    assert is_volatile(HEADER)
+    assert not is_volatile("You are an agent.")

@@ -1,0 +1,133 @@
+"""What the prefix cache saves: time to the first token of known prompts, agents that arrive together, bytes of shared trunks."""
+
+import asyncio
+import json
+import random
+import statistics
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from tests.benchmarks.load import chat_body, run_stream
+from tests.benchmarks.rounds import Finding, Ratio
+from tests.benchmarks.servers import Server
+
+_LONG_TOKENS = 8192
+# On no grid that a cache may have.
+_TRUNK_TOKENS = 4200
+_NUM_AGENTS = 8
+_NUM_CONVERSATIONS = 16
+# Random tokens may be pieces of a character: some more than one, so that there is text.
+_ANSWER_TOKENS = 4
+
+
+class Prose:
+    """Texts that nobody has sent before, of about as many tokens as asked for."""
+
+    def __init__(self, model: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self._generator = random.Random()
+
+    def text(self, num_tokens: int) -> str:
+        """Return a text of `num_tokens` tokens, give or take two."""
+        words = " ".join(f"{self._generator.randrange(10**6)}" for _ in range(num_tokens // 4 + 2))
+        encoding = self._tokenizer.encode(words)
+        return words[: encoding.offsets[min(num_tokens, len(encoding.ids)) - 1][1]]
+
+
+def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
+    """A long prompt, cold, repeated exactly, and with a new ending; the peer beside it in every round."""
+    prose = Prose(model)
+    measured: dict[str, list[tuple[float, float, float]]] = {ours.name: [], theirs.name: []}
+    for _ in range(rounds):
+        for server in (ours, theirs):
+            measured[server.name].append(_three_times(server, prose))
+    for server, exact_bar, ending_bar in ((ours, 0.005, 0.01), (theirs, 0.005, 0.01)):
+        cold, exact, ending = (list(column) for column in zip(*measured[server.name], strict=True))
+        name = f"{server.name}: first token of {_LONG_TOKENS} known tokens"
+        yield Finding(f"{name}, repeated exactly / cold", Ratio.of(exact, cold), exact_bar, False, _milliseconds(exact, cold))
+        yield Finding(f"{name}, with a new ending / cold", Ratio.of(ending, cold), ending_bar, False, _milliseconds(ending, cold))
+    mine, peer = ([exact for _, exact, _ in measured[server.name]] for server in (ours, theirs))
+    yield Finding("first token of a repeated prompt / mlx_lm.server", Ratio.of(mine, peer), 0.6, False, _milliseconds(mine, peer))
+
+
+def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
+    """Agents that arrive together on one cold trunk, beside one that is alone with another."""
+    prose = Prose(model)
+    together, alone, computed = [], [], []
+    for _ in range(rounds):
+        alone.append(_first_token(server, prose.text(_TRUNK_TOKENS)))
+        trunk = prose.text(_TRUNK_TOKENS)
+        before = _num_prompt_tokens(server)
+        together.append(asyncio.run(_last_first_token(server, trunk)))
+        computed.append((_num_prompt_tokens(server) - before) / _TRUNK_TOKENS)
+    name = f"{server.name}: {_NUM_AGENTS} agents on one cold trunk of {_TRUNK_TOKENS} tokens"
+    yield Finding(f"{name}: last first token / one alone", Ratio.of(together, alone), 1.35, False, _milliseconds(together, alone))
+    if any(computed):
+        ratio = Ratio(statistics.median(computed), min(computed), max(computed))
+        yield Finding(f"{name}: tokens computed / tokens of the trunk", ratio, 1.1, False, f"{_NUM_AGENTS} prompts")
+
+
+def stored_bytes(server: Server, model: Path) -> Iterator[Finding]:
+    """What conversations on one trunk take in memory, beside the keys and values of the trunk and of every tail, each once."""
+    prose = Prose(model)
+    for tail_tokens in (64, 512):
+        trunk = prose.text(_TRUNK_TOKENS)
+        before = _stats(server)["cache_bytes"]
+        totals = [_usage(server, f"{trunk} {prose.text(tail_tokens)}") for _ in range(_NUM_CONVERSATIONS)]
+        stored = _stats(server)["cache_bytes"] - before
+        needed = _kv_bytes_per_token(model) * (_TRUNK_TOKENS + sum(total - _TRUNK_TOKENS for total in totals))
+        ratio = Ratio(stored / needed, stored / needed, stored / needed)
+        name = f"{_NUM_CONVERSATIONS} conversations, tails of {tail_tokens} tokens: stored bytes / trunk and tails"
+        yield Finding(name, ratio, 1.05, False, f"{stored / 1e6:.1f} and {needed / 1e6:.1f} MB")
+
+
+def _three_times(server: Server, prose: Prose) -> tuple[float, float, float]:
+    text = prose.text(_LONG_TOKENS)
+    cold = _first_token(server, text)
+    exact = min(_first_token(server, text) for _ in range(3))
+    ending = min(_first_token(server, f"{text} {prose.text(8)}") for _ in range(3))
+    return cold, exact, ending
+
+
+def _first_token(server: Server, text: str) -> float:
+    return asyncio.run(run_stream(server.port, chat_body(text, max_tokens=_ANSWER_TOKENS))).first_event_seconds
+
+
+async def _last_first_token(server: Server, trunk: str) -> float:
+    bodies = [chat_body(f"{trunk} agent {agent}", max_tokens=_ANSWER_TOKENS) for agent in range(_NUM_AGENTS)]
+    started = time.perf_counter()
+    streams = await asyncio.gather(*(run_stream(server.port, body) for body in bodies))
+    return max(stream.events[0] for stream in streams) - started
+
+
+def _usage(server: Server, text: str) -> int:
+    body = chat_body(text, max_tokens=_ANSWER_TOKENS) | {"stream": False}
+    address = f"http://127.0.0.1:{server.port}/v1/chat/completions"
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        return int(json.load(answer)["usage"]["total_tokens"])
+
+
+def _num_prompt_tokens(server: Server) -> int:
+    """Prompt tokens that the server has computed; 0 from one that does not tell."""
+    return int(_stats(server)["num_prompt_tokens"]) if server.name == "mlxctl" else 0
+
+
+def _stats(server: Server) -> dict[str, int]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/stats") as answer:
+        found: dict[str, int] = json.load(answer)
+    return found
+
+
+def _kv_bytes_per_token(model: Path) -> int:
+    config = json.loads((model / "config.json").read_text())
+    # Keys and values, in the float32 that the forge makes.
+    return int(config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 4)
+
+
+def _milliseconds(ours: list[float], theirs: list[float]) -> str:
+    return f"{statistics.median(ours) * 1e3:.1f} and {statistics.median(theirs) * 1e3:.1f} ms"
