@@ -12,7 +12,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from mlxctl.bench.result import Result, load_result
+from mlxctl.bench.result import Result, load_result, save_result
 from mlxctl.cli import app
 from mlxctl.cli.bench import tables
 from tests.bench.metronome import metronome
@@ -93,3 +93,48 @@ def test_what_cannot_be_measured_is_one_line(arguments: list[str], words: str) -
     assert run.exit_code == 1
     assert words in run.stderr.replace("\n", " ")
     assert run.stderr.splitlines()[-1].startswith("mlxctl: ")
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> tuple[Path, Path]:
+    """A result, and one that is slower."""
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    save_result(RESULTS["latency"], before)
+    save_result(sample_result({name: tuple(value * 1.3 for value in values) for name, values in QUICK.items()}), after)
+    return before, after
+
+
+def test_a_comparison_fails_only_on_its_conditions(stored: tuple[Path, Path], snapshot: SnapshotAssertion) -> None:
+    before, after = map(str, stored)
+    fine = runner.invoke(app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+50%"])
+    assert fine.exit_code == 0
+    worse = runner.invoke(app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+10%", "--fail-if", "itl_p50<1ms"])
+    assert worse.exit_code == 1
+    *page, last = worse.stdout.splitlines()
+    assert json.loads(last)["failed"] == ["ttft_p50>+10%"]
+    assert "\n".join(line.rstrip() for line in page) == snapshot(extension_class=TextSnapshots)
+
+
+def test_a_comparison_as_json_is_one_document(stored: tuple[Path, Path]) -> None:
+    run = runner.invoke(app, ["bench", "compare", *map(str, stored), "--json"])
+    assert {change["verdict"] for change in json.loads(run.stdout)["changes"]} == {"worse"}
+
+
+def test_a_condition_that_cannot_be_read_is_one_line(stored: tuple[Path, Path]) -> None:
+    run = runner.invoke(app, ["bench", "compare", *map(str, stored), "--fail-if", "ttft"])
+    assert run.exit_code == 1
+    assert "condition 'ttft' cannot be read" in run.stderr
+
+
+def test_a_report_is_made_of_what_is_stored(stored: tuple[Path, Path], tmp_path: Path) -> None:
+    run = runner.invoke(app, ["bench", "report", *map(str, stored), "--out", str(tmp_path / "report")])
+    assert run.exit_code == 0
+    assert (tmp_path / "report" / "report.md").is_file()
+    assert "2 results in" in run.stdout
+
+
+def test_nothing_stored_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = runner.invoke(app, ["bench", "report"])
+    assert run.exit_code == 1
+    assert "there is no stored result" in run.stderr

@@ -13,7 +13,7 @@ from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, 
 
 _WIDE = 120
 # Below this many columns there is no room for words about each figure.
-_ROOM_FOR_MEANINGS = 100
+ROOM_FOR_MEANINGS = 100
 _BAR_COLUMNS = 32
 _STYLES = {"A": "cyan", "B": "magenta"}
 
@@ -27,7 +27,7 @@ def standard_output() -> Console:
 def print_result(result: Result, out: Path, console: Console) -> None:
     """Print everything for people."""
     _print_head(console, result)
-    has_room = console.width >= _ROOM_FOR_MEANINGS
+    has_room = console.width >= ROOM_FOR_MEANINGS
     console.print(pair_table(result, has_meanings=has_room) if result.ratios else figure_table(result, has_meanings=has_room))
     for chart in result.charts:
         if lines := bars(result, chart):

@@ -1,0 +1,105 @@
+"""Two stored results of the same scenario: what changed, and whether that is more than noise."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlxctl.bench.figures import Better, Unit
+from mlxctl.bench.result import Measurement, Result
+from mlxctl.errors import SettingsError
+
+# Two runs are not paired, so every round of one is held against every round of the other. A difference counts when so many of these
+# pairs agree on its direction; with five rounds each, chance alone does that about 3 times in 100.
+_AGREEMENT = 0.9
+_MIN_ROUNDS = 3
+# What may differ between two runs without a word: a run draws its nonce, and the load is never the same.
+_SILENT = {"nonce", "load_average", "commit"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How one figure moved. `change` is relative to `before`, None when that is 0."""
+
+    name: str
+    unit: Unit
+    better: Better
+    meaning: str
+    before: float
+    after: float
+    change: float | None
+    verdict: Literal["better", "worse", "same", "noise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The figures that both results have, in the order of the first, and what a reader has to know."""
+
+    scenario: str
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+    def find(self, name: str) -> Change | None:
+        """Return the change of a figure, None when one of the results lacks it."""
+        return next((change for change in self.changes if change.name == name), None)
+
+
+def compare_results(before: Result, after: Result) -> Comparison:
+    """Compare server A of both. Raises SettingsError for results of different scenarios, or without a common figure."""
+    if before.scenario != after.scenario:
+        raise SettingsError(f"{before.scenario!r} and {after.scenario!r} are different measurements and cannot be compared")
+    pairs = [(found, after.find(found.name)) for found in before.measurements if found.target == "A"]
+    changes = tuple(_change(old, new) for old, new in pairs if new is not None)
+    if not changes:
+        raise SettingsError("the two results have no figure in common")
+    return Comparison(scenario=before.scenario, changes=changes, notes=_notes(before, after))
+
+
+def is_noise(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Return whether the values of two runs overlap too much, or are too few, to tell them apart."""
+    if min(len(before), len(after)) < _MIN_ROUNDS:
+        return True
+    higher = statistics.fmean((new > old) + 0.5 * (new == old) for old in before for new in after)
+    return 1 - _AGREEMENT < higher < _AGREEMENT
+
+
+def _change(old: Measurement, new: Measurement) -> Change:
+    change = new.median / old.median - 1 if old.median else None
+    return Change(
+        name=new.name,
+        unit=new.unit,
+        better=new.better,
+        meaning=new.meaning,
+        before=old.median,
+        after=new.median,
+        change=change,
+        verdict=_verdict(old, new),
+    )
+
+
+def _verdict(old: Measurement, new: Measurement) -> Literal["better", "worse", "same", "noise"]:
+    if set(old.rounds) == set(new.rounds):
+        return "same"
+    if is_noise(old.rounds, new.rounds):
+        return "noise"
+    return "better" if (new.median > old.median) == (new.better == "higher") else "worse"
+
+
+def _notes(before: Result, after: Result) -> tuple[str, ...]:
+    partial = [
+        f"{name} is partial: {result.num_rounds} of {result.num_rounds_wanted} rounds ({result.problem})"
+        for name, result in (("A", before), ("B", after))
+        if result.is_partial
+    ]
+    models = _differences("model", {"": before.servers[0].model}, {"": after.servers[0].model})
+    settings = _differences("setting", before.settings, after.settings)
+    return (*partial, *models, *settings, *_differences("machine:", before.environment, after.environment))
+
+
+def _differences(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    names = dict.fromkeys([*before, *after])
+    return [
+        " ".join(filter(None, (what, name, f"differs: {before.get(name)} in A, {after.get(name)} in B")))
+        for name in names
+        if name not in _SILENT and before.get(name) != after.get(name)
+    ]

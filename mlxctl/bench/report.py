@@ -1,0 +1,113 @@
+"""Stored results as Markdown with pictures beside it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl.bench.result import Result
+from mlxctl.bench.scenarios import Chart
+from mlxctl.bench.svg import Bar, draw_bars
+from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, state_line
+from mlxctl.errors import SettingsError
+
+PAGE = "report.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The page, and the pictures that it shows by file name."""
+
+    markdown: str
+    pictures: dict[str, str]
+
+    def save(self, directory: Path) -> Path:
+        """Write everything into the directory and return the page. Raises SettingsError when that cannot be."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            for name, picture in self.pictures.items():
+                (directory / name).write_text(picture, encoding="utf-8")
+            (directory / PAGE).write_text(self.markdown, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"the report cannot be written to {str(directory)!r}: {error.strerror}") from None
+        return directory / PAGE
+
+
+def make_report(results: Sequence[tuple[str, Result]]) -> Report:
+    """Return the report of results, each with the name of its file."""
+    pictures: dict[str, str] = {}
+    parts = ["# What was measured\n"]
+    for number, (name, result) in enumerate(results, start=1):
+        parts += _section(f"{number}-{result.scenario}", name, result, pictures)
+    return Report(markdown="\n".join(parts), pictures=pictures)
+
+
+def _section(prefix: str, name: str, result: Result, pictures: dict[str, str]) -> Iterator[str]:
+    yield f"## {result.scenario}\n"
+    state = state_line(result)
+    yield f"{'**' + state + '**' if result.is_partial else state}, begun {result.started} ({_code(name)}).\n"
+    yield from (f"- {server.label}: {_code(server.model)} at {_code(server.name)}" for server in result.servers)
+    yield f"- {_machine(result)}\n"
+    yield from _pair_table(result) if result.ratios else _figure_table(result)
+    for number, chart in enumerate(result.charts, start=1):
+        if bars := _bars(result, chart):
+            file = f"{prefix}-{number}.svg"
+            pictures[file] = draw_bars(chart.title, bars)
+            yield f"![{chart.title}]({file})\n"
+    for line in filter(None, (ceiling_line(result), client_line(result.client), *result.notes)):
+        yield f"- {_plain(line)}"
+    yield ""
+
+
+def _figure_table(result: Result) -> Iterator[str]:
+    yield "| figure | median | lowest | highest | what it is |\n| --- | ---: | ---: | ---: | --- |"
+    for found in result.measurements:
+        if not found.is_detail:
+            values = " | ".join(say(value, found.unit) for value in (found.median, found.lowest, found.highest))
+            yield f"| {_code(found.name)} | {values} | {_plain(found.meaning)} |"
+    yield ""
+
+
+def _pair_table(result: Result) -> Iterator[str]:
+    yield "| figure | A | B | A/B | spread | | what it is |\n| --- | ---: | ---: | ---: | ---: | --- | --- |"
+    for pair in result.ratios:
+        a, b, ratio = result.find(pair.name), result.find(pair.name, "B"), pair.ratio
+        if a is None or b is None or a.is_detail:
+            continue
+        verdict = ratio_verdict(ratio, a.better, is_noise=pair.is_noise)
+        values = f"{say(a.median, a.unit)} | {say(b.median, b.unit)} | {ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
+        yield f"| {_code(a.name)} | {values} | {verdict} | {_plain(a.meaning)} |"
+    yield ""
+
+
+def _bars(result: Result, chart: Chart) -> list[Bar]:
+    has_two = len(result.servers) > 1
+    return [
+        Bar(
+            label=f"{label} {server.label}" if has_two else label,
+            series=server.label,
+            value=found.median,
+            lowest=found.lowest,
+            highest=found.highest,
+            text=say(found.median, found.unit),
+        )
+        for label, name in chart.bars
+        for server in result.servers
+        if (found := result.find(name, server.label))
+    ]
+
+
+def _machine(result: Result) -> str:
+    facts = result.environment
+    packages = ", ".join(f"{name} {version}" for name, version in facts.get("packages", {}).items() if version)
+    memory = f"{facts.get('memory_bytes', 0) / 1024**3:.0f} GiB"
+    machine = f"{facts.get('chip')}, {facts.get('num_cores')} cores, {memory}, {facts.get('platform')}"
+    return _plain(f"{machine}; mlxctl {facts.get('mlxctl')} ({facts.get('commit')}), {packages}; load {facts.get('load_average')}")
+
+
+def _code(text: str) -> str:
+    """Return what comes from outside so that it cannot mean anything in Markdown."""
+    return f"`{' '.join(text.replace('`', ' ').split())}`"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())

@@ -1,0 +1,32 @@
+"""`mlxctl bench report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl bench report bench_results/latency-*.json --out speed")
+def report(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Stored results.  [default: all in bench_results]")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the page and its pictures go.")] = Path(
+        "bench_results/report"
+    ),
+) -> None:
+    """Render stored results as Markdown with SVG charts."""
+    with plain_failures():
+        from mlxctl.bench.report import make_report
+        from mlxctl.bench.result import load_result
+        from mlxctl.errors import SettingsError
+
+        found = files or sorted(Path("bench_results").glob("*-*.json"))
+        if not found:
+            raise SettingsError("there is no stored result in bench_results; name some, or measure with `mlxctl bench latency`")
+        page = make_report([(file.name, load_result(file)) for file in found]).save(out)
+        typer.echo(f"{len(found)} results in {page}")

@@ -1,0 +1,61 @@
+"""The report: a page that shows what was stored, and pictures that are well-formed."""
+
+import dataclasses
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+
+from mlxctl.bench.report import make_report
+from mlxctl.bench.svg import Bar, draw_bars
+from mlxctl.errors import SettingsError
+from tests.bench.samples import CEILING, QUICK, RATES, SLOW, THROUGHPUT, sample_result
+from tests.snapshot_location import TextSnapshots
+
+RESULTS = [
+    ("latency.json", sample_result(QUICK, SLOW, problem="the connection ended in mid-answer")),
+    ("throughput.json", sample_result(RATES, scenario=THROUGHPUT, ceiling=CEILING)),
+]
+
+
+def test_the_page_says_everything_that_was_stored(snapshot: SnapshotAssertion) -> None:
+    assert make_report(RESULTS).markdown == snapshot(extension_class=TextSnapshots)
+
+
+def test_every_picture_of_the_page_is_written_beside_it(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    report = make_report(RESULTS)
+    page = report.save(tmp_path / "new")
+    assert page.read_text() == report.markdown
+    assert {path.name for path in page.parent.glob("*.svg")} == set(report.pictures)
+    assert all(f"]({name})" in report.markdown for name in report.pictures)
+    assert report.pictures["1-latency-1.svg"] == snapshot(extension_class=TextSnapshots)
+
+
+def test_two_files_of_one_name_keep_their_own_pictures() -> None:
+    assert len(make_report([RESULTS[1], RESULTS[1]]).pictures) == 2
+
+
+def test_what_a_server_calls_itself_cannot_break_the_page() -> None:
+    _, result = RESULTS[1]
+    server = dataclasses.replace(result.servers[0], model="`x` | <img src=x>\n# no")
+    page = make_report([("a.json", dataclasses.replace(result, servers=(server,)))]).markdown
+    assert "- A: ` x | <img src=x> # no` at" in page.replace("`x", "` x")
+
+
+@given(st.text(max_size=20), st.lists(st.floats(0, 1e9), min_size=1, max_size=5))
+def test_pictures_are_well_formed_whatever_they_say(text: str, values: list[float]) -> None:
+    printable = "".join(character for character in text if character.isprintable())
+    bars = [Bar(label=printable, series="A", value=value, lowest=value / 2, highest=value, text=printable) for value in values]
+    picture = ET.fromstring(draw_bars(printable, bars))
+    widths = [float(rect.get("width", "-1")) for rect in picture.iter("{http://www.w3.org/2000/svg}rect")]
+    assert len(widths) == len(values)
+    assert all(0 <= width <= 720 for width in widths)
+
+
+def test_a_place_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="cannot be written"):
+        make_report(RESULTS).save(tmp_path / "file" / "inside")

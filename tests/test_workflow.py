@@ -1,0 +1,34 @@
+"""The workflow for Apple Silicon calls commands that exist, with options and conditions that are understood."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.core import TyperGroup
+
+from mlxctl.bench.conditions import Condition
+from mlxctl.cli import app
+
+WORKFLOW = Path(__file__).parent.parent / ".github" / "workflows" / "apple-silicon.yml"
+SCRIPTS = [step["run"] for job in yaml.safe_load(WORKFLOW.read_text())["jobs"].values() for step in job["steps"] if "run" in step]
+COMMANDS = [line for script in SCRIPTS for line in script.splitlines() if re.search(r"/mlxctl\"? ", line)]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_is_understood(line: str) -> None:
+    words = shlex.split(re.sub(r"^.*?/mlxctl\"? ", "", line).replace("; }", "").replace('"${@:2}"', ""))
+    command: Any = typer.main.get_command(app)
+    while isinstance(command, TyperGroup):
+        command = command.get_command(None, words.pop(0))
+        assert command is not None, line
+    command.make_context("mlxctl", words)
+
+
+def test_every_condition_is_understood() -> None:
+    texts = re.findall(r'--fail-if "([^"]+)"', WORKFLOW.read_text())
+    assert len(texts) >= 3
+    assert all(Condition.parse(text).is_relative for text in texts)
