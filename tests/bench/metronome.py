@@ -22,19 +22,22 @@ class Metronome:
         self._refuses = refuses
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            if head.startswith(b"GET"):
-                body = b'{"data":[{"id":"metronome","max_model_len":4096}]}'
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-            else:
-                length = next(
-                    int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-                )
-                await self._chat(json.loads(await reader.readexactly(length)), writer)
-            await writer.drain()
-        writer.close()
+        """Answer one connection, and close it however that ends."""
+        try:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                await self._answer(reader, writer)
+                await writer.drain()
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            body = b'{"data":[{"id":"metronome","max_model_len":4096}]}'
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            return
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        await self._chat(json.loads(await reader.readexactly(length)), writer)
 
     async def _chat(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         self.bodies.append(body)
@@ -76,7 +79,14 @@ def metronome(
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         listener.close()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.01))
+        loop.run_until_complete(_end(loop))
         loop.close()
+
+
+async def _end(loop: asyncio.AbstractEventLoop) -> None:
+    answers = asyncio.all_tasks(loop) - {asyncio.current_task()}
+    for answer in answers:
+        answer.cancel()
+    await asyncio.gather(*answers, return_exceptions=True)
+    # Closing a connection takes one more turn of the loop.
+    await asyncio.sleep(0)
