@@ -23,6 +23,7 @@ SCREEN_KEYS = (
     Key("ctrl+s", "^S", "export", "", "Write the conversation to a file"),
     Key("ctrl+n", "^N", "new", "", "Begin a new conversation; the one before is kept"),
     Key("f3", "F3", "sessions", "Chats", "Earlier chats: search, go on, forget"),
+    Key("f4", "F4", "models", "", "Take another model for the next question"),
     Key("f5", "F5", "monitor", "", "Watch speed, queue, cache and requests"),
     Key("ctrl+f", "^F", "find", "", "Find words in this conversation"),
     Key("ctrl+t", "^T", "theme", "", "Choose a theme"),

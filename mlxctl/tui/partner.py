@@ -4,8 +4,9 @@ Everything heavy is imported in another thread when the partner is opened, so th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -13,6 +14,9 @@ import msgspec
 from mlxctl.ir import GenerationRequest, StreamEvent
 from mlxctl.settings import Settings
 from mlxctl.tui.observation import Observation
+
+DEMO_CHOICE = "mlxctl-demo"
+"""How the built-in model is called where models are chosen."""
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
@@ -28,6 +32,15 @@ class PartnerModel:
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
     is_demo: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model that could be asked; `note` says more of it, or why it cannot."""
+
+    name: str
+    note: str = ""
+    is_usable: bool = True
 
 
 class Answering(Protocol):
@@ -47,6 +60,12 @@ class Partner(Protocol):
 
     async def open(self) -> PartnerModel:
         """Come up and return the model; may be tried again after an error. Raises MlxctlError."""
+
+    async def choices(self) -> Sequence[ModelChoice]:
+        """Return the models that could be asked. Raises MlxctlError."""
+
+    async def switch(self, name: str) -> PartnerModel:
+        """Ask another model from now on, as `open` does; after an error nobody answers until `open` or `switch` succeeds."""
 
     async def start(self, request: GenerationRequest) -> Answering:
         """Begin an answer. Raises MlxctlError."""
@@ -82,6 +101,17 @@ class LocalPartner:
             is_demo=served.is_demo,
         )
 
+    async def choices(self) -> Sequence[ModelChoice]:
+        """The demo model and what the library holds."""
+        return await asyncio.to_thread(_local_choices, self._settings)
+
+    async def switch(self, name: str) -> PartnerModel:
+        """End the engine and start one with the other model: the memory of the first is free by then."""
+        await self.close()
+        path = None if name == DEMO_CHOICE else Path(name)
+        self._settings = replace(self._settings, model=replace(self._settings.model, path=path, name=None))
+        return await self.open()
+
     async def start(self, request: GenerationRequest) -> Answering:
         """Submit to the engine."""
         assert self._services is not None, "open() comes first"
@@ -97,8 +127,9 @@ class LocalPartner:
     async def close(self) -> None:
         """End the engine."""
         if self._services is not None:
-            await self._services.inference.close(drain_seconds=0.0)
-            self._services.close()
+            services, self._services = self._services, None
+            await services.inference.close(drain_seconds=0.0)
+            services.close()
 
 
 class RemotePartner:
@@ -125,6 +156,19 @@ class RemotePartner:
             is_demo=found.is_demo,
         )
 
+    async def choices(self) -> Sequence[ModelChoice]:
+        """What the server lists now."""
+        assert self._inference is not None, "open() comes first"
+        await self._inference.wait_ready()
+        return [
+            ModelChoice(name=model.name, note=_context_words(model.context_length)) for model in self._inference.served_models()
+        ]
+
+    async def switch(self, name: str) -> PartnerModel:
+        """Name the other model from now on; a server that has to load it does so at the next question."""
+        self._model = name
+        return await self.open()
+
     async def start(self, request: GenerationRequest) -> Answering:
         """Send the request."""
         assert self._inference is not None, "open() comes first"
@@ -139,6 +183,18 @@ class RemotePartner:
         """Close the connections."""
         if self._inference is not None:
             await self._inference.close()
+
+
+def _local_choices(settings: Settings) -> list[ModelChoice]:
+    from mlxctl.models import Library
+
+    entries = Library(settings.library).entries()
+    known = [ModelChoice(name=entry.name, note=entry.problem or entry.origin, is_usable=not entry.problem) for entry in entries]
+    return [ModelChoice(name=DEMO_CHOICE, note="the tiny built-in model"), *known]
+
+
+def _context_words(context_length: int | None) -> str:
+    return f"context {context_length:,}" if context_length else ""
 
 
 async def observe_remote(remote: "RemoteInference") -> Observation:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted, Usage
 from mlxctl.tui.observation import Observation
-from mlxctl.tui.partner import PartnerModel
+from mlxctl.tui.partner import ModelChoice, PartnerModel
 
 Line = StreamEvent | MlxctlError | float
 
@@ -43,6 +44,14 @@ class ScriptedPartner:
         self._model = model or PartnerModel(name="scripted", context_length=4096, supports_tools=True)
 
     async def open(self) -> PartnerModel:
+        return self._model
+
+    async def choices(self) -> list[ModelChoice]:
+        broken = ModelChoice(name="broken", note="has no weights", is_usable=False)
+        return [ModelChoice(name=self._model.name), ModelChoice(name="another"), broken]
+
+    async def switch(self, name: str) -> PartnerModel:
+        self._model = replace(self._model, name=name)
         return self._model
 
     async def start(self, request: GenerationRequest) -> ScriptedAnswer:

@@ -1,13 +1,15 @@
 """The screen and real models: once with an engine of its own, once through a running server, by the same code."""
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import forge
 import pytest
 from server.process import ServerProcess, serving
 
-from mlxctl.settings import Settings
+from mlxctl.settings import LibrarySettings, Settings
 from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
 
 from .screens import Screen, drive
@@ -46,3 +48,23 @@ def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
             await screen.wait_for("^R tries again")
 
         drive(RemotePartner(doomed.url), look)
+
+
+def test_an_engine_of_our_own_takes_another_model_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(forge.model("endless"), tmp_path / "somebody" / "endless")
+    settings = Settings(library=LibrarySettings(models_dirs=(tmp_path,), hub_cache=tmp_path / "none"))
+
+    async def take_another(screen: Screen) -> None:
+        await screen.wait_for("mlxctl-demo is ready")
+        await screen.ask("Hello!")
+        await screen.wait_for("help you?")
+        await screen.press("f4")
+        await screen.wait_for("somebody/endless")
+        await screen.press("down", "enter")
+        assert "help you?" in await screen.wait_for("endless is ready")
+        await screen.ask("Go on")
+        await screen.wait_for("endless  answering")
+        await screen.press("escape")
+        await screen.wait_for("Stopped")
+
+    drive(LocalPartner(settings), take_another, size=(100, 30))

@@ -218,3 +218,21 @@ def test_a_conversation_is_exported(tmp_path: Path) -> None:
 
     drive(ScriptedPartner(text("Hi!")), look)
     assert "Hi!" in path.read_text()
+
+
+def test_another_model_answers_the_next_question() -> None:
+    partner = ScriptedPartner(text("One."), text("Two."))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("First")
+        await screen.wait_for("One.")
+        await screen.press("f4")
+        assert "has no weights" in await screen.wait_for("● scripted")
+        await screen.press("down", "enter")
+        await screen.wait_for("another is ready")
+        await screen.ask("Second")
+        await screen.wait_for("Two.")
+
+    drive(partner, look)
+    assert [request.model for request in partner.requests] == ["scripted", "another"]
+    assert [message.text for message in partner.requests[1].messages] == ["First", "One.", "Second"]

@@ -164,6 +164,22 @@ class ChatScreen(Screen[None]):
 
         self.app.push_screen(SessionsScreen(self._keeper), go_on)
 
+    def action_models(self) -> None:
+        """Choose another model for the next question."""
+        from mlxctl.tui.screens.models import ModelsScreen
+
+        if self._is_busy or not self._opened.is_set():
+            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+            return
+
+        def take(name: str | None) -> None:
+            if name is not None:
+                self._opened.clear()
+                self._switch(name)
+
+        current = self._model.name if self._model is not None else ""
+        self.app.push_screen(ModelsScreen(self._partner.choices, current=current), take)
+
     def action_monitor(self) -> None:
         """Watch whoever answers."""
         from mlxctl.tui.screens.monitor import MonitorScreen
@@ -260,6 +276,22 @@ class ChatScreen(Screen[None]):
             await self._transcript.add(*greeting(self._model))
         keep_collections_short()
         self._opened.set()
+
+    @work(group="open")
+    async def _switch(self, name: str) -> None:
+        """Take another model; a question that is asked meanwhile waits for it."""
+        self._model, self._state = None, f"loading {name}"
+        await self._transcript.add(Notice(f"Loading {name} …"))
+        try:
+            self._model = await self._partner.switch(name)
+        except MlxctlError as error:
+            self._state = "no model"
+            await self._transcript.add(Notice(f"{error}. F4 chooses another model.", kind="error"))
+        else:
+            self._state = "ready"
+            await self._transcript.add(*greeting(self._model))
+        finally:
+            self._opened.set()
 
     async def _say_waiting(self, notice: Notice) -> None:
         self._state = "waiting for the server"

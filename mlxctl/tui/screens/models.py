@@ -1,0 +1,71 @@
+"""F4: another model for the next question."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from mlxctl.errors import MlxctlError
+from mlxctl.tui.partner import ModelChoice
+
+
+class ModelsScreen(ModalScreen[str | None]):
+    """Gives back the name of the model that was chosen, or None."""
+
+    DEFAULT_CSS = """
+    ModelsScreen { align: center middle;
+        & Vertical { width: 80; max-width: 98%; height: auto; max-height: 96%; padding: 0 1; border: round $primary;
+            background: $surface; border-title-color: $primary; }
+        & OptionList { height: auto; max-height: 16; border: none; background: transparent; padding: 0; }
+        & Static { color: $text-muted; height: auto; } }
+    """
+    BINDINGS = [Binding("escape,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual declares it so
+
+    def __init__(self, find_choices: Callable[[], Awaitable[Sequence[ModelChoice]]], *, current: str) -> None:
+        super().__init__()
+        self._find_choices = find_choices
+        self._current = current
+
+    def compose(self) -> ComposeResult:
+        """The list, and what there is to say of it."""
+        with Vertical() as box:
+            box.border_title = "Models (Enter takes one, Esc closes)"
+            yield OptionList()
+            yield Static("looking …", id="remark", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask for the models, beside the screen."""
+        self._look()
+
+    @on(OptionList.OptionSelected)
+    def take(self, selected: OptionList.OptionSelected) -> None:
+        """Give the name back; the model that is there already is no choice."""
+        self.dismiss(None if selected.option_id == self._current else selected.option_id)
+
+    def action_cancel(self) -> None:
+        """Give nothing back."""
+        self.dismiss(None)
+
+    @work
+    async def _look(self) -> None:
+        try:
+            choices = await self._find_choices()
+        except MlxctlError as error:
+            self.query_one("#remark", Static).update(str(error))
+            return
+        options = self.query_one(OptionList)
+        options.add_options([Option(self._line(choice), id=choice.name, disabled=not choice.is_usable) for choice in choices])
+        self.query_one("#remark", Static).update("The conversation goes on with the model that you take.")
+        names = [choice.name for choice in choices]
+        options.highlighted = names.index(self._current) if self._current in names else 0
+        options.focus()
+
+    def _line(self, choice: ModelChoice) -> Content:
+        mark = "● " if choice.name == self._current else "  "
+        return Content.assemble(mark, (choice.name, "bold"), (f"  {choice.note}", "dim"))
