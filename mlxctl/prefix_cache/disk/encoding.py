@@ -1,25 +1,15 @@
-"""Records as bytes and back. MLX thread only: bytes cross to other threads, arrays never do.
-
-A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the header (MessagePack:
-which chunk and position it is of, the shape of every array and how they hang together), then the arrays one after the other. The
-header repeats whatever the manifest says of the record, because only the record is covered by a digest.
-"""
+"""Records as bytes and back, as `header` describes them. MLX thread only: bytes cross to other threads, arrays never do."""
 
 import math
-import struct
 from typing import Any, Literal
 
 import mlx.core as mx
-import msgspec
 import numpy as np
 
 from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.header import DamagedRecordError, Header, encode_header, read_header
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
 
-FORMAT_VERSION = 1
-
-_MAGIC = b"MLXP"
-_PREAMBLE = struct.Struct("<4sII")
 _DTYPES = {
     str(dtype): dtype
     for dtype in (
@@ -27,23 +17,6 @@ _DTYPES = {
         mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.int8, mx.int16, mx.int32, mx.int64,
     )
 }  # fmt: skip
-
-
-class DamagedRecordError(ValueError):
-    """These bytes are not the record that they should be."""
-
-
-class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    """`tree` holds the arrays by number: `{"array": 3}`; tuples are `{"tuple": [...]}`."""
-
-    kind: Literal["kv", "state"]
-    chunk: bytes
-    position: int | None
-    arrays: list[tuple[str, list[int]]]
-    tree: Any
-
-
-_decoder = msgspec.msgpack.Decoder(_Header)
 
 
 def encode(record: KVRecord | StateRecord, *, chunk: Key, position: int | None) -> list[bytes]:
@@ -55,16 +28,13 @@ def encode(record: KVRecord | StateRecord, *, chunk: Key, position: int | None) 
     flat = [mx.contiguous(array).reshape(-1).view(mx.uint8) for array in arrays]
     mx.eval(flat)
     shapes = [(str(array.dtype), list(array.shape)) for array in arrays]
-    header = msgspec.msgpack.encode(_Header(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree))
-    preamble = _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(header))
-    return [preamble + header, *(bytes(memoryview(array)) for array in flat)]  # type: ignore[arg-type]
+    header = Header(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree)
+    return [encode_header(header), *(bytes(memoryview(array)) for array in flat)]  # type: ignore[arg-type]
 
 
 def decode(data: bytes, *, chunk: Key, position: int | None) -> KVRecord | StateRecord:
     """Return the record in `data`. Raises DamagedRecordError unless it is that of this chunk and position, in this format."""
-    header, start = _read_header(data)
-    if header.chunk != chunk or header.position != position:
-        raise DamagedRecordError("it is another chunk's")
+    header, start = read_header(data, chunk=chunk, position=position)
     arrays = _read_arrays(header, data, start)
     try:
         content = _unpack(header.tree, arrays)
@@ -74,20 +44,7 @@ def decode(data: bytes, *, chunk: Key, position: int | None) -> KVRecord | State
         raise DamagedRecordError(f"its arrays do not hang together: {error}") from error
 
 
-def _read_header(data: bytes) -> tuple[_Header, int]:
-    try:
-        magic, version, length = _PREAMBLE.unpack_from(data)
-        if magic != _MAGIC:
-            raise DamagedRecordError("it is no record")
-        if version != FORMAT_VERSION:
-            raise DamagedRecordError(f"it has format {version}, not {FORMAT_VERSION}")
-        start = _PREAMBLE.size + length
-        return _decoder.decode(data[_PREAMBLE.size : start]), start
-    except (struct.error, msgspec.MsgspecError) as error:
-        raise DamagedRecordError(f"its header cannot be read: {error}") from error
-
-
-def _read_arrays(header: _Header, data: bytes, start: int) -> list[mx.array]:
+def _read_arrays(header: Header, data: bytes, start: int) -> list[mx.array]:
     arrays = []
     for name, shape in header.arrays:
         dtype = _DTYPES.get(name)

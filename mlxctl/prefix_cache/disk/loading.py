@@ -101,4 +101,5 @@ def _is_whole(row: ChunkRow) -> bool:
 def _is_plausible(row: RecordRow) -> bool:
     extent = row.extent
     numbers = (extent.segment, extent.offset, extent.num_bytes)
-    return all(isinstance(number, int) and number >= 0 for number in numbers) and isinstance(row.chunk, bytes)
+    is_number = all(isinstance(number, int) and number >= 0 for number in numbers)
+    return is_number and isinstance(row.chunk, bytes) and isinstance(row.position, int | None)

@@ -78,7 +78,13 @@ class Manifest:
     @classmethod
     def open(cls, path: Path) -> "Manifest":
         """Open or make the file. Raises StoreError; its cause is a plain sqlite3.DatabaseError when the file is damaged."""
-        return cls(open_database(path, _MIGRATIONS))
+        manifest = cls(open_database(path, _MIGRATIONS))
+        try:
+            manifest.check()
+        except sqlite3.Error as error:
+            manifest.close()
+            raise StoreError(f"the manifest {str(path)!r} is damaged: {error}") from sqlite3.DatabaseError(str(error))
+        return manifest
 
     @classmethod
     def read_only(cls, path: Path) -> "Manifest":
@@ -95,6 +101,15 @@ class Manifest:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def check(self) -> None:
+        """Read everything once. Raises sqlite3.Error when something in the file is not as it should be."""
+        (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        self.chunks()
+        self.records()
+        self.models()
 
     def chunks(self) -> list[ChunkRow]:
         """All chunks, the least recently used first."""

@@ -4,7 +4,8 @@ import math
 import time
 from dataclasses import dataclass
 
-from mlxctl.prefix_cache.disk.encoding import DamagedRecordError, decode
+from mlxctl.prefix_cache.disk.encoding import decode
+from mlxctl.prefix_cache.disk.header import DamagedRecordError
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
 from mlxctl.prefix_cache.disk.stored import Stored
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record

@@ -62,7 +62,7 @@ class DiskTier:
         self._space = Space(segment_bytes=min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES))
         self._models = directory.manifest.models()
         rows, records = directory.manifest.chunks(), directory.manifest.records()
-        self._num_uses = max((row.used for row in rows), default=0)
+        self._num_uses = max((row.used for row in rows if isinstance(row.used, int)), default=0)
         self._renewed_at = clock()
         self._has_news = False
         self._writer = Writer(directory.files, directory.manifest)
@@ -81,8 +81,13 @@ class DiskTier:
     def open(cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]) -> "DiskTier | None":
         """Claim the directory; when that is impossible, say why in one line of the log and return None."""
         try:
-            return cls(claim(cache_directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=wake)
-        except StoreError as error:
+            directory = claim(cache_directory)
+            try:
+                return cls(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=wake)
+            except OSError:
+                directory.lock.release()
+                raise
+        except (StoreError, OSError) as error:
             _log.warning("prefix cache: running without its disk tier: %s", error)
             return None
 

@@ -1,0 +1,147 @@
+"""A look at the warm tier from outside, beside a server that may be using it: what is there, and whether it is sound. Read-only.
+
+Knows no mlx, so that the command line can look without loading it.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory
+from mlxctl.prefix_cache.disk.header import DamagedRecordError, read_header
+from mlxctl.prefix_cache.disk.manifest import Manifest, RecordRow
+from mlxctl.prefix_cache.disk.segments import SegmentFiles
+from mlxctl.prefix_cache.disk.stored import digest_of
+
+Problem = Literal["damaged", "missing", "orphan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A chunk on disk: the tokens `start` to `end` of every prompt that begins with it and what is above it.
+
+    `key` names it and everything before it, `positions` are those of its states, `num_bytes` counts both. `model` is the name under
+    which the model was served last, or None. `expires_at` is in unix seconds, None for never; `used` orders by last use.
+    """
+
+    key: Key
+    parent: Key | None
+    model: str | None
+    namespace: bytes
+    start: int
+    end: int
+    tokens: bytes
+    num_bytes: int
+    positions: tuple[int, ...]
+    expires_at: float | None
+    is_pinned: bool
+    used: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFinding:
+    """Something wrong: a record whose bytes are not what they were, one that is not there, or one that builds on nothing.
+
+    None of them does harm: each is a miss when it is met, and goes then, or with the next collection.
+    """
+
+    problem: Problem
+    key: Key
+    position: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What the tier takes: bytes of records, of segment files, and how many chunks and states that are."""
+
+    record_bytes: int
+    file_bytes: int
+    num_chunks: int
+    num_states: int
+
+
+class DiskInspector:
+    """The tier below a cache directory, as its manifest and its files are at the moment of each call."""
+
+    def __init__(self, manifest: Manifest, files: SegmentFiles) -> None:
+        self._manifest = manifest
+        self._files = files
+
+    @classmethod
+    def open(cls, cache_directory: Path) -> "DiskInspector":
+        """Open it. Raises StoreError when there is none, or when it cannot be read."""
+        path = tier_directory(cache_directory)
+        if not (path / MANIFEST).is_file():
+            raise StoreError(f"there is no prefix cache in {str(cache_directory)!r}")
+        return cls(Manifest.read_only(path / MANIFEST), SegmentFiles(path))
+
+    def close(self) -> None:
+        """Close the manifest."""
+        self._manifest.close()
+
+    def entries(self) -> list[Entry]:
+        """Every chunk, the least recently used first."""
+        models = self._manifest.models()
+        records: dict[Key, list[RecordRow]] = {}
+        for record in self._manifest.records():
+            records.setdefault(record.chunk, []).append(record)
+        return [
+            Entry(
+                key=row.key,
+                parent=row.parent,
+                model=models.get(row.namespace),
+                namespace=row.namespace,
+                start=row.start,
+                end=row.start + len(row.tokens) // 4,
+                tokens=row.tokens,
+                num_bytes=sum(record.extent.num_bytes for record in records.get(row.key, ())),
+                positions=tuple(sorted(record.position for record in records.get(row.key, ()) if record.position is not None)),
+                expires_at=None if row.expires_at == math.inf else row.expires_at,
+                is_pinned=row.is_pinned,
+                used=row.used,
+            )
+            for row in self._manifest.chunks()
+        ]
+
+    def sizes(self) -> Sizes:
+        """What it takes, by the manifest and by the files."""
+        records = self._manifest.records()
+        return Sizes(
+            record_bytes=sum(record.extent.num_bytes for record in records),
+            file_bytes=sum(self._files.sizes().values()),
+            num_chunks=sum(record.position is None for record in records),
+            num_states=sum(record.position is not None for record in records),
+        )
+
+    def verify(self) -> list[DiskFinding]:
+        """Read every record and return what is wrong; a server that writes meanwhile may make a sound record look damaged."""
+        chunks = {row.key: row for row in self._manifest.chunks()}
+        records = self._manifest.records()
+        whole = {record.chunk for record in records if record.position is None}
+        findings = [finding for record in records if (finding := self._check(record)) is not None]
+        for key, row in chunks.items():
+            if key not in whole:
+                findings.append(DiskFinding(problem="missing", key=key, position=None, detail="there is no record of the chunk"))
+            if row.parent is not None and row.parent not in chunks:
+                findings.append(DiskFinding(problem="orphan", key=key, position=None, detail="what it builds on is gone"))
+        return findings
+
+    def _check(self, record: RecordRow) -> DiskFinding | None:
+        extent = record.extent
+        place = f"segment {extent.segment} at {extent.offset}"
+        problem: Problem = "damaged"
+        detail = "its bytes are not what they were"
+        try:
+            data = self._files.read(extent)
+            read_header(data, chunk=record.chunk, position=record.position)
+            if digest_of([data]) == record.digest:
+                return None
+        except OSError as error:
+            problem, detail = "missing", error.strerror or str(error)
+        except DamagedRecordError as error:
+            detail = str(error)
+        return DiskFinding(problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}")

@@ -1,0 +1,126 @@
+"""Records without a model, for tests of the disk alone: what each must hold is told from its seed and its place.
+
+`python -m tests.prefix_cache.disk_records DIRECTORY SEED` writes to a tier without an end, so that it can be killed at any moment.
+"""
+
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens, pack
+from mlxctl.prefix_cache.disk.directory import claim
+from mlxctl.prefix_cache.disk.encoding import decode
+from mlxctl.prefix_cache.disk.tier import DiskTier, Record
+from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.records import KVRecord, StateRecord
+
+NAMESPACE = b"weights"
+
+
+def opened(
+    directory: Path, *, max_bytes: int = 1 << 30, min_free_bytes: int = 0, clock: Callable[[], float] = time.time
+) -> DiskTier:
+    """A tier on the directory."""
+    return DiskTier(claim(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None, clock=clock)
+
+
+def closed(tier: DiskTier) -> None:
+    tier.close(deadline=time.monotonic() + 30)
+
+
+def conversation(seed: int, num_tokens: int = 600) -> Tokens:
+    return pack([seed * 1000 + place % 1000 for place in range(num_tokens)])
+
+
+def keys_and_values(seed: int, start: int, end: int) -> KVRecord:
+    values = (mx.arange(start, end, dtype=mx.float32) + seed)[None, None, :, None] * mx.ones((2, 1, 1, 4))
+    keys = values.astype(mx.bfloat16)
+    mx.eval(keys, values)
+    return KVRecord(((0, 1),), ((keys, values),))
+
+
+def state(seed: int, position: int) -> StateRecord:
+    window = mx.full((1, 2, 8, 4), seed + position, dtype=mx.float16)
+    return StateRecord(([window, None], (window + 1, position, True)))
+
+
+def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 600) -> Chunk[Record]:
+    """Publish a conversation with a state at its end and one in its middle."""
+    tokens = conversation(seed, num_tokens)
+    parent: Chunk[Record] | None = None
+    for start in range(0, num_tokens, CHUNK_TOKENS):
+        end = min(start + CHUNK_TOKENS, num_tokens)
+        record = keys_and_values(seed, start, end)
+        parent = index.publish(NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes)
+        assert parent is not None
+        if start in (0, end - end % CHUNK_TOKENS):
+            kept = state(seed, end)
+            index.add_checkpoint(parent, Checkpoint(end, kept, kept.num_bytes))
+    assert parent is not None
+    index.touch(parent)
+    return parent
+
+
+def store(tier: DiskTier, *seeds: int, num_tokens: int = 600) -> None:
+    """Have conversations written."""
+    index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
+    for seed in seeds:
+        tier.keep(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
+
+
+def read_all(tier: DiskTier) -> tuple[int, int]:
+    """Read every record; return how many came whole and how many did not. One that is wrong fails."""
+    num_whole = num_spoiled = 0
+    for chunk in list(tier.index.chunks()):
+        for stored in (chunk.payload, *(checkpoint.payload for checkpoint in chunk.checkpoints)):
+            if not tier.index.holds(chunk):
+                continue
+            data = _read(tier, stored)
+            if data is None:
+                tier.spoil(chunk, stored.position, "for the test")
+                num_spoiled += 1
+                continue
+            seed = int.from_bytes(chunk.tokens[:4], sys.byteorder) // 1000
+            record = decode(data, chunk=chunk.key, position=stored.position)
+            _assert_true(record, seed, chunk.start, chunk.end, stored.position)
+            num_whole += 1
+    return num_whole, num_spoiled
+
+
+def _read(tier: DiskTier, stored: object) -> bytes | None:
+    tier.fetch([stored])
+    while not (arrived := tier.arrivals()):
+        time.sleep(0.0002)
+    return arrived[0].data if arrived[0].failure is None else None
+
+
+def _assert_true(record: Record, seed: int, start: int, end: int, position: int | None) -> None:
+    if isinstance(record, KVRecord):
+        expected = keys_and_values(seed, start, end)
+        assert record.layers == expected.layers
+        for one, other in zip(record.groups[0], expected.groups[0], strict=True):
+            assert one.dtype == other.dtype
+            assert mx.array_equal(one, other)
+        return
+    assert position is not None
+    (first, none), (second, place, truth) = record.states
+    assert mx.array_equal(first, mx.full((1, 2, 8, 4), seed + position, dtype=mx.float16))
+    assert mx.array_equal(second, first + 1)
+    assert (none, place, truth) == (None, position, True)
+
+
+def _write_for_ever(directory: Path, first: int) -> None:
+    # So little room that old records make way all the time, and their room is used again.
+    tier = opened(directory, max_bytes=400_000)
+    print("writing", flush=True)
+    for seed in itertools.count(first):
+        store(tier, seed % 1000, num_tokens=100 + seed % 7 * 100)
+        tier.tidy()
+
+
+if __name__ == "__main__":
+    _write_for_ever(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,247 @@
+"""Whatever happens to the files: no wrong record, no crash, a miss and one line in the log; and verifying says what is wrong."""
+
+import errno
+import logging
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.disk import header, maintenance
+from mlxctl.prefix_cache.disk.inspection import DiskInspector
+from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.prefix_cache.index import PrefixIndex
+from tests.prefix_cache.disk_records import closed, opened, read_all, remember, store
+
+HOME = "prefixes"
+SEGMENT = f"{HOME}/00000000.segment"
+MANIFEST = f"{HOME}/manifest.sqlite"
+# Of each of three conversations: three chunks and two states.
+NUM_RECORDS = 15
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A directory with three conversations, closed."""
+    tier = opened(tmp_path)
+    store(tier, 1, 2, 3)
+    closed(tier)
+    return tmp_path
+
+
+def problems(directory: Path) -> list[str]:
+    inspector = DiskInspector.open(directory)
+    try:
+        return [finding.problem for finding in inspector.verify()]
+    finally:
+        inspector.close()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_what_is_untouched_is_whole(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert problems(filled) == []
+    tier = opened(filled)
+    assert read_all(tier) == (NUM_RECORDS, 0)
+    closed(tier)
+    assert warnings(caplog) == []
+
+
+def truncated(directory: Path) -> None:
+    os.truncate(directory / SEGMENT, (directory / SEGMENT).stat().st_size // 2)
+
+
+def flipped(directory: Path) -> None:
+    data = bytearray((directory / SEGMENT).read_bytes())
+    data[len(data) // 2] ^= 1
+    (directory / SEGMENT).write_bytes(data)
+
+
+def missing(directory: Path) -> None:
+    (directory / SEGMENT).unlink()
+
+
+def foreign(directory: Path) -> None:
+    (directory / SEGMENT).write_bytes(random.Random(1).randbytes((directory / SEGMENT).stat().st_size))
+
+
+def newer_records(directory: Path) -> None:
+    """Records of a later format, with digests that fit."""
+    known, header.FORMAT_VERSION = header.FORMAT_VERSION, 99
+    try:
+        shutil.rmtree(directory / HOME)
+        tier = opened(directory)
+        store(tier, 1, 2, 3)
+        closed(tier)
+    finally:
+        header.FORMAT_VERSION = known
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
+def test_damaged_segments_are_misses_that_verifying_tells_of(filled: Path, damage: Callable[[Path], None]) -> None:
+    damage(filled)
+
+    assert problems(filled)
+    tier = opened(filled)
+    if damage is newer_records:
+        with pytest.raises(ValueError, match="format 99"):
+            read_all(tier)
+    else:
+        assert read_all(tier)[0] < NUM_RECORDS
+    closed(tier)
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
+def test_collecting_removes_what_is_damaged_and_leaves_the_rest(filled: Path, damage: Callable[[Path], None]) -> None:
+    damage(filled)
+
+    collected = maintenance.collect(filled, max_bytes=1 << 30)
+
+    assert collected.num_damaged > 0
+    assert problems(filled) == []
+    tier = opened(filled)
+    assert read_all(tier)[1] == 0
+    closed(tier)
+
+
+@given(seed=st.integers(0, 2**32), num_flips=st.integers(1, 4), name=st.sampled_from([SEGMENT, MANIFEST]))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bits_flipped_anywhere_never_give_a_wrong_record(filled: Path, seed: int, num_flips: int, name: str) -> None:
+    home = filled.parent / "copy"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(filled, home)
+    generator = random.Random(seed)
+    data = bytearray((home / name).read_bytes())
+    for _ in range(num_flips):
+        data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+    (home / name).write_bytes(data)
+
+    try:
+        tier = opened(home)
+    except StoreError:
+        # A newer version's, by the flip of a bit; the server runs without it.
+        return
+    read_all(tier)
+    store(tier, 4)
+    closed(tier)
+    again = opened(home)
+    read_all(again)
+    closed(again)
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be taken for one" * 100])
+def test_a_manifest_that_is_none_is_replaced_with_one_line(filled: Path, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+    (filled / MANIFEST).write_bytes(content)
+
+    tier = opened(filled)
+    assert read_all(tier) == (0, 0)
+    store(tier, 5)
+    closed(tier)
+
+    assert problems(filled) == []
+    assert len(warnings(caplog)) == bool(content)
+
+
+def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
+    connection = sqlite3.connect(filled / MANIFEST)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = (filled / SEGMENT).read_bytes()
+
+    assert DiskTier.open(filled, max_bytes=1 << 30, min_free_bytes=0, wake=lambda: None) is None
+
+    assert (filled / SEGMENT).read_bytes() == before
+    assert len(warnings(caplog)) == 1
+    assert "newer" in warnings(caplog)[0]
+
+
+def test_a_full_disk_costs_what_was_to_be_written_and_one_line(
+    filled: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    tier = opened(filled)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        store(tier, 4, 5)
+        tier._writer.wait_below(0, deadline=time.monotonic() + 10)
+    tier.tidy()
+    assert read_all(tier) == (NUM_RECORDS, 0)
+    store(tier, 4)
+    closed(tier)
+
+    assert len(warnings(caplog)) == 1
+    assert "No space left" in warnings(caplog)[0]
+    again = opened(filled)
+    assert read_all(again) == (NUM_RECORDS + 5, 0)
+    closed(again)
+
+
+def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Path) -> None:
+    tier = opened(filled)
+    for clean in (lambda: maintenance.clear(filled), lambda: maintenance.collect(filled, max_bytes=1 << 30)):
+        with pytest.raises(StoreError, match="used by another"):
+            clean()
+    assert read_all(tier) == (NUM_RECORDS, 0)
+    closed(tier)
+
+    assert maintenance.clear(filled) > 0
+    assert sorted(path.name for path in (filled / HOME).iterdir()) == ["lock"]
+
+
+def test_killed_at_any_moment_it_leaves_nothing_wrong_behind(tmp_path: Path) -> None:
+    generator = random.Random(7)
+    num_whole = 0
+    for round_number in range(12):
+        command = [sys.executable, "-m", "tests.prefix_cache.disk_records", str(tmp_path), str(round_number * 50)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        time.sleep(generator.uniform(0.0, 0.25))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        tier = opened(tmp_path, max_bytes=400_000)
+        whole, spoiled = read_all(tier)
+        num_whole += whole
+        assert spoiled == 0
+        assert sum(path.stat().st_size for path in tmp_path.rglob("*.segment")) <= 400_000
+        closed(tier)
+        assert problems(tmp_path) == []
+    assert num_whole > 0
+
+
+def test_pins_and_lifetimes_survive_a_restart(tmp_path: Path) -> None:
+    now = [1000.0]
+    tier = opened(tmp_path, clock=lambda: now[0])
+    store(tier, 1, 2)
+    pinned = remember(PrefixIndex(max_bytes=1 << 40), 1).key
+    assert tier.pin(pinned)
+    closed(tier)
+
+    now[0] += 23 * 3600
+    tier = opened(tmp_path, clock=lambda: now[0])
+    assert len(tier.index) == 6
+    closed(tier)
+    now[0] += 2 * 3600
+    tier = opened(tmp_path, clock=lambda: now[0], max_bytes=1)
+    assert read_all(tier) == (5, 0)
+    assert tier.unpin(pinned)
+    closed(tier)
+    tier = opened(tmp_path, clock=lambda: now[0], max_bytes=1)
+    assert len(tier.index) == 0
+    closed(tier)
