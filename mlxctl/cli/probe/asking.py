@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlxctl.cli.probe.answers import Answer, Answers
 from mlxctl.cli.probe.progress import ProgressBar
 from mlxctl.models import Library
-from mlxctl.models.knowledge import Knowledge, KnownModel, open_knowledge, open_store
+from mlxctl.models.knowledge import Knowledge, open_knowledge, open_store
 from mlxctl.probe import ProbeOutcome, ProbeRun
 from mlxctl.probe.targets import Target, every_target, named_targets
 from mlxctl.settings import Settings
-
-NOTHING = KnownModel()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,24 +21,6 @@ class Wishes:
     timeout_seconds: float
     trust_remote_code: bool
     is_quiet: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What is known of one model, or in `problem` why nothing is. `was_known` says that it was not asked now."""
-
-    name: str
-    known: KnownModel = NOTHING
-    problem: str | None = None
-    was_known: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """All of them, in the order of the names; `was_stopped` says that a person broke off."""
-
-    answers: tuple[Answer, ...]
-    was_stopped: bool = False
 
 
 def ask(names: Sequence[str] | None, settings: Settings, wishes: Wishes) -> Answers:

@@ -5,7 +5,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from mlxctl.cli.models.tables import plain
-from mlxctl.cli.probe.asking import Answer
+from mlxctl.cli.probe.answers import Answer
 from mlxctl.cli.probe.tables import summary, verdict
 from mlxctl.stores import QUESTIONS, Exchange, Finding
 

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from mlxctl.cli.models.shared_options import print_json
-from mlxctl.cli.probe.asking import Answer, Answers
+from mlxctl.cli.probe.answers import Answer, Answers
 from mlxctl.cli.probe.evidence import print_evidence
 from mlxctl.cli.probe.tables import findings_table, overview_table, summary
 from mlxctl.errors import SettingsError

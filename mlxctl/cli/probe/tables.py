@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlxctl.cli.models.tables import plain
-from mlxctl.cli.probe.asking import Answer
+from mlxctl.cli.probe.answers import Answer
 from mlxctl.stores import QUESTIONS, Finding, ProbeRecord
 
 _COLOURS = {"yes": "green", "no": "default", "unknown": "yellow"}
