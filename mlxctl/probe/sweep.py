@@ -77,3 +77,8 @@ def _extract(transcript: Transcript, answers: ToolAnswers, parser_id: str) -> Me
 def first_credited(readings: Sequence[Reading]) -> Reading | None:
     """Return the best reading that shows a model which calls tools."""
     return next((reading for reading in readings if reading.is_credited), None)
+
+
+def begins_call(output: str) -> bool:
+    """Whether an answer has a marker with which a call of any format begins."""
+    return any(opener in output for parser_id in TOOL_PARSER_IDS for opener in tool_parser(parser_id).openers)

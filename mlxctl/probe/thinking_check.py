@@ -5,7 +5,7 @@ from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, tex
 from mlxctl.parsers import THINKING_PARSER_IDS, extract, thinking_parser
 from mlxctl.probe.interview import GREEDY, Interview, Transcript
 from mlxctl.probe.questions import THINKING_QUESTION
-from mlxctl.stores import Finding
+from mlxctl.stores import Exchange, Finding, Verdict
 
 _MAX_TOKENS = 512
 
@@ -25,7 +25,7 @@ async def check_thinking(interview: Interview, known: ModelCapabilities) -> tupl
     found = parser_id or own_parser_id
     adapter = interview.adapter(ModelCapabilities(thinking=True, thinking_parser_id=found))
     plain = await _ask(interview, adapter, is_on=False)
-    return _thinking(own, thought, parser_id), _toggle(thought, plain, found)
+    return _thinking(own, thought, parser_id), _toggle(own, thought, plain, found)
 
 
 async def _ask(interview: Interview, adapter: ModelAdapter, *, is_on: bool) -> Transcript:
@@ -62,7 +62,7 @@ def _thinking(own: ModelAdapter, thought: Transcript, parser_id: str | None) -> 
     return Finding(question="thinking", verdict="yes", reason=reason, value=value, exchanges=(evidence,))
 
 
-def _toggle(thought: Transcript, plain: Transcript, parser_id: str) -> Finding:
+def _toggle(own: ModelAdapter, thought: Transcript, plain: Transcript, parser_id: str) -> Finding:
     evidence = (plain.evidence(parser_id=parser_id),)
     if thought.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"
@@ -71,5 +71,15 @@ def _toggle(thought: Transcript, plain: Transcript, parser_id: str) -> Finding:
         return Finding(
             question="thinking_toggle", verdict="no", reason="it thinks all the same when told not to", exchanges=evidence
         )
+    if not _thinks(thought, parser_id):
+        return _silent_toggle(own, evidence)
     reason = "switched off, it answers at once"
     return Finding(question="thinking_toggle", verdict="yes", reason=reason, exchanges=evidence)
+
+
+def _silent_toggle(own: ModelAdapter, evidence: tuple[Exchange, ...]) -> Finding:
+    """Judge the switch of a model that did not think when it was told to: only its template can tell."""
+    switch = own.verdict.thinking_switch
+    verdict: Verdict = "yes" if switch else "unknown"
+    reason = f"its template has a switch ({switch}); it thought neither way" if switch else "it thought neither way"
+    return Finding(question="thinking_toggle", verdict=verdict, reason=reason, exchanges=evidence)

@@ -8,7 +8,7 @@ from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, Too
 from mlxctl.probe.interview import GREEDY, Interview, Transcript, read
 from mlxctl.probe.judgement import Judgement, judge
 from mlxctl.probe.questions import TOOL_QUESTIONS, ToolQuestion
-from mlxctl.probe.sweep import Reading, ToolAnswers, first_credited, read_with_all
+from mlxctl.probe.sweep import Reading, ToolAnswers, begins_call, first_credited, read_with_all
 
 _MAX_TOKENS = 256
 # A model that cannot help thinking aloud needs more room before it calls.
@@ -16,14 +16,15 @@ _MAX_THINKING_TOKENS = 2048
 # Which parser reads does not change a prompt whose tools the template writes; any will do for a model without one.
 _SOME_PARSER = "hermes_json"
 
-Trouble = Literal["made_up", "unread", "unheard", "silent"]
+Trouble = Literal["made_up", "unread", "unheard", "broken", "silent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """What came of one way to offer tools. `reading` is the parser's that is credited; without one, `trouble` says why.
 
-    The troubles: calls that were not asked for; calls that no parser reads; no answer before the limit; no calls.
+    The troubles: calls that were not asked for; whole calls that no parser reads; no answer before the limit; calls that are begun
+    and come to nothing; no calls.
     """
 
     delivery: ToolDelivery
@@ -111,4 +112,6 @@ def _trouble(readings: list[Reading], answers: ToolAnswers) -> Trouble:
     asked = answers.asked
     if any(question.tool.name in transcript.output and question.value in transcript.output for question, transcript in asked):
         return "unread"
-    return "unheard" if any(transcript.is_all_thinking for _, transcript in asked) else "silent"
+    if any(transcript.is_all_thinking for _, transcript in asked):
+        return "unheard"
+    return "broken" if any(begins_call(transcript.output) for _, transcript in asked) else "silent"

@@ -17,6 +17,7 @@ _TROUBLES: Mapping[Trouble, tuple[Verdict, str]] = {
     "made_up": ("no", "it calls what was not asked for"),
     "unread": ("unknown", "it seems to call in a format that no parser reads"),
     "unheard": ("unknown", "it was still thinking when it had to stop"),
+    "broken": ("no", "it begins calls that cannot be read"),
     "silent": ("no", "it calls nothing"),
 }
 

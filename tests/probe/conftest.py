@@ -8,13 +8,12 @@ import pytest
 
 from mlxctl import demo
 from mlxctl.engine import InlineEngine
+from mlxctl.engine.launcher import Launcher
 from mlxctl.models import NamedDirectory
 from mlxctl.probe import ProbeOutcome, ProbeRun, SilentWatcher, Watcher
 from mlxctl.probe.targets import Target
 from mlxctl.settings import EngineSettings
 from mlxctl.stores import CapabilityStore, ProbeRecord
-
-Probe = Callable[..., ProbeRecord]
 
 
 def target(path: Path, name: str = "model") -> Target:
@@ -22,16 +21,17 @@ def target(path: Path, name: str = "model") -> Target:
     return Target(name=name, directory=NamedDirectory(name=name, path=path))
 
 
-def run_of(store: CapabilityStore, *, watcher: Watcher | None = None, **more: object) -> ProbeRun:
-    """A run that keeps what it finds in the store."""
-    return ProbeRun(store, EngineSettings(), watcher=watcher or SilentWatcher(), launcher=InlineEngine, **more)
-
-
 def probed(
-    targets: Sequence[Target], store: CapabilityStore, *, watcher: Watcher | None = None, **more: object
+    targets: Sequence[Target],
+    store: CapabilityStore,
+    *,
+    watcher: Watcher | None = None,
+    launcher: Callable[[EngineSettings], Launcher] = InlineEngine,
+    deadline_seconds: float = 60.0,
 ) -> list[ProbeOutcome]:
     """Probe them all and return what came of it."""
-    run = run_of(store, watcher=watcher, **more)
+    watcher = watcher or SilentWatcher()
+    run = ProbeRun(store, EngineSettings(), watcher=watcher, launcher=launcher, deadline_seconds=deadline_seconds)
     asyncio.run(run.probe(targets))
     return run.outcomes
 

@@ -1,0 +1,84 @@
+"""An engine whose model says what a test wants: everything in front of its socket is real."""
+
+import socket
+import threading
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from mlxctl.engine.framing import command_reader, encode_frame
+from mlxctl.engine.messages import AnyCommand, Hello, LoadModel, ModelLoaded, RowUpdate, Step, Stop, Submit
+from mlxctl.settings import EngineSettings
+
+Script = Callable[[str], str | None]
+_READ_BYTES = 1 << 20
+
+
+class ScriptedEngine:
+    """Answers each prompt with what `script` says to it, and ends by itself; the engine dies of None.
+
+    The answer is cut at the request's token limit, as a model's would be.
+    """
+
+    def __init__(self, model: Path, script: Script) -> None:
+        self._tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self._script = script
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, settings: EngineSettings) -> "ScriptedEngine":
+        """Be what makes launchers, too."""
+        return self
+
+    async def launch(self) -> socket.socket:
+        """Begin a life."""
+        ours, theirs = socket.socketpair()
+        self._thread = threading.Thread(target=self._live, args=(theirs,), daemon=True)
+        self._thread.start()
+        return ours
+
+    async def end(self, *, grace_seconds: float) -> None:
+        """The life ends with its socket."""
+        if self._thread is not None:
+            self._thread.join(grace_seconds)
+
+    def _live(self, connection: socket.socket) -> None:
+        hello = Hello(pid=1, device="script", mlx_version="0", mlx_lm_version="0", blas="none", memory_limit_bytes=10**9)
+        reader = command_reader()
+        with connection:
+            connection.sendall(encode_frame(hello))
+            while data := connection.recv(_READ_BYTES):
+                for command in reader.feed(data):
+                    if not self._carry_out(command, connection):
+                        return
+
+    def _carry_out(self, command: AnyCommand, connection: socket.socket) -> bool:
+        if isinstance(command, LoadModel):
+            connection.sendall(encode_frame(_loaded(command, self._tokenizer.get_vocab_size())))
+        if isinstance(command, Submit):
+            answer = self._script(self._tokenizer.decode(array("I", command.prompt_token_ids), skip_special_tokens=False))
+            if answer is None:
+                return False
+            connection.sendall(encode_frame(Step(rows=[self._update(command, answer)])))
+        return not isinstance(command, Stop)
+
+    def _update(self, submit: Submit, answer: str) -> RowUpdate:
+        token_ids = [*self._tokenizer.encode(answer, add_special_tokens=False).ids, submit.stop_token_ids[0]]
+        is_cut = len(token_ids) > submit.max_tokens
+        return RowUpdate(
+            sequence_id=submit.sequence_id,
+            token_ids=token_ids[: submit.max_tokens],
+            finish_reason="length" if is_cut else "stop",
+        )
+
+
+def _loaded(command: LoadModel, vocabulary_size: int) -> ModelLoaded:
+    return ModelLoaded(
+        name=command.name,
+        vocabulary_size=vocabulary_size,
+        weights_bytes=10**6,
+        kv_bytes_per_token=1000,
+        cache_kind="plain",
+        load_seconds=0.1,
+    )

@@ -1,0 +1,201 @@
+"""What a model does decides what is found, whatever its files say; nothing that went wrong becomes a no."""
+
+import shutil
+from pathlib import Path
+
+import forge
+import pytest
+
+from mlxctl.adapters import create_adapter
+from mlxctl.ir import GenerationRequest, text_message
+from mlxctl.models import read_model
+from mlxctl.probe.questions import TOOL_QUESTIONS
+from mlxctl.stores import CapabilityStore, Finding, ProbeRecord, capabilities_of
+
+from .conftest import probed, target
+from .scripted_engine import Script, ScriptedEngine
+
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+HERMES = '<tool_call>\n{{"name": "{name}", "arguments": {{"city": "{city}"}}}}\n</tool_call>'
+MISTRAL = '[TOOL_CALLS]{name}[ARGS]{{"city": "{city}"}}'
+INJECTED = "You can call these tools"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A Qwen3 by all its files."""
+    return Path(shutil.copytree(forge.model("qwen3"), tmp_path / "x"))
+
+
+@pytest.fixture
+def plain_model(model: Path) -> Path:
+    """The same with a template that knows neither tools nor thinking."""
+    (model / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    return model
+
+
+def caller(format_: str, *, only_if: str = "") -> Script:
+    """A model that calls whatever tool is on offer in this format, if its prompt has this text."""
+
+    def answer(prompt: str) -> str:
+        for question in TOOL_QUESTIONS:
+            if question.tool.name in prompt and question.text in prompt and only_if in prompt:
+                return format_.format(name=question.tool.name, city=question.value)
+        return "I am a model."
+
+    return answer
+
+
+def record_of(model: Path, script: Script, store: CapabilityStore) -> ProbeRecord:
+    (outcome,) = probed([target(model, "x")], store, launcher=ScriptedEngine(model, script))
+    assert outcome.record is not None, outcome.problem
+    return outcome.record
+
+
+def finding_of(model: Path, script: Script, store: CapabilityStore, question: str = "tools") -> Finding:
+    found = record_of(model, script, store).finding(question)
+    assert found is not None
+    return found
+
+
+def test_a_call_in_the_familys_format_is_its_own(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, caller(HERMES), store)
+    assert (found.verdict, found.value) == ("yes", {"parser": "hermes_json", "delivery": "template"})
+    assert found.reason == "2 of 2 right, offered by the chat template; in its own format"
+
+
+def test_a_foreign_format_is_found_by_trying_all_and_then_served(model: Path, store: CapabilityStore) -> None:
+    record = record_of(model, caller(MISTRAL), store)
+    found = record.finding("tools")
+    assert found is not None
+    assert found.value == {"parser": "mistral", "delivery": "template"}
+    assert found.reason.endswith("in a format found by trying all; its files say hermes_json")
+    serving = create_adapter(read_model(model), name="x", capabilities=capabilities_of(record.findings))
+    assert (serving.verdict.tool_parser_id, serving.verdict.tool_delivery) == ("mistral", "template")
+
+
+def test_tools_go_into_the_system_prompt_where_the_template_has_no_place(plain_model: Path, store: CapabilityStore) -> None:
+    found = finding_of(plain_model, caller(HERMES, only_if=INJECTED), store)
+    assert found.value == {"parser": "hermes_json", "delivery": "injected"}
+    assert all(INJECTED in exchange.prompt for exchange in found.exchanges if exchange.parser_id)
+
+
+def test_tools_go_into_the_system_prompt_where_the_template_offers_them_in_vain(model: Path, store: CapabilityStore) -> None:
+    record = record_of(model, caller(HERMES, only_if=INJECTED), store)
+    capabilities = capabilities_of(record.findings)
+    assert (capabilities.tools, capabilities.tool_delivery) == (True, "injected")
+    serving = create_adapter(read_model(model), name="x", capabilities=capabilities)
+    request = GenerationRequest(model="x", messages=(text_message("user", "Hi"),), tools=(TOOL_QUESTIONS[0].tool,))
+    prompt = serving.vocabulary.decode(serving.prepare_input(request).token_ids)
+    assert INJECTED in prompt
+
+
+def test_a_right_call_beside_one_that_is_made_up_wants_a_third_question(model: Path, store: CapabilityStore) -> None:
+    def forgetful(prompt: str) -> str:
+        return HERMES.format(name="sky_report", city="Nairobi" if "Nairobi" in prompt else "Lisbon")
+
+    found = finding_of(model, forgetful, store)
+    assert (found.verdict, found.reason.split(",")[0]) == ("yes", "2 of 3 right")
+    assert len(found.exchanges) == 4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        HERMES.format(name="get_weather", city="Lisbon"),
+        HERMES.format(name="sky_report", city="Paris"),
+        MISTRAL.format(name="sky_report", city="Paris"),
+    ],
+)
+def test_who_only_makes_calls_up_is_not_credited(model: Path, store: CapabilityStore, call: str) -> None:
+    found = finding_of(model, lambda prompt: call, store)
+    assert found.verdict == "no"
+    assert found.reason.count("it calls what was not asked for") == 2
+
+
+def test_who_calls_rightly_and_also_unasked_is_credited_and_that_is_told(model: Path, store: CapabilityStore) -> None:
+    calls = caller(HERMES)
+    found = finding_of(model, lambda prompt: calls(prompt) if "<tools>" in prompt else HERMES.format(name="f", city="x"), store)
+    assert found.verdict == "yes"
+    assert found.reason.endswith("; it also calls when nothing is offered")
+
+
+def test_calls_that_no_parser_reads_are_unknown_and_their_tags_are_told(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, caller("<my:call what={name}>{city}</my:call>"), store)
+    assert found.verdict == "unknown"
+    assert found.value == {"unknown_tags": ["<my:call what=sky_report>", "</my:call>", "<my:call what=read_clock>"]}
+    assert "it seems to call in a format that no parser reads" in found.reason
+
+
+def test_calls_that_are_begun_and_cannot_be_read_are_not_silence(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, lambda prompt: '<tool_call>\n{"name": "sky', store)
+    assert found.verdict == "no"
+    assert "it begins calls that cannot be read" in found.reason
+
+
+def test_who_is_still_thinking_at_the_limit_has_not_refused_to_call(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, lambda prompt: "<think>" + "hm " * 4000, store)
+    assert found.verdict == "unknown"
+    assert "it was still thinking when it had to stop" in found.reason
+
+
+def test_an_engine_that_dies_of_a_question_costs_that_answer_only(model: Path, store: CapabilityStore) -> None:
+    record = record_of(model, lambda prompt: None if "<tools>" in prompt else "I am a model.", store)
+    tools, batch = record.finding("tools"), record.finding("batch_safe")
+    assert tools is not None
+    assert batch is not None
+    assert (tools.verdict, tools.has_failed) == ("unknown", True)
+    assert tools.reason == "asking failed: the engine died while it worked on this request"
+    assert batch.verdict == "yes"
+    again = record_of(model, caller(HERMES), store)
+    assert capabilities_of(again.findings).tools
+
+
+def test_thinking_is_found_though_the_template_says_nothing_of_it(plain_model: Path, store: CapabilityStore) -> None:
+    record = record_of(plain_model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store)
+    thinking, toggle = record.finding("thinking"), record.finding("thinking_toggle")
+    assert thinking is not None
+    assert toggle is not None
+    assert (thinking.verdict, thinking.value) == ("yes", {"parser": "think_tag"})
+    assert (toggle.verdict, toggle.reason) == ("no", "its prompt is the same with thinking on and off")
+
+
+def test_who_thinks_though_told_not_to_cannot_be_switched(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store, "thinking_toggle")
+    assert (found.verdict, found.reason) == ("no", "it thinks all the same when told not to")
+
+
+def test_the_template_is_believed_about_thinking_that_did_not_happen(model: Path, store: CapabilityStore) -> None:
+    record = record_of(model, lambda prompt: "Twenty-one.", store)
+    thinking, toggle = record.finding("thinking"), record.finding("thinking_toggle")
+    assert thinking is not None
+    assert toggle is not None
+    assert (thinking.verdict, toggle.verdict) == ("yes", "yes")
+    assert thinking.reason == "its template says so; it did not think about what was asked"
+    assert toggle.reason == "its template has a switch (enable_thinking); it thought neither way"
+
+
+def test_an_answer_without_an_end_or_without_words_is_no_proof_of_conversation(model: Path, store: CapabilityStore) -> None:
+    endless = finding_of(model, lambda prompt: "and so on " * 400, store, "chat")
+    assert (endless.verdict, endless.reason) == ("unknown", "it had not come to an end after 256 tokens")
+
+
+def test_json_that_fits_is_kept_to_and_json_that_does_not_is_not(model: Path, store: CapabilityStore, tmp_path: Path) -> None:
+    fits = finding_of(model, lambda prompt: '{"city": "Paris", "continent": "Europe"}', store, "structured_output")
+    other = CapabilityStore(tmp_path / "other.sqlite")
+    lacks = finding_of(model, lambda prompt: '{"city": "Paris"}', other, "structured_output")
+    assert (fits.verdict, lacks.verdict) == ("yes", "no")
+
+
+def test_another_answer_in_company_is_not_batch_safe(model: Path, store: CapabilityStore) -> None:
+    asked: list[str] = []
+
+    def fickle(prompt: str) -> str:
+        asked.append(prompt)
+        return f"Answer {asked.count(prompt)}."
+
+    found = finding_of(model, fickle, store, "batch_safe")
+    assert (found.verdict, len(found.exchanges)) == ("no", 4)
