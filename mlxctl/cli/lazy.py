@@ -21,6 +21,7 @@ COMMANDS = {
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Find out what models can do by having them generate, and remember it."),
+    "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and say what to do."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
 }
 

@@ -47,6 +47,11 @@ def cache_directory() -> Path:
     return (Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache") / "mlxctl"
 
 
+def is_translated() -> bool:
+    """Return whether this process is made for Intel and runs translated on Apple silicon, where Metal cannot be used."""
+    return sys.platform == "darwin" and os.uname().machine == "x86_64" and "ARM64" in os.uname().version
+
+
 def is_apple_silicon() -> bool:
     """Return whether Metal can be expected here."""
     return sys.platform == "darwin" and os.uname().machine == "arm64"

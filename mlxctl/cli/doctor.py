@@ -1,0 +1,27 @@
+"""`mlxctl doctor`."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl doctor --json")
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
+    """Check this installation, and say what to do.
+
+    Looks at platform, packages, MLX, settings, memory, disks and port. Exit code 1 when something is broken; advice alone is 0.
+    """
+    from mlxctl.doctor import examine
+
+    if as_json:
+        findings = list(examine())
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        from mlxctl.cli.examination import print_examination
+
+        findings = print_examination(examine())
+    raise typer.Exit(int(any(finding.verdict == "broken" for finding in findings)))

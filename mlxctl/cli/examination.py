@@ -1,0 +1,50 @@
+"""What the doctor found, line by line as it is found."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mlxctl.doctor import Finding
+
+_MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
+_NAME_COLUMNS = 12
+
+
+def print_examination(findings: Iterable[Finding]) -> list[Finding]:
+    """Print each finding when it comes, then the sum; returns them all."""
+    console = Console(highlight=False)
+    seen = []
+    for finding in findings:
+        console.print(finding_line(finding))
+        if finding.remedy is not None:
+            console.print(
+                Padding(Text(finding.remedy, style="dim" if finding.verdict == "ok" else ""), (0, 0, 0, _NAME_COLUMNS + 2))
+            )
+        seen.append(finding)
+    console.print()
+    console.print(summary(seen))
+    return seen
+
+
+def finding_line(finding: Finding) -> Table:
+    """Return mark, name and facts; long facts stay in their column."""
+    mark, style = _MARKS[finding.verdict]
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column(width=_NAME_COLUMNS - 1)
+    table.add_column(overflow="fold")
+    table.add_row(Text(mark, style=style), Text(finding.name, style="bold"), Text(finding.facts))
+    return table
+
+
+def summary(findings: list[Finding]) -> Text:
+    """Say it in one line."""
+    broken = [finding.name for finding in findings if finding.verdict == "broken"]
+    if broken:
+        return Text(f"broken: {', '.join(broken)}", style="bold red")
+    num_advices = sum(finding.verdict == "advice" for finding in findings)
+    advice = f"; advice on {num_advices} thing{'s' * (num_advices > 1)}" if num_advices else ""
+    return Text(f"everything works{advice}", style="green")

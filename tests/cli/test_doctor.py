@@ -1,0 +1,55 @@
+"""`mlxctl doctor` as a person and as a machine see it."""
+
+import json
+
+import pytest
+from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from mlxctl.cli.examination import finding_line, summary
+from mlxctl.doctor import Finding
+from tests.snapshot_location import TextSnapshots
+
+runner = CliRunner()
+FINDINGS = [
+    Finding(name="platform", verdict="ok", facts="macOS 26.0 on arm64"),
+    Finding(
+        name="open files", verdict="advice", facts="256 files may be open at once", remedy="for many clients: `ulimit -n 4096`"
+    ),
+    Finding(
+        name="packages",
+        verdict="broken",
+        facts="mlx 0.31 is installed, mlxctl needs >=0.32.4",
+        remedy="`pip install 'mlx>=0.32.4'`",
+    ),
+]
+
+
+def test_here_nothing_is_broken_and_json_says_the_same() -> None:
+    lines, document = runner.invoke(app, ["doctor"]), runner.invoke(app, ["doctor", "--json"])
+    assert lines.exit_code == document.exit_code == 0
+    assert "everything works" in lines.stdout
+    for finding in json.loads(document.stdout):
+        assert finding["verdict"] in ("ok", "advice")
+        assert f" {finding['name']} " in lines.stdout
+
+
+def test_settings_that_cannot_be_read_are_broken_and_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
+    run = runner.invoke(app, ["doctor"])
+    assert run.exit_code == 1
+    assert "MLXCTL_SERVER_PORT" in run.stdout
+    assert "broken: settings" in run.stdout
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_findings_on_a_terminal(width: int, snapshot: SnapshotAssertion) -> None:
+    console = Console(width=width, force_terminal=True, color_system=None, highlight=False)
+    with console.capture() as captured:
+        for finding in FINDINGS:
+            console.print(finding_line(finding))
+        console.print(summary(FINDINGS))
+        console.print(summary(FINDINGS[:2]))
+    assert "\n".join(line.rstrip() for line in captured.get().splitlines()) == snapshot(extension_class=TextSnapshots)
