@@ -2,16 +2,31 @@
 
 from mlxctl.engine.client import EngineClient, EngineStatus
 from mlxctl.engine.launcher import EngineProcess, InlineEngine
-from mlxctl.engine.messages import Hello, ModelLoaded, ModelUnloaded, RowUpdate, Score, Stats
+from mlxctl.engine.messages import (
+    CacheAction,
+    CacheAnswer,
+    CachedChunk,
+    Hello,
+    LookedUp,
+    ModelLoaded,
+    ModelUnloaded,
+    RowUpdate,
+    Score,
+    Stats,
+)
 from mlxctl.engine.model_desk import ModelSource
 from mlxctl.engine.token_stream import TokenStream
 
 __all__ = [
+    "CacheAction",
+    "CacheAnswer",
+    "CachedChunk",
     "EngineClient",
     "EngineProcess",
     "EngineStatus",
     "Hello",
     "InlineEngine",
+    "LookedUp",
     "ModelLoaded",
     "ModelSource",
     "ModelUnloaded",

@@ -18,6 +18,9 @@ from mlxctl.engine.connection import Connection
 from mlxctl.engine.launcher import Launcher
 from mlxctl.engine.messages import (
     AnyReport,
+    AskCache,
+    CacheAction,
+    CacheAnswer,
     Cancel,
     Hello,
     LookedUp,
@@ -34,11 +37,12 @@ from mlxctl.engine.messages import (
 from mlxctl.engine.model_desk import ModelDesk, ModelSource
 from mlxctl.engine.token_stream import TokenStream
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
-from mlxctl.ir import SamplingParams
+from mlxctl.ir import CacheOptions, SamplingParams
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 
+_ALL_CACHED = CacheOptions()
 _FIRST_BACKOFF_SECONDS = 0.25
 _MAX_FIRST_STARTS = 3
 _HEALTHY_AFTER_SECONDS = 60.0
@@ -101,6 +105,7 @@ class EngineClient:
         max_tokens: int,
         priority: int = 0,
         fairness_key: str = "",
+        cache: CacheOptions = _ALL_CACHED,
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
         connection = self._ready_connection()
@@ -122,6 +127,8 @@ class EngineClient:
                 max_tokens=max_tokens,
                 priority=priority,
                 fairness_key=fairness_key,
+                cache_mode=cache.mode,
+                cache_ttl_seconds=cache.ttl_seconds,
             )
         )
         return stream
@@ -148,11 +155,17 @@ class EngineClient:
         answer: Stats = await self._ask(ReportStats(token=next(self._numbers)))
         return answer
 
-    async def look_up(self, model: str, prompt_token_ids: Sequence[int]) -> int:
-        """Ask how much of a prompt is computed already, in tokens. Raises EngineRecovering, EngineDied."""
+    async def look_up(self, model: str, prompt_token_ids: Sequence[int]) -> LookedUp:
+        """Ask how much of a prompt is computed already. Raises EngineRecovering, EngineDied."""
         packed = array("I", prompt_token_ids).tobytes()
         answer: LookedUp = await self._ask(LookUp(token=next(self._numbers), model=model, prompt_token_ids=packed))
-        return answer.num_cached
+        return answer
+
+    async def ask_cache(self, action: CacheAction, *, keys: Sequence[bytes] = (), offset: int = 0, limit: int = 0) -> CacheAnswer:
+        """Ask for a page of what the prefix cache holds, or to change it. Raises EngineRecovering, EngineDied."""
+        asked = AskCache(token=next(self._numbers), action=action, keys=list(keys), offset=offset, limit=limit)
+        answer: CacheAnswer = await self._ask(asked)
+        return answer
 
     @property
     def num_open(self) -> int:
@@ -171,7 +184,7 @@ class EngineClient:
                 await self._supervisor
         self._is_ready.set()
 
-    async def _ask(self, question: ReportStats | LookUp) -> Any:
+    async def _ask(self, question: ReportStats | LookUp | AskCache) -> Any:
         connection = self._ready_connection(even_draining=True)
         answer = self._questions[question.token] = asyncio.get_running_loop().create_future()
         connection.send(question)
@@ -297,7 +310,7 @@ class EngineClient:
                 self._desk.on_failed(report)
             case ModelUnloaded():
                 self._desk.on_unloaded(report)
-            case Stats() | LookedUp():
+            case Stats() | LookedUp() | CacheAnswer():
                 answer = self._questions.get(report.token)
                 if answer is not None and not answer.done():
                     answer.set_result(report)

@@ -9,15 +9,16 @@ import time
 from pathlib import Path
 
 from mlxctl.engine import loading
+from mlxctl.engine.cache_desk import CacheDesk
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.messages import (
     AnyCommand,
+    AskCache,
     Cancel,
     Hello,
     LoadFailure,
     LoadModel,
-    LookedUp,
     LookUp,
     ModelFailed,
     ModelLoaded,
@@ -191,8 +192,9 @@ class EngineLoop:
             case ReportStats():
                 self._report_stats(command.token)
             case LookUp():
-                num_cached = self._pool.num_cached(command.model, command.prompt_token_ids)
-                self._mailbox.publish(LookedUp(token=command.token, num_cached=num_cached))
+                self._mailbox.publish(self._pool.look_up(command))
+            case AskCache():
+                self._mailbox.publish(CacheDesk(self._pool).answer(command))
             case Stop():
                 self._is_stopping = True
 

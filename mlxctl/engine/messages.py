@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.ir import FinishReason, SamplingParams
+from mlxctl.ir import CacheMode, FinishReason, SamplingParams
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -43,6 +43,8 @@ class Submit(Command, frozen=True, kw_only=True):
     max_tokens: int
     priority: int = 0
     fairness_key: str = ""
+    cache_mode: CacheMode = "full"
+    cache_ttl_seconds: float | None = None
 
 
 class Cancel(Command, frozen=True, kw_only=True):
@@ -63,6 +65,23 @@ class LookUp(Command, frozen=True, kw_only=True):
     token: int
     model: str
     prompt_token_ids: bytes
+
+
+CacheAction = Literal["list", "pin", "unpin", "drop", "clear", "gc"]
+
+
+class AskCache(Command, frozen=True, kw_only=True):
+    """Answer with CacheAnswer carrying the same `token`: list a page of what the prefix cache holds, or change it.
+
+    `keys` name what is pinned, unpinned or dropped with all that builds on it. `clear` drops everything, `gc` what has expired;
+    what is in use or pinned stays.
+    """
+
+    token: int
+    action: CacheAction
+    keys: list[bytes] = []
+    offset: int = 0
+    limit: int = 0
 
 
 class Stop(Command, frozen=True, kw_only=True):
@@ -125,7 +144,8 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one step meant for one sequence.
 
     `token_ids` are new tokens, `scores` their log-probabilities if asked for. `num_processed` tells how much of the prompt has
-    been read, in reports before the first token. A row with `finish_reason` or `failure` is the sequence's last.
+    been read, in reports before the first token, with what LookedUp says beside. A
+    row with `finish_reason` or `failure` is the sequence's last.
     """
 
     sequence_id: int
@@ -133,6 +153,8 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scores: list[Score] = []
     num_processed: int | None = None
     num_cached: int = 0
+    num_known: int = 0
+    gone: str | None = None
     finish_reason: FinishReason | None = None
     failure: str | None = None
 
@@ -166,11 +188,48 @@ class Stats(Report, frozen=True, kw_only=True):
 
 
 class LookedUp(Report, frozen=True, kw_only=True):
-    """How many tokens of a prompt would be taken over from the prefix cache now; nothing was touched."""
+    """How many tokens of a prompt would be taken over from the prefix cache now; nothing was touched.
+
+    `num_known` are known, more than that where no state was kept; `gone` is why what was known beyond is not there any more.
+    """
 
     token: int
     num_cached: int
+    num_known: int = 0
+    gone: str | None = None
 
 
-AnyCommand = LoadModel | UnloadModel | Submit | Cancel | ReportStats | LookUp | Stop
-AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Stats | LookedUp
+class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of tokens (packed uint32) whose keys and values are kept. `parent` is b"" at the beginning of a prompt.
+
+    `model` is empty for weights that were not loaded since the start. Zero bytes in memory or on disk: not there. Times are unix
+    seconds; `used_at` is 0 for what was not used since the start, `expires_at` None for what never expires.
+    """
+
+    key: bytes
+    parent: bytes
+    namespace: bytes
+    model: str
+    start: int
+    tokens: bytes
+    memory_bytes: int
+    disk_bytes: int
+    checkpoints: list[int]
+    num_hits: int
+    used_at: float
+    expires_at: float | None
+    is_pinned: bool
+    num_leases: int
+
+
+class CacheAnswer(Report, frozen=True, kw_only=True):
+    """A page of chunks, those used longest ago first, or how many chunks were changed; and how many there are in all."""
+
+    token: int
+    num_chunks: int
+    num_changed: int = 0
+    chunks: list[CachedChunk] = []
+
+
+AnyCommand = LoadModel | UnloadModel | Submit | Cancel | ReportStats | LookUp | AskCache | Stop
+AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Stats | LookedUp | CacheAnswer

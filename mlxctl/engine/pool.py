@@ -11,6 +11,7 @@ import mlx.core as mx
 
 from mlxctl.engine.caches import new_caches
 from mlxctl.engine.loading import LoadedWeights, weights_in_pieces
+from mlxctl.engine.messages import LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
@@ -53,6 +54,7 @@ class ModelPool:
         self.prefixes: PrefixIndex[Record] = PrefixIndex(max_bytes=budget, on_evict=disk.keep if disk is not None else None)
         # By namespace, also of models that are gone: the same weights may come back, and find what was kept of them.
         self._caches: dict[bytes, PrefixCache] = {}
+        self._names: dict[bytes, str] = {}
         self._runners: dict[str, ModelRunner] = {}
         self._weights_bytes: dict[str, int] = {}
         self._loading: _Loading | None = None
@@ -116,10 +118,17 @@ class ModelPool:
         """Return the runner of a loaded model."""
         return self._runners[name]
 
-    def num_cached(self, name: str, tokens: bytes) -> int:
-        """Return how many of the packed `tokens` the model's prefix cache holds; 0 for a model that is not loaded."""
-        runner = self._runners.get(name)
-        return runner.num_cached(array("I", tokens)) if runner is not None and tokens else 0
+    def look_up(self, asked: LookUp) -> LookedUp:
+        """Say how much of a prompt the model's prefix cache holds; nothing for a model that is not loaded."""
+        runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
+        if runner is None or not tokens:
+            return LookedUp(token=asked.token, num_cached=0)
+        found = runner.look_up(tokens)
+        return LookedUp(token=asked.token, num_cached=found.num_cached, num_known=found.num_known, gone=found.gone)
+
+    def model_names(self) -> dict[bytes, str]:
+        """Return what the models are called whose prefixes are kept, by namespace."""
+        return dict(self._names)
 
     def cache_hits(self) -> tuple[dict[str, int], int]:
         """Return how often prompts were known, by kind, and how many tokens that saved, over all models since the start."""
@@ -181,6 +190,7 @@ class ModelPool:
 
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
         namespace = prefix_namespace(loading.path)
+        self._names[namespace] = loading.name
         if self.disk is not None:
             self.disk.name(namespace, loading.name)
         if namespace not in self._caches:

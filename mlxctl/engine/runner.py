@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -13,8 +14,8 @@ from mlxctl.engine.caches import Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.scheduler import Batch, RowResult
-from mlxctl.engine.sequence import Sequence
-from mlxctl.prefix_cache.cache import PrefixCache, Record
+from mlxctl.engine.sequence import Found, Sequence
+from mlxctl.prefix_cache.cache import Plan, PrefixCache, Record
 from mlxctl.prefix_cache.chunks import Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
@@ -51,9 +52,13 @@ class ModelRunner:
             return self._restore(batch.sequence)
         return self._prefill(batch.sequence, batch.num_tokens)
 
-    def num_cached(self, tokens: Tokens) -> int:
-        """Return how many tokens of a prompt would be taken over from the prefix cache now."""
-        return self._prefix_cache.plan(tokens, boundary_ids=frozenset()).num_cached
+    def look_up(self, tokens: Tokens) -> Found:
+        """Return how much of a prompt would be taken over from the prefix cache now."""
+        return self._found(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset()))
+
+    def _found(self, tokens: Tokens, plan: Plan) -> Found:
+        gone = self._prefix_cache.why_gone(tokens, plan)
+        return Found(num_cached=plan.num_cached, num_known=plan.num_known, gone=gone)
 
     def start_built(self) -> None:
         """Let the device begin with the decode step that was built last, for the rows that are still there."""
@@ -103,25 +108,38 @@ class ModelRunner:
 
     def _remember(self, sequence: Sequence, num_tokens: int, caches: Caches, *, row: int | None = None, is_stop: bool) -> None:
         tokens = sequence.prompt_token_ids
+        if sequence.cache_mode == "off":
+            return
+        if num_tokens > len(tokens) and sequence.cache_mode == "prefix":
+            # A state after the answer is none after the prompt; that one was kept when the prompt had been read.
+            if self._prefix_cache.has_states:
+                return
+            num_tokens = len(tokens)
         if num_tokens > len(tokens):
             tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
         known = self._known.get(sequence.sequence_id)
         self._known[sequence.sequence_id] = self._prefix_cache.remember(
-            tokens, num_tokens, caches, row=row, known=known, is_stop=is_stop
+            tokens, num_tokens, caches, row=row, known=known, is_stop=is_stop, ttl_seconds=sequence.cache_ttl_seconds
         )
 
     def _restore(self, sequence: Sequence) -> list[RowResult]:
+        if sequence.cache_mode == "off":
+            self._prompts[sequence.sequence_id] = kv.new_caches(self._model)
+            return [RowResult(sequence=sequence)]
         plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
         promotion = None if sequence.has_fetched else self._prefix_cache.promote(sequence.prompt_token_ids, plan)
         if promotion is not None:
             self._promotions[sequence.sequence_id] = (sequence, promotion)
             return [RowResult(sequence=sequence, is_fetching=True)]
+        found = self._found(sequence.prompt_token_ids, plan)
         caches = kv.new_caches(self._model)
-        num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(plan, caches)
+        num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
+            plan, caches, ttl_seconds=sequence.cache_ttl_seconds
+        )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)
         self._prompts[sequence.sequence_id] = caches
-        return [RowResult(sequence=sequence, num_cached=num_cached, stop_positions=plan.positions)]
+        return [RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)]
 
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
         prompt = self._prompts[sequence.sequence_id]

@@ -13,7 +13,7 @@ from mlxctl.engine.fairness import FairQueue
 from mlxctl.engine.grouping import affordable_padding, plan_joins
 from mlxctl.engine.messages import RowUpdate, Score
 from mlxctl.engine.pacing import PrefillPacer
-from mlxctl.engine.sequence import Sequence, SequenceState
+from mlxctl.engine.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
 from mlxctl.prefix_cache.chunks import common_tokens
 
 # Prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
@@ -67,7 +67,7 @@ class RowResult:
     token_id: int | None = None
     score: Score | None = None
     failure: str | None = None
-    num_cached: int = 0
+    found: Found = NOTHING_FOUND
     stop_positions: Many[int] = ()
     is_fetching: bool = False
 
@@ -276,7 +276,8 @@ class Scheduler:
             if result.failure:
                 return [self._fail(result)]
             sequence.is_fetching = sequence.needs_restore = result.is_fetching
-            sequence.num_cached_tokens = sequence.num_computed_tokens = result.num_cached
+            sequence.found = result.found
+            sequence.num_cached_tokens = sequence.num_computed_tokens = result.found.num_cached
             sequence.stop_positions = sorted({*sequence.stop_positions, *result.stop_positions})
         return []
 
@@ -301,6 +302,8 @@ class Scheduler:
                 sequence_id=sequence.sequence_id,
                 num_processed=sequence.num_computed_tokens,
                 num_cached=sequence.num_cached_tokens,
+                num_known=sequence.found.num_known,
+                gone=sequence.found.gone,
             )
         ]
 
@@ -339,7 +342,7 @@ class Scheduler:
 
 def _share(waiting: Sequence, producer: Sequence) -> None:
     """Let `waiting` wait for what `producer` is about to read, if that is a good part of its own prompt."""
-    if waiting.waits_for_producer:
+    if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
         return
     shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids)
     # The last token of a prompt is never prefilled, neither here nor there.

@@ -6,8 +6,21 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mlxctl.engine.messages import Submit
-from mlxctl.ir import SamplingParams
+from mlxctl.ir import CacheMode, SamplingParams
 from mlxctl.prefix_cache.chunks import Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the prefix cache had of a prompt: tokens taken over, tokens known (more, where the state to go on with is missing), and
+    why what was known beyond these is not there any more."""
+
+    num_cached: int = 0
+    num_known: int = 0
+    gone: str | None = None
+
+
+NOTHING_FOUND = Found()
 
 
 class SequenceState(Enum):
@@ -37,6 +50,9 @@ class Sequence:
     max_tokens: int
     priority: int = 0
     fairness_key: str = ""
+    cache_mode: CacheMode = "full"
+    cache_ttl_seconds: float | None = None
+    found: Found = NOTHING_FOUND
     arrived_at: float = 0.0
     served_at: float = 0.0
     state: SequenceState = SequenceState.WAITING
@@ -63,6 +79,8 @@ class Sequence:
             max_tokens=command.max_tokens,
             priority=command.priority,
             fairness_key=command.fairness_key,
+            cache_mode=command.cache_mode,
+            cache_ttl_seconds=command.cache_ttl_seconds,
             arrived_at=now,
             served_at=now,
         )

@@ -148,10 +148,11 @@ class InferenceService:
     async def look_up(self, request: GenerationRequest) -> LookedUpPrompt:
         """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
         adapter = self._adapter(request.model)
+        request = self._without_headers(request)
         render = partial(adapter.prompt_token_ids, request)
         token_ids = render() if _is_short(request) else await asyncio.to_thread(render)
-        num_cached = await self._engine.look_up(request.model, token_ids)
-        return LookedUpPrompt(num_prompt_tokens=len(token_ids), num_cached_tokens=num_cached)
+        found = await self._engine.look_up(request.model, token_ids)
+        return LookedUpPrompt(num_prompt_tokens=len(token_ids), num_cached_tokens=found.num_cached)
 
     def _submit(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Generation:
         processor = adapter.create_stream_processor(request, prepared)
@@ -163,6 +164,7 @@ class InferenceService:
             max_tokens=prepared.max_tokens,
             priority=request.priority,
             fairness_key=request.fairness_key,
+            cache=request.cache,
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)

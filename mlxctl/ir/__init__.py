@@ -30,6 +30,8 @@ from mlxctl.ir.messages import (
 )
 from mlxctl.ir.models import ModelFacts
 from mlxctl.ir.requests import (
+    CacheMode,
+    CacheOptions,
     GenerationRequest,
     SamplingOptions,
     SamplingParams,
@@ -41,6 +43,8 @@ from mlxctl.ir.results import Collector, TextResult, collect
 
 __all__ = [
     "AudioPart",
+    "CacheMode",
+    "CacheOptions",
     "Collector",
     "FinishReason",
     "Finished",

@@ -74,6 +74,23 @@ class SamplingParams:
     num_top_logprobs: int | None = None
 
 
+CacheMode = Literal["full", "prefix", "off"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOptions:
+    """What the prefix cache does for a request.
+
+    `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the answer is not kept.
+    `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the request used and left is kept after it, None
+    as long as there is room; what others keep for longer stays. `is_counted` says that the caller wants to be told what was kept.
+    """
+
+    mode: CacheMode = "full"
+    ttl_seconds: float | None = None
+    is_counted: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
     """Everything that one generation needs to know, in no protocol's words.
@@ -83,6 +100,7 @@ class GenerationRequest:
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or thinking; a request has
     either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt.
+    `session_id` names the conversation that a request belongs to: requests are compared within it when misses are explained.
     With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it.
     """
 
@@ -103,3 +121,5 @@ class GenerationRequest:
     stream: bool = False
     priority: int = 0
     fairness_key: str = ""
+    session_id: str | None = None
+    cache: CacheOptions = CacheOptions()

@@ -12,6 +12,7 @@ import numpy as np
 
 from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens
+from mlxctl.prefix_cache.departures import Departure
 from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
@@ -38,6 +39,11 @@ class Plan:
     hit: Hit
     positions: tuple[int, ...]
 
+    @property
+    def num_known(self) -> int:
+        """How many tokens of the prompt are known; more than `num_cached` where the state to go on with is missing."""
+        return self.match.num_tokens
+
 
 @dataclass(slots=True)
 class Counters:
@@ -61,6 +67,11 @@ class PrefixCache:
         self._layout = layout
         self.counters = Counters()
 
+    @property
+    def has_states(self) -> bool:
+        """Whether some layers can only be taken up where their state was kept."""
+        return self._layout.has_states
+
     def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int]) -> Plan:
         """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
         most = len(tokens) - 1
@@ -79,6 +90,10 @@ class PrefixCache:
             )
         hit = self._classify(match, num_cached, most)
         return Plan(match=match, chunks=chunks, state=state, num_cached=num_cached, hit=hit, positions=tuple(positions))
+
+    def why_gone(self, tokens: Tokens, plan: Plan) -> Departure | None:
+        """Why what was known beyond the plan is not there any more."""
+        return self._index.why_gone(self._namespace, plan.match, tokens)
 
     def promote(self, tokens: Tokens, plan: Plan) -> Promotion | None:
         """Begin to bring back from disk what it has beyond the plan; None when that is nothing. Make a new plan when it is done."""

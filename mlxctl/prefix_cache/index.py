@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, Tokens, chunk_key, common_length, root_key
+from mlxctl.prefix_cache.departures import Departure, Departures, begins_alike
 
 P = TypeVar("P")
 
@@ -48,6 +49,7 @@ class Chunk(Generic[P]):
     children: "dict[Key, Chunk[P]]" = field(default_factory=dict)
     num_leases: int = 0
     num_hits: int = 0
+    used_at: float = 0.0
     expires_at: float = math.inf
     is_pinned: bool = False
 
@@ -126,6 +128,7 @@ class PrefixIndex(Generic[P]):
         self._on_release = on_release
         self.num_bytes = 0
         self.num_evicted = 0
+        self.departures = Departures()
         self._chunks: OrderedDict[Key, Chunk[P]] = OrderedDict()
         self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
         # No chunk expires before.
@@ -223,9 +226,11 @@ class PrefixIndex(Generic[P]):
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
         """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
         self._live_on(chunk, self._expiry(ttl_seconds))
+        now = self._clock()
         place: Chunk[P] | None = chunk
         while place is not None:
             self._chunks.move_to_end(place.key)
+            place.used_at = now
             place = place.parent
 
     def find(self, key: Key) -> "Chunk[P] | None":
@@ -271,8 +276,19 @@ class PrefixIndex(Generic[P]):
                 return
             if self._on_evict is not None:
                 self._on_evict(victim)
-            self._remove(victim)
+            self._depart(victim, "evicted")
             self.num_evicted += 1
+
+    def clear(self) -> int:
+        """Drop everything that is neither leased nor pinned, nor what such chunks build on; return how many chunks that were."""
+        return self._drop(list(self._chunks.values()))
+
+    def drop(self, key: Key) -> int:
+        """Drop the chunk and what builds on it, as `clear` does; return how many chunks that were."""
+        doomed = [chunk for chunk in (self._chunks.get(key),) if chunk is not None]
+        for place in doomed:
+            doomed += place.children.values()
+        return self._drop(doomed[::-1])
 
     def discard(self, chunk: Chunk[P]) -> None:
         """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be unusable."""
@@ -293,9 +309,20 @@ class PrefixIndex(Generic[P]):
         num_before = len(self)
         for chunk in expired:
             if _may_go(chunk):
-                self._remove(chunk)
+                self._depart(chunk, "expired")
         self._next_expiry = min((chunk.expires_at for chunk in self._chunks.values()), default=math.inf)
         return num_before - len(self)
+
+    def why_gone(self, namespace: bytes, match: Match[P], tokens: Tokens) -> Departure | None:
+        """Return why what a prompt would go on with behind the full chunks of its match has left; None when nothing did."""
+        start = match.full[-1].end if match.full else 0
+        parent = match.full[-1].key if match.full else root_key(namespace)
+        children = match.full[-1].children if match.full else self._roots.get(parent, {})
+        piece = tokens[start : start + CHUNK_TOKENS].tobytes()
+        now = self._clock()
+        if any(child.expires_at <= now and begins_alike(child.tokens, piece) for child in children.values()):
+            return "expired"
+        return self.departures.reason(parent, piece)
 
     def chunks(self) -> Iterator[Chunk[P]]:
         """All chunks, the least recently used first."""
@@ -366,6 +393,19 @@ class PrefixIndex(Generic[P]):
 
     def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
         return chunk.parent.children if chunk.parent is not None else self._roots[root_key(chunk.namespace)]
+
+    def _drop(self, chunks: Sequence[Chunk[P]]) -> int:
+        """Drop those that may go, given with every chunk before its parent."""
+        num_before = len(self)
+        for chunk in chunks:
+            if _may_go(chunk):
+                self._depart(chunk, "cleared")
+        return num_before - len(self)
+
+    def _depart(self, chunk: Chunk[P], reason: Departure) -> None:
+        self._remove(chunk)
+        parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
+        self.departures.add(parent, chunk.tokens, reason)
 
     def _remove(self, chunk: Chunk[P]) -> None:
         for checkpoint in list(chunk.checkpoints):

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource, RowUpdate, Score, TokenStream
-from mlxctl.ir import SamplingParams
+from mlxctl.ir import CacheOptions, SamplingParams
 from mlxctl.settings import EngineSettings
 from tests import forge
 
 GREEDY = SamplingParams(temperature=0)
+_ALL_CACHED = CacheOptions()
 
 
 @dataclass
@@ -51,6 +52,7 @@ def submit(
     sampling: SamplingParams = GREEDY,
     stop: frozenset[int] = frozenset(),
     priority: int = 0,
+    cache: CacheOptions = _ALL_CACHED,
 ) -> TokenStream:
     """Start a sequence."""
     return client.submit(
@@ -60,6 +62,7 @@ def submit(
         stop_token_ids=stop,
         max_tokens=max_tokens,
         priority=priority,
+        cache=cache,
     )
 
 

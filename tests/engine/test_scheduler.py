@@ -4,7 +4,7 @@ import pytest
 
 from mlxctl.engine.messages import RowUpdate
 from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
-from mlxctl.engine.sequence import Sequence, SequenceState
+from mlxctl.engine.sequence import Found, Sequence, SequenceState
 from mlxctl.ir import SamplingParams
 from mlxctl.prefix_cache.chunks import pack
 
@@ -252,7 +252,9 @@ def test_reading_pauses_where_something_is_to_be_kept() -> None:
     scheduler.add(make_sequence(1, num_tokens=200))
     batch = scheduler.next_batch(now=0, available_bytes=PLENTY)
     assert batch.sequence is not None
-    scheduler.settle(batch, [RowResult(sequence=batch.sequence, num_cached=10, stop_positions=[50, 120])], seconds=0.01, now=0)
+    scheduler.settle(
+        batch, [RowResult(sequence=batch.sequence, found=Found(num_cached=10), stop_positions=[50, 120])], seconds=0.01, now=0
+    )
 
     ends = []
     while batch.sequence.state is SequenceState.PREFILLING:
