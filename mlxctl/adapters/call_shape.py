@@ -1,9 +1,9 @@
 """Brings past tool calls, their results and the thinking before them into a shape that the template takes, without loss.
 
 what the template may not take    what is done then
-tool calls, tool results          they become text
+tool calls, tool results          they become text; so does, for every template, a result of no call
 several calls in a message        each gets a message of its own, its result behind it
-text beside calls                 it becomes a message of its own, or goes into the answer that the turn ends with
+text beside calls                 it becomes a message of its own, or goes where a strict turn has its one text
 text and thinking beside calls    the text becomes the end of the thinking
 arguments as an object            they become JSON text
 an empty text, a long id          it becomes none, a short one
@@ -25,7 +25,7 @@ _SHORT_ID_CHARS = 9
 
 def shape_calls(messages: Sequence[TemplateMessage], shape: TemplateShape, written: WrittenCalls) -> list[TemplateMessage]:
     """Return the conversation with its calls in the template's shape."""
-    shaped = [_name_thinking(message, shape) for message in messages]
+    shaped = [_name_thinking(message, shape) for message in _orphans_as_text(messages, written)]
     shaped = _calls_in_shape(shaped, shape) if shape.takes_calls else [_calls_as_text(message, written) for message in shaped]
     return shaped if shape.takes_results else [_result_as_text(message, written) for message in shaped]
 
@@ -55,6 +55,17 @@ def _result_as_text(message: TemplateMessage, written: WrittenCalls) -> Template
     if message["role"] != "tool":
         return message
     return {"role": "user", "content": written.write_result(message["content"])}
+
+
+def _orphans_as_text(messages: Sequence[TemplateMessage], written: WrittenCalls) -> list[TemplateMessage]:
+    """Turn results into text whose calls a client left out: many templates refuse those."""
+    shaped = []
+    called: set[str] = set()
+    for message in messages:
+        called |= {call["id"] for call in message.get("tool_calls", ())}
+        is_orphan = message["role"] == "tool" and message["tool_call_id"] not in called
+        shaped.append(_result_as_text(message, written) if is_orphan else message)
+    return shaped
 
 
 def _name_thinking(message: TemplateMessage, shape: TemplateShape) -> TemplateMessage:
@@ -93,21 +104,50 @@ def _text_into_thinking(message: TemplateMessage, field: str) -> TemplateMessage
 
 
 def _text_apart(messages: Sequence[TemplateMessage], *, may_repeat: bool) -> list[TemplateMessage]:
-    """Take the text away from calls; a template with strict turns gets it in front of the answer that ends the turn."""
+    """Take the text away from calls, into a message of its own in front of them."""
+    if not may_repeat:
+        return _text_in_one_place(messages)
+    apart: list[TemplateMessage] = []
+    for message in messages:
+        if "tool_calls" in message and message["content"]:
+            apart.append({"role": message["role"], "content": message["content"]})
+            message = {**message, "content": ""}
+        apart.append(message)
+    return apart
+
+
+def _text_in_one_place(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
+    """Take the text away from calls where turns are strict: it goes into the turn's answer, else all of it before its calls."""
     apart: list[TemplateMessage] = []
     carried: list[str] = []
+    place: int | None = None
+    messages = _text_at_its_call(messages)
     for index, message in enumerate(messages):
         if "tool_calls" in message and message["content"]:
-            if may_repeat or not _is_answered(messages[index + 1 :]):
+            if _is_answered(messages[index + 1 :]):
+                carried.append(message["content"])
+            elif place is None:
+                place = len(apart)
                 apart.append({"role": message["role"], "content": message["content"]})
             else:
-                carried.append(message["content"])
+                apart[place] = {**apart[place], "content": f"{apart[place]['content']}\n\n{message['content']}"}
             message = {**message, "content": ""}
         elif message["role"] == "assistant" and carried and "tool_calls" not in message:
             message = {**message, "content": "\n\n".join([*carried, *filter(None, [message["content"]])])}
             carried = []
         apart.append(message)
     return apart
+
+
+def _text_at_its_call(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
+    """Join an assistant's text with the calls that the assistant goes on to."""
+    joined: list[TemplateMessage] = []
+    for message in messages:
+        if joined and "tool_calls" in message and joined[-1]["role"] == "assistant" and "tool_calls" not in joined[-1]:
+            texts = filter(None, [joined.pop()["content"], message["content"]])
+            message = {**message, "content": "\n\n".join(texts)}
+        joined.append(message)
+    return joined
 
 
 def _is_answered(messages: Sequence[TemplateMessage]) -> bool:

@@ -55,7 +55,9 @@ class PromptWriter:
     ) -> None:
         """`written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither."""
         self._template = template
-        self._shape = shape if written is None else replace(shape, rendered_call="", takes_results=False)
+        self._shape = (
+            shape if written is None else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
+        )
         self._tools = tools
         self._thinking = thinking
         self._habits = habits

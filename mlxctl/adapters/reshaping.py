@@ -6,6 +6,8 @@ a system message                  it opens the first user message
 a later system message            it becomes a user message, marked as <system-reminder>
 tool calls, tool results          they become text, as `call_shape` and `written_calls` say
 two messages of one role          they become one, a blank line between them
+a turn without its beginning,     the missing message says that nothing was said
+or results without an answer
 """
 
 from collections.abc import Sequence
@@ -15,11 +17,28 @@ from mlxctl.adapters.chat_template import TemplateMessage
 from mlxctl.adapters.shape import TemplateShape
 from mlxctl.adapters.written_calls import TAGS, WrittenCalls
 
+_NOTHING_SAID = "(nothing said)"
+
 
 def reshape(messages: Sequence[TemplateMessage], shape: TemplateShape, written: WrittenCalls = TAGS) -> list[TemplateMessage]:
     """Return the conversation in the template's shape."""
-    shaped = _place_system(shape_calls(messages, shape, written), shape)
+    shaped = shape_calls(_fill_turns(_place_system(list(messages), shape), shape), shape, written)
     return shaped if shape.takes_repeated_roles else _merge_repeated(shaped, shape)
+
+
+def _fill_turns(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
+    """Put in the messages without which a template refuses the conversation: of a client that cut it, or of a user who cut in."""
+    filled: list[TemplateMessage] = []
+    before = "system"
+    for message in messages:
+        role = message["role"]
+        if role == "assistant" and before == "system" and not shape.takes_leading_assistant:
+            filled.append({"role": "user", "content": _NOTHING_SAID})
+        if role == "user" and before == "tool" and not shape.takes_unanswered_results:
+            filled.append({"role": "assistant", "content": _NOTHING_SAID})
+        filled.append(message)
+        before = role
+    return filled
 
 
 def _place_system(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:

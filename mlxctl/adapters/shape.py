@@ -43,6 +43,8 @@ class TemplateShape:
     takes_system: bool = False
     takes_later_system: bool = False
     takes_repeated_roles: bool = False
+    takes_leading_assistant: bool = False
+    takes_unanswered_results: bool = False
     takes_tools: bool = False
     takes_results: bool = False
     takes_parallel_calls: bool = False
@@ -107,6 +109,9 @@ def probe_shape(template: ChatTemplate) -> TemplateShape:
         takes_later_system=_shows(template, [_SYSTEM, _USER, _LATER]) and _shows(template, [_USER, _REPLY, _LATER, _OTHER_USER]),
         takes_repeated_roles=_shows(template, [_USER, _OTHER_USER])
         and _shows(template, [_USER, _REPLY, _OTHER_REPLY, _OTHER_USER]),
+        takes_leading_assistant=_shows(template, [_REPLY, _USER])
+        and (not rendered_call or _shows_call(template, [form.call(), form.result(), _REPLY, _USER])),
+        takes_unanswered_results=not rendered_call or _shows_call(template, [_USER, form.call(), form.result(), _OTHER_USER]),
         takes_tools=PROBE_CALL_NAME in prompt,
         takes_results=_RESULT in rendered_call,
         takes_parallel_calls=_takes_parallel_calls(template, form),
@@ -150,6 +155,10 @@ def _shared_beginning(one: str, other: str) -> str:
         (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
     )
     return one[:length]
+
+
+def _shows_call(template: ChatTemplate, messages: Sequence[TemplateMessage]) -> bool:
+    return PROBE_CALL_ARGUMENTS["subject"] in _render(template, messages, tools=[_TOOL])
 
 
 def _takes_parallel_calls(template: ChatTemplate, form: _CallForm) -> bool:

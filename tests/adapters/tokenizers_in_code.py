@@ -12,13 +12,13 @@ _SENTENCES = (
 ) * 4  # fmt: skip
 
 
-def _finish(tokenizer: Tokenizer) -> Tokenizer:
+def _finish(tokenizer: Tokenizer, markers: tuple[str, ...] = MARKERS) -> Tokenizer:
     tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
-    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in (*MARKERS, "two words\n", "naïve")])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in (*markers, "two words\n", "naïve")])
     return tokenizer
 
 
-def byte_level() -> Tokenizer:
+def byte_level(markers: tuple[str, ...] = MARKERS) -> Tokenizer:
     """As Qwen, Llama 3 and most others have it; a character outside ASCII is several tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -26,7 +26,7 @@ def byte_level() -> Tokenizer:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(_SENTENCES, trainer)
-    return _finish(tokenizer)
+    return _finish(tokenizer, markers)
 
 
 def sentencepiece(num_leading_spaces: int = 1) -> Tokenizer:

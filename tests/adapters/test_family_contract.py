@@ -1,0 +1,170 @@
+"""Every family keeps the same contract, whatever its template takes: nothing that was said is lost, and tools can be called."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    ImagePart,
+    Message,
+    TextPart,
+    ThinkingOptions,
+    ThinkingPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    collect,
+    text_message,
+)
+
+from .families import CASES, FamilyCase, adapter_for
+from .requests import TIME, WEATHER, ask, prompt_of
+
+USER = text_message("user", "Hi")
+NAMED = ToolChoice(mode="named", name="get_weather")
+TAKES = ("system", "later_system", "repeated_roles", "tools", "calls", "parallel_calls", "text_beside_calls", "results")
+
+Family = tuple[FamilyCase, ModelAdapter]
+
+
+@pytest.fixture(scope="session")
+def adapters(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ModelAdapter]:
+    return {case.name: adapter_for(case, tmp_path_factory.mktemp(case.name)) for case in CASES}
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name, scope="session")
+def family(request: pytest.FixtureRequest, adapters: Mapping[str, ModelAdapter]) -> Family:
+    return request.param, adapters[request.param.name]
+
+
+@pytest.fixture(params=[case for case in CASES if case.forced], ids=lambda case: case.name, scope="session")
+def calling(request: pytest.FixtureRequest, adapters: Mapping[str, ModelAdapter]) -> Family:
+    return request.param, adapters[request.param.name]
+
+
+@pytest.fixture(params=[case for case in CASES if case.with_thinking], ids=lambda case: case.name, scope="session")
+def thinking(request: pytest.FixtureRequest, adapters: Mapping[str, ModelAdapter]) -> Family:
+    return request.param, adapters[request.param.name]
+
+
+def test_the_formats_are_read_off_the_template(family: Family) -> None:
+    case, adapter = family
+    found = adapter.verdict
+    assert (found.tool_parser_id, found.thinking_parser_id) == (case.tools, case.thinking)
+    assert (found.tool_delivery, found.thinking_switch) == (case.delivery, case.switch)
+
+
+def test_the_canary_sees_what_the_template_takes(family: Family) -> None:
+    case, adapter = family
+    assert {name for name in TAKES if not getattr(adapter.verdict, f"takes_{name}")} == case.converted
+
+
+def test_every_tool_on_offer_is_named_and_described(calling: Family) -> None:
+    prompt = prompt_of(calling[1], ask(text_message("system", "Be brief."), USER, tools=(WEATHER, TIME)))
+    assert all(prompt.count(said) for said in ("get_weather", "Tells the weather.", "city", "now", "Be brief.", "Hi"))
+
+
+def test_a_forced_call_is_begun_as_the_family_writes_it(calling: Family) -> None:
+    case, adapter = calling
+    prepared = adapter.prepare_input(ask(USER, tools=(WEATHER, TIME), tool_choice=NAMED))
+    assert prepared.prompt_tail == case.forced
+    assert prompt_of(adapter, ask(USER, tools=(WEATHER, TIME), tool_choice=NAMED)).endswith(case.forced)
+
+
+@pytest.mark.parametrize("choice", [NAMED, ToolChoice(mode="required"), ToolChoice()], ids=lambda choice: choice.mode)
+def test_a_call_is_understood_from_its_first_token(calling: Family, choice: ToolChoice) -> None:
+    case, adapter = calling
+    request = ask(USER, tools=(WEATHER,), tool_choice=choice, thinking=ThinkingOptions(enabled=False))
+    prepared = adapter.prepare_input(request)
+    processor = adapter.create_stream_processor(request, prepared)
+    said = (case.forced + case.rest).removeprefix(prepared.prompt_tail if choice.is_forced else "")
+    events = processor.feed(adapter.vocabulary.encode(said)) + processor.finish("stop")
+    answer = collect(events)
+    assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == [("get_weather", {"city": "Oslo"})]
+    assert (answer.text, answer.reason) == ("", "tool_calls")
+
+
+def test_thinking_is_turned_off_and_on(thinking: Family) -> None:
+    case, adapter = thinking
+    off, on = (prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=enabled))) for enabled in (False, True))
+    assert off.endswith(case.without_thinking or "")
+    assert on.endswith(case.with_thinking or "")
+    assert on != off
+
+
+def test_images_are_refused_where_they_stand(family: Family) -> None:
+    picture = Message(role="user", parts=(TextPart(text="What is it?"), ImagePart(data=b"", media_type="image/png")))
+    with pytest.raises(InvalidRequest, match="reads text only: it cannot take images") as refused:
+        family[1].prepare_input(ask(USER, picture))
+    assert refused.value.param == "messages.1"
+
+
+class Speaker:
+    """Draws a conversation in which everything said can be told apart, and notes what has to be seen of it."""
+
+    def __init__(self, data: st.DataObject, *, keeps_turn_thinking: bool, has_tools: bool) -> None:
+        self._data = data
+        self._keeps_turn_thinking = keeps_turn_thinking
+        self._has_tools = has_tools
+        self._num_said = 0
+        self.said: list[str] = []
+        self.messages: list[Message] = []
+
+    def speak(self) -> tuple[Message, ...]:
+        """A conversation with a question somewhere, and a question or results at its end."""
+        roles = st.sampled_from(("system", "user", "assistant", "assistant"))
+        for role in self._data.draw(st.lists(roles, max_size=6)):
+            self._turn(role)
+        self._turn("user")
+        for _ in range(self._data.draw(st.integers(0, 2 if self._has_tools else 0))):
+            self._call(is_this_turn=True)
+        return tuple(self.messages)
+
+    def _turn(self, role: str) -> None:
+        if role == "assistant" and self._has_tools and self._data.draw(st.booleans()):
+            self._call(is_this_turn=False)
+        else:
+            self.messages.append(text_message(role, self._say()))
+
+    def _call(self, *, is_this_turn: bool) -> None:
+        parts: list[ThinkingPart | TextPart | ToolCallPart] = []
+        if self._data.draw(st.booleans()):
+            is_seen = is_this_turn and self._keeps_turn_thinking
+            parts.append(ThinkingPart(text=self._say() if is_seen else "a forgotten thought"))
+        if self._data.draw(st.booleans()):
+            parts.append(TextPart(text=self._say()))
+        calls = [ToolCallPart(id=self._say(seen=False), name="get_weather", arguments=json.dumps({"city": self._say()}))]
+        calls += [
+            ToolCallPart(id=self._say(seen=False), name="now", arguments=json.dumps({"zone": self._say()}))
+            for _ in range(self._data.draw(st.integers(0, 2)))
+        ]
+        results = [ToolResultPart(call_id=call.id, content=(TextPart(text=self._say()),)) for call in calls]
+        is_one_message = self._data.draw(st.booleans())
+        self.messages.append(Message(role="assistant", parts=(*parts, *calls)))
+        self.messages += (
+            [Message(role="tool", parts=tuple(results))]
+            if is_one_message
+            else [Message(role="tool", parts=(result,)) for result in results]
+        )
+
+    def _say(self, *, seen: bool = True) -> str:
+        self._num_said += 1
+        word = f"said{self._num_said:03d}"
+        if seen:
+            self.said.append(word)
+        return word
+
+
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_nothing_that_was_said_is_lost(family: Family, data: st.DataObject) -> None:
+    case, adapter = family
+    speaker = Speaker(data, keeps_turn_thinking=adapter.verdict.keeps_turn_thinking, has_tools=True)
+    tools = (WEATHER, TIME) if case.forced else ()
+    prompt = prompt_of(adapter, ask(*speaker.speak(), tools=tools))
+    assert [word for word in speaker.said if prompt.count(word) != 1] == []
