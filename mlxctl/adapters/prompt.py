@@ -17,7 +17,10 @@ from mlxctl.parsers import ThinkingParser, ToolParser
 _RESERVED_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt", "tokenize", "chat_template"})
 _NO_HABITS = Habits()
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
-_NO_TOOLS = "this model cannot call tools: its chat template has no place for them, or writes calls in a format that is not known"
+_NO_TOOLS = (
+    "this model cannot call tools: its chat template has no place for them, or writes calls in a format that is not known, "
+    "or it was asked before and called none"
+)
 
 
 ForcePrefix = Callable[[str | None], str | None]

@@ -15,6 +15,8 @@ from mlxctl.stores import Exchange
 GREEDY = SamplingOptions(temperature=0.0, seed=0)
 NOTHING_KNOWN = ModelCapabilities()
 
+_PATIENCE_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
@@ -82,15 +84,23 @@ class Interview:
 
     async def ask_together(self, adapter: ModelAdapter, requests: Sequence[GenerationRequest]) -> list[Transcript]:
         """Have the model answer all of them in one batch."""
+        await self._wait_for_engine()
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                # After a death the engine takes a moment to come back.
-                await self._client.wait_ready()
                 prepared = [await asyncio.to_thread(adapter.prepare_input, request) for request in requests]
                 pairs = zip(requests, prepared, strict=True)
                 return list(await asyncio.gather(*(self._generate(adapter, *pair) for pair in pairs)))
         except TimeoutError:
             raise DeadlineExceeded(f"the answer took longer than {self._deadline_seconds:g} s") from None
+
+    async def _wait_for_engine(self) -> None:
+        """After a death it takes a moment, and loading the model again, to come back; one that does not is not waited for."""
+        patience_seconds = min(self._deadline_seconds, _PATIENCE_SECONDS + 3 * self.loaded.load_seconds)
+        try:
+            async with asyncio.timeout(patience_seconds):
+                await self._client.wait_ready()
+        except TimeoutError:
+            raise EngineDied("the engine died and did not come back") from None
 
     async def _generate(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Transcript:
         started = time.monotonic()

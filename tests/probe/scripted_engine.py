@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from mlxctl.engine.framing import command_reader, encode_frame
 from mlxctl.engine.messages import AnyCommand, Hello, LoadModel, ModelLoaded, RowUpdate, Step, Stop, Submit
+from mlxctl.errors import EngineDied
 from mlxctl.settings import EngineSettings
 
 Script = Callable[[str], str | None]
@@ -19,10 +20,11 @@ _READ_BYTES = 1 << 20
 class ScriptedEngine:
     """Answers each prompt with what `script` says to it, and ends by itself; the engine dies of None.
 
-    The answer is cut at the request's token limit, as a model's would be.
+    The answer is cut at the request's token limit, as a model's would be. After `num_lives` it does not come up any more.
     """
 
-    def __init__(self, model: Path, script: Script) -> None:
+    def __init__(self, model: Path, script: Script, *, num_lives: int = 100) -> None:
+        self._num_lives = num_lives
         self._tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
         self._script = script
         self._thread: threading.Thread | None = None
@@ -33,6 +35,9 @@ class ScriptedEngine:
 
     async def launch(self) -> socket.socket:
         """Begin a life."""
+        if self._num_lives == 0:
+            raise EngineDied("it does not start")
+        self._num_lives -= 1
         ours, theirs = socket.socketpair()
         self._thread = threading.Thread(target=self._live, args=(theirs,), daemon=True)
         self._thread.start()

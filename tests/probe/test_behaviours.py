@@ -154,6 +154,15 @@ def test_an_engine_that_dies_of_a_question_costs_that_answer_only(model: Path, s
     assert capabilities_of(again.findings).tools
 
 
+def test_an_engine_that_does_not_come_back_is_not_waited_for(model: Path, store: CapabilityStore) -> None:
+    engine = ScriptedEngine(model, lambda prompt: None, num_lives=1)
+    (outcome,) = probed([target(model, "x")], store, launcher=engine, deadline_seconds=0.2)
+    assert outcome.record is not None
+    reasons = {finding.reason for finding in outcome.record.findings if finding.has_failed}
+    assert "asking failed: the engine died and did not come back" in reasons
+    assert not outcome.record.is_complete
+
+
 def test_thinking_is_found_though_the_template_says_nothing_of_it(plain_model: Path, store: CapabilityStore) -> None:
     record = record_of(plain_model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store)
     thinking, toggle = record.finding("thinking"), record.finding("thinking_toggle")
