@@ -26,6 +26,7 @@ def chat(
     top_p: Annotated[Number, Option(min=0.001, max=1, help="Share of probability to draw from.")] = None,
     max_tokens: Annotated[int | None, Option(min=1, help="Longest answer.")] = None,
     tools: Annotated[bool, Option("--tools", help="Offer the built-in demo tools, a clock and a calculator.")] = False,
+    ask_tools: Annotated[bool, Option("--ask-tools", help="As --tools, but ask what each call gives.")] = False,
     last: Annotated[bool, Option("--continue", "-c", help="Go on with the last chat.")] = False,
     session: Annotated[str | None, Option(help="Go on with the chat whose id begins so; --list shows them.", metavar="ID")] = None,
     file: Annotated[Path | None, Option("--open", help="Go on with a chat that was exported as .json.", metavar="FILE")] = None,
@@ -51,5 +52,12 @@ def chat(
         chosen = {"model": {"path": None if url else model and Path(model)}}
         settings = resolve(environment=os.environ, flags=chosen)
         partner: Partner = RemotePartner(url, model=model, api_key=api_key) if url else LocalPartner(settings)
-        options = ChatOptions(system_prompt=system, temperature=temperature, top_p=top_p, max_tokens=max_tokens, uses_tools=tools)
+        options = ChatOptions(
+            system_prompt=system,
+            temperature=temperature,
+            top_p=top_p,
+            max_tokens=max_tokens,
+            uses_tools=tools or ask_tools,
+            asks_before_tools=ask_tools,
+        )
         raise typer.Exit(run_chat(partner, options, beginning, is_plain=plain))

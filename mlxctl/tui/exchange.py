@@ -4,7 +4,7 @@ The same for the screen and for plain text; both only render what it tells.
 """
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -67,7 +67,17 @@ Updates = AsyncGenerator[list[Update], None]
 class Exchange:
     """Runs once. What came is in the conversation at the end, however that came about: a partial answer is kept as such."""
 
-    def __init__(self, partner: Partner, model: PartnerModel, conversation: Conversation, options: ChatOptions) -> None:
+    def __init__(
+        self,
+        partner: Partner,
+        model: PartnerModel,
+        conversation: Conversation,
+        options: ChatOptions,
+        *,
+        ask: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
+    ) -> None:
+        """`ask` has a person decide what a call gives, if the options want that; without it calls run by themselves."""
+        self._ask = ask if options.asks_before_tools else None
         self._partner = partner
         self._model = model
         self._conversation = conversation
@@ -92,7 +102,8 @@ class Exchange:
             calls = answer.said().message.tool_calls
             if not calls:
                 return
-            yield self._run_tools(calls)
+            async for returned in self._run_tools(calls):
+                yield [returned]
         yield [RoundsExhausted()]
 
     async def _answer(self, answer: "_Answer") -> Updates:
@@ -105,11 +116,12 @@ class Exchange:
         finally:
             generation.cancel()
 
-    def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> list[Update]:
-        returned = [ToolReturned(call=call, result=run_call(call)) for call in calls]
-        results = Message(role="tool", parts=tuple(item.result for item in returned))
-        self._conversation.add(Said(message=results))
-        return list(returned)
+    async def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> AsyncGenerator[ToolReturned, None]:
+        results: list[ToolResultPart] = []
+        for call in calls:
+            results.append(run_call(call) if self._ask is None else await self._ask(call))
+            yield ToolReturned(call=call, result=results[-1])
+        self._conversation.add(Said(message=Message(role="tool", parts=tuple(results))))
 
 
 class _Answer:

@@ -8,7 +8,10 @@ ThinkingChoice = Literal["default", "on", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """How the model is asked; None leaves a value to the model. `uses_tools` offers the built-in demo tools and runs them."""
+    """How the model is asked; None leaves a value to the model. `uses_tools` offers the built-in demo tools.
+
+    Calls run by themselves, or, with `asks_before_tools`, when a person says so.
+    """
 
     system_prompt: str = ""
     temperature: float | None = None
@@ -16,3 +19,4 @@ class ChatOptions:
     max_tokens: int | None = None
     thinking: ThinkingChoice = "default"
     uses_tools: bool = False
+    asks_before_tools: bool = False

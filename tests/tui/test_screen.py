@@ -236,3 +236,32 @@ def test_another_model_answers_the_next_question() -> None:
     drive(partner, look)
     assert [request.model for request in partner.requests] == ["scripted", "another"]
     assert [message.text for message in partner.requests[1].messages] == ["First", "One.", "Second"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [(["enter"], "42"), ([*"41", "enter"], "41"), (["escape"], "the user refused this call")],
+)
+def test_a_person_decides_what_a_call_gives(keys: list[str], told: str) -> None:
+    partner = ScriptedPartner(call("calculator", '{"expression": "6*7"}'), text("I see."))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("How much is 6*7?")
+        await screen.wait_for("The model calls calculator")
+        await screen.press(*keys)
+        await screen.wait_for("I see.")
+
+    drive(partner, look, uses_tools=True, asks_before_tools=True)
+    assert [result.text for result in partner.requests[1].messages[-1].tool_results] == [told]
+
+
+def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) -> None:
+    partner = ScriptedPartner(call("shell", '{"command": "ls"}'))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("List my files")
+        assert masked(await screen.wait_for("The model calls shell")) == snapshot
+        screen.app.screen_stack[0].action_stop()  # type: ignore[attr-defined]
+        await screen.wait_for("Stopped; what came is kept")
+
+    drive(partner, look, uses_tools=True, asks_before_tools=True)

@@ -89,7 +89,7 @@ def test_a_chat_is_found_again_on_the_screen_and_goes_on(tmp_path: Path) -> None
         await screen.press(*"boat")
         assert "Something else" not in await screen.wait_for("1 chat ")
         await screen.press("enter")
-        assert "I see." in await screen.wait_for("My boat is blue")
+        assert "My boat is blue" in await screen.wait_for("I see.")
         await screen.ask("And now?")
         await screen.wait_for("Blue.")
 

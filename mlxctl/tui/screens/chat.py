@@ -17,6 +17,7 @@ from textual.widgets import Footer
 from textual.worker import Worker, WorkerCancelled
 
 from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
+from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.coalescing import coalesce
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import Exchange
@@ -347,10 +348,27 @@ class ChatScreen(Screen[None]):
             raise EngineError("there is no model to ask")
         self._state = "answering"
         self._pace = Pace()
-        exchange = Exchange(self._partner, self._model, self._conversation, self._options)
+        exchange = Exchange(self._partner, self._model, self._conversation, self._options, ask=self._ask_about)
         async with aclosing(coalesce(self._pace.watch(exchange.run()), seconds=DELTA_SECONDS)) as batches:
             async for batch in batches:
                 await answer.show(batch)
+
+    async def _ask_about(self, call: ToolCallPart) -> ToolResultPart:
+        """Have a person decide about a call; stopping the answer closes the question."""
+        from mlxctl.tui.screens.tool_call import ToolCallScreen
+
+        screen = ToolCallScreen(call)
+        decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
+        self._state = "waiting for you"
+        self.app.push_screen(screen, decided.set_result)
+        try:
+            result = await decided
+            assert result is not None, "the screen always gives one"
+            return result
+        finally:
+            self._state = "answering"
+            if screen.is_current and not decided.done():
+                self.app.pop_screen()
 
     def _export(self, path: Path | None) -> None:
         if path is None:
@@ -378,7 +396,7 @@ class ChatScreen(Screen[None]):
     def _tools_note(self) -> str:
         if self._model is not None and self._model.supports_tools is False:
             return f"{self._model.name} cannot call tools: its chat template does not offer them."
-        return "A clock and a calculator; calls run by themselves, here, and touch nothing else."
+        return "A clock and a calculator, run here; they touch nothing else."
 
 
 def _import_drawing() -> None:

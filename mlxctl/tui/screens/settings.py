@@ -39,7 +39,7 @@ _RANGES = {
     "max_tokens": _Range(label="Max tokens", least=1, most=10_000_000, is_whole=True),
 }
 _THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("as the model likes", "default"), ("on", "on"), ("off", "off"))
-_TOOLS = (("not offered", False), ("offered, and run here", True))
+_TOOLS = (("not offered", "off"), ("offered; calls run by themselves", "run"), ("offered; you are asked at each call", "ask"))
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
@@ -85,7 +85,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             with Horizontal():
                 yield Label("Demo tools")
                 # Not a checkbox: its two states differ in colour only.
-                yield Select(_TOOLS, value=self._options.uses_tools, allow_blank=False, id="uses_tools", compact=True)
+                yield Select(_TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True)
             yield Static(self._tools_note, classes="hint", markup=False)
             yield Static(id="complaint", markup=False)
             with Horizontal(classes="buttons"):
@@ -109,7 +109,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 top_p=numbers["top_p"],
                 max_tokens=None if max_tokens is None else int(max_tokens),
                 thinking=self._chosen_thinking(),
-                uses_tools=self.query_one("#uses_tools", Select).value is True,
+                uses_tools=self.query_one("#tools", Select).value != "off",
+                asks_before_tools=self.query_one("#tools", Select).value == "ask",
             )
         )
 
@@ -121,3 +122,9 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     def _chosen_thinking(self) -> ThinkingChoice:
         chosen = self.query_one("#thinking", Select).value
         return next(value for _, value in _THINKING if value == chosen)
+
+
+def _tools_choice(options: ChatOptions) -> str:
+    if not options.uses_tools:
+        return "off"
+    return "ask" if options.asks_before_tools else "run"

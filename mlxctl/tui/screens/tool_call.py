@@ -1,0 +1,67 @@
+"""A call that waits for a person: run it here, type what the tool gave, or refuse."""
+
+import json
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart
+from mlxctl.tui.tools import is_demo_tool, run_call
+
+_REFUSAL = "the user refused this call"
+
+
+class ToolCallScreen(ModalScreen[ToolResultPart]):
+    """Gives back the result that the model is told."""
+
+    AUTO_FOCUS = "Input"
+    DEFAULT_CSS = """
+    ToolCallScreen { align: center middle;
+        & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2; border: round $primary;
+            background: $surface; border-title-color: $primary; }
+        & VerticalScroll { height: auto; max-height: 10; margin: 0 0 1 0; }
+        & .hint { color: $text-muted; } }
+    """
+    BINDINGS = [Binding("escape", "refuse", "Refuse")]  # noqa: RUF012 -- Textual declares it so
+
+    def __init__(self, call: ToolCallPart) -> None:
+        super().__init__()
+        self._call = call
+
+    def compose(self) -> ComposeResult:
+        """The call, and a line for its result."""
+        runs_here = is_demo_tool(self._call.name)
+        with Vertical() as box:
+            box.border_title = f"The model calls {self._call.name}"
+            with VerticalScroll():
+                yield Static(_indented(self._call.arguments), markup=False)
+            proposal = "empty: run the built-in demo tool" if runs_here else "what the tool gave"
+            yield Input(placeholder=proposal, id="result", compact=True)
+            how = "Enter runs it here, or gives the result that you type" if runs_here else "Enter gives the result that you type"
+            yield Static(f"{how}; Esc refuses.", classes="hint")
+
+    @on(Input.Submitted)
+    def give(self, submitted: Input.Submitted) -> None:
+        """Give what was typed; nothing typed runs the tool where there is one."""
+        if submitted.value.strip() or not is_demo_tool(self._call.name):
+            self.dismiss(self._result(submitted.value))
+        else:
+            self.dismiss(run_call(self._call))
+
+    def action_refuse(self) -> None:
+        """Tell the model that it may not."""
+        self.dismiss(self._result(_REFUSAL, is_error=True))
+
+    def _result(self, text: str, *, is_error: bool = False) -> ToolResultPart:
+        return ToolResultPart(call_id=self._call.id, content=(TextPart(text=text),), is_error=is_error)
+
+
+def _indented(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except ValueError:
+        return arguments
