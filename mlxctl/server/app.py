@@ -78,6 +78,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         app.add_route(template, resource)
     Refusals(
         {
+            **{template: openai_error for template in routes if template.startswith(("/v1/agents", "/v1/responses/"))},
             "/v1/chat/completions": openai_error,
             "/v1/completions": partial(openai_error, prompt_field="prompt"),
             "/v1/responses": partial(openai_error, prompt_field="input"),

@@ -19,8 +19,8 @@ class Refusals:
     """Knows which route speaks which protocol. A route of no protocol answers in `marked` when the request carries that
     header, else in `usual`."""
 
-    def __init__(self, by_path: Mapping[str, ErrorRenderer], *, usual: ErrorRenderer, marked: Mapping[str, ErrorRenderer]) -> None:
-        self._by_path = by_path
+    def __init__(self, by_route: Mapping[str, ErrorRenderer], *, usual: ErrorRenderer, marked: Mapping[str, ErrorRenderer]) -> None:
+        self._by_route = by_route
         self._usual = usual
         self._marked = marked
 
@@ -50,8 +50,9 @@ class Refusals:
         response.set_headers(answer.headers)
 
     def _renderer(self, request: Request) -> ErrorRenderer:
-        if request.path in self._by_path:
-            return self._by_path[request.path]
+        route = request.uri_template or request.path
+        if route in self._by_route:
+            return self._by_route[route]
         return next((shape for header, shape in self._marked.items() if request.get_header(header)), self._usual)
 
 

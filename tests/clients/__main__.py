@@ -1,0 +1,59 @@
+"""`python -m tests.clients`: have Claude Code and Codex each complete a turn with a tool call, and write down how it went."""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import httpx
+
+from mlxctl import __version__
+from tests.clients.turns import ClientBench, Turn
+from tests.forge.shelf import shelf_directory
+from tests.forge.tool_caller import make_in_own_process
+from tests.server.process import serving
+
+PACKAGES = ("@anthropic-ai/claude-code@2.1.329", "@openai/codex@0.169.0")
+# To a model of this name Claude Code sends its reminders before the question; behind it, the model could not see past them.
+_NAME = "claude-sonnet-4-5"
+_RESULTS = Path(__file__).parents[2] / "bench_results" / "clients.json"
+
+
+def main() -> None:
+    """Install, train if need be, run, report; the exit code is the number of turns that were not completed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__)
+    parser.add_argument("--model", type=Path, default=shelf_directory() / "tool-caller", help="made here if it is not there")
+    parser.add_argument("--prefix", type=Path, default=shelf_directory() / "npm", help="where npm has or will put the clients")
+    parser.add_argument("--save", action="store_true", help=f"write {_RESULTS.name} into bench_results")
+    options = parser.parse_args()
+    subprocess.run(["npm", "install", "--no-fund", "--no-audit", "--prefix", str(options.prefix), *PACKAGES], check=True)
+    subprocess.run(["node", "install.cjs"], cwd=options.prefix / "node_modules/@anthropic-ai/claude-code", check=True)
+    if not options.model.exists():
+        make_in_own_process(options.model)
+    turns, stats = _turns(options.model, options.prefix)
+    for turn in turns:
+        outcome = "complete" if turn.is_complete else "NOT complete"
+        print(f"{turn.client} {turn.version}: {outcome} in {turn.seconds:.0f} s: {turn.answer}")
+    if options.save:
+        record = {
+            "mlxctl": __version__,
+            "turns": [{**asdict(turn), "is_complete": turn.is_complete} for turn in turns],
+            "stats": stats,
+        }
+        _RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+    sys.exit(sum(not turn.is_complete for turn in turns))
+
+
+def _turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
+    with tempfile.TemporaryDirectory() as scratch, serving(model, "--name", _NAME) as server:
+        bench = ClientBench(prefix, Path(scratch), url=server.url, model=_NAME)
+        turns = [bench.claude_code(), bench.codex()]
+        stats = httpx.get(f"{server.url}/stats").json()
+        return turns, {name: stats[name] for name in ("num_prompt_tokens", "num_generated_tokens", "cache_tokens_reused")}
+
+
+if __name__ == "__main__":
+    main()

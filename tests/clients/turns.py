@@ -1,0 +1,84 @@
+"""One turn of a coding agent: started as a person would from a shell, but with an empty home and nothing sent elsewhere."""
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SECRET = "marzipan-4711"
+"""What the model can only repeat when the command was really run: it stands in no prompt, only in the file that is printed."""
+
+_LIMIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What came of one turn; `answer` is what the client printed at the end."""
+
+    client: str
+    version: str
+    exit_code: int
+    seconds: float
+    answer: str
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the tool was called, its result was read, and an answer was given."""
+        return self.exit_code == 0 and SECRET in self.answer
+
+
+class ClientBench:
+    """Runs clients from one npm prefix in one scratch directory against one server."""
+
+    def __init__(self, prefix: Path, scratch: Path, *, url: str, model: str) -> None:
+        self._binaries = prefix / "node_modules" / ".bin"
+        self._home = scratch / "home"
+        self._work = scratch / "work"
+        self._url = url
+        self._model = model
+        self._work.mkdir(parents=True)
+        (self._work / "secret.txt").write_text(f"{SECRET}\n")
+
+    def claude_code(self) -> Turn:
+        """Run Claude Code."""
+        environment = {
+            "ANTHROPIC_BASE_URL": self._url,
+            "ANTHROPIC_API_KEY": "dummy",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        order = "Call the tool Bash with command set to `cat secret.txt`."
+        return self._run("claude", ["-p", "--model", self._model, "--allowedTools", "Bash", "--", order], environment)
+
+    def codex(self) -> Turn:
+        """Run Codex."""
+        settings = self._home / ".codex" / "config.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(
+            f'model = "{self._model}"\nmodel_provider = "mlxctl"\n[model_providers.mlxctl]\nname = "mlxctl"\n'
+            f'base_url = "{self._url}/v1"\nwire_api = "responses"\nenv_key = "MLXCTL_KEY"\n'
+        )
+        order = "Call the tool exec_command with cmd set to `cat secret.txt`."
+        return self._run("codex", ["exec", "--skip-git-repo-check", order], {"MLXCTL_KEY": "dummy"})
+
+    def _run(self, client: str, arguments: list[str], environment: dict[str, str]) -> Turn:
+        self._home.mkdir(exist_ok=True)
+        clean = {"PATH": f"{self._binaries}:{os.environ['PATH']}", "HOME": str(self._home), **environment}
+        version = self._output([client, "--version"], clean).stdout.strip()
+        started = time.monotonic()
+        done = self._output([client, *arguments], clean)
+        seconds = time.monotonic() - started
+        return Turn(client=client, version=version, exit_code=done.returncode, seconds=seconds, answer=done.stdout.strip())
+
+    def _output(self, command: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            command,
+            cwd=self._work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_SECONDS,
+            check=False,
+        )

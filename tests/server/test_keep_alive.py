@@ -1,0 +1,69 @@
+"""While a prompt is read, and while a request waits for its place, every protocol's stream says that it lives and how far it is."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+SAYS_ONE_THING: dict[str, Any] = {"model": "tiny", "stream": True}
+
+
+def body(path: str, text: str, num_tokens: int) -> dict[str, Any]:
+    """A streaming request of a route's protocol."""
+    said = {"messages": [{"role": "user", "content": text}], "max_tokens": num_tokens}
+    if path == "/v1/completions":
+        said = {"prompt": text, "max_tokens": num_tokens}
+    if path == "/v1/responses":
+        said = {"input": text, "max_output_tokens": num_tokens}
+    return {**SAYS_ONE_THING, **said}
+
+
+PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents/patient/generate")
+PINGS = dict.fromkeys(PATHS, ": ping") | {"/v1/messages": "event: ping"}
+
+
+@pytest.fixture(scope="module")
+def slow(endless_model: Path) -> Iterator[ServerProcess]:
+    """A server that answers one request at a time, reads prompts in small pieces, and is never silent for long."""
+    limits = {
+        "MLXCTL_ENGINE_MAX_ROWS": "1",
+        "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "128",
+        "MLXCTL_ENGINE_PREFILL_SLICE_SECONDS": "0.05",
+        "MLXCTL_ENGINE_PREFIX_CACHE_BYTES": "0",
+        "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.05",
+    }
+    with serving(endless_model, **limits) as running:
+        httpx.post(f"{running.url}/v1/agents", json={"model": "tiny", "id": "patient"})
+        yield running
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stream_tells_how_much_of_its_prompt_is_read(slow: ServerProcess, path: str) -> None:
+    answer = httpx.post(f"{slow.url}{path}", json=body(path, "very long " * 500, 2), timeout=60).text
+    progress = [(int(done), int(total)) for done, total in re.findall(r"^: prefill (\d+)/(\d+)$", answer, re.MULTILINE)]
+    assert len(progress) >= 3
+    assert progress == sorted(progress)
+    assert len({total for _, total in progress}) == 1
+    assert 0 < progress[-1][0] < progress[-1][1]
+    assert answer.rindex(": prefill") < answer.rindex("data: {")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stream_that_waits_for_its_place_is_kept_alive(slow: ServerProcess, path: str) -> None:
+    first = httpx.stream("POST", f"{slow.url}/v1/chat/completions", json=body(PATHS[0], "Hi", 20_000), timeout=60)
+    with first as running:
+        running_lines = running.iter_lines()
+        while "content" not in next(running_lines):
+            pass
+        with httpx.stream("POST", f"{slow.url}{path}", json=body(path, "Hi", 2), timeout=60) as waiting:
+            lines = waiting.iter_lines()
+            heard = [line for line in (next(lines) for _ in range(24)) if line]
+            assert heard.count(PINGS[path]) >= 3
+            running.close()
+            rest = list(lines)
+    assert any("[DONE]" in line or "message_stop" in line for line in rest)
