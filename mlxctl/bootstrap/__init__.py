@@ -1,14 +1,15 @@
 """The only place where things are wired: settings in, services out."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
-from mlxctl import demo, locations
+from mlxctl import locations
+from mlxctl.bootstrap.offer import make_offer, read_library_model
 from mlxctl.engine import EngineClient, EngineProcess
-from mlxctl.inference import InferenceService, ModelToServe
-from mlxctl.models import Library, NamedDirectory, read_model
+from mlxctl.inference import InferenceService
 from mlxctl.models.catalogue import Catalogue
 from mlxctl.models.knowledge import Knowledge, open_knowledge
-from mlxctl.settings import ModelSettings, Settings
+from mlxctl.settings import Settings
 from mlxctl.stores import AgentStore, ResponseStore
 
 
@@ -32,7 +33,7 @@ class Services:
 def build_services(settings: Settings) -> Services:
     """Wire the services up; nothing runs yet. Needs a running event loop.
 
-    Raises ModelError for an unusable model, and SettingsError for overrides of capabilities that cannot be honoured.
+    Raises ModelError when no model can be used, and SettingsError for models and overrides of capabilities that cannot be honoured.
     """
     engine_settings = replace(settings.engine, cache_dir=settings.engine.cache_dir or locations.cache_directory())
     engine = EngineClient(EngineProcess(engine_settings), engine_settings, max_queue=settings.server.max_queue)
@@ -44,28 +45,15 @@ def build_services(settings: Settings) -> Services:
     agents = AgentStore(locations.state_directory() / "agents.sqlite", max_agents=settings.server.max_agents)
     catalogue = Catalogue(settings)
     knowledge = open_knowledge()
+    offer = make_offer(settings, catalogue.library, knowledge)
     inference = InferenceService(
         engine,
-        [choose_model(settings.model, catalogue.library, knowledge)],
+        offer.named,
+        others=offer.others,
+        unusable=offer.unusable,
+        find=partial(read_library_model, library=catalogue.library, knowledge=knowledge) if settings.pool.allow_library else None,
+        pool=settings.pool,
+        max_waiting=settings.server.max_queue + settings.engine.max_rows,
         strip_agent_headers=settings.server.strip_agent_headers,
     )
     return Services(inference=inference, catalogue=catalogue, responses=responses, agents=agents, knowledge=knowledge)
-
-
-def choose_model(settings: ModelSettings, library: Library, knowledge: Knowledge) -> ModelToServe:
-    """Read the model that the settings name, or the built-in demo model, and what is known of it.
-
-    Raises ModelNotFoundOnDisk, BrokenModel.
-    """
-    is_demo = settings.path is None
-    found = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR) if is_demo else library.resolve(str(settings.path))
-    facts = read_model(found.path, trust_remote_code=settings.trust_remote_code)
-    known = knowledge.of(found.name, found.path)
-    return ModelToServe(
-        name=settings.name or found.name,
-        facts=facts,
-        capabilities=known.capabilities,
-        verdicts=known.verdicts,
-        is_demo=is_demo,
-        trust_remote_code=settings.trust_remote_code,
-    )

@@ -15,7 +15,7 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
-    "serve": LazyCommand("mlxctl.cli.serve", "Serve a model over HTTP, in the words of OpenAI and Anthropic."),
+    "serve": LazyCommand("mlxctl.cli.serve", "Serve models over HTTP, in the words of OpenAI and Anthropic."),
     "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, on an own engine or a running server."),
     "top": LazyCommand("mlxctl.cli.top", "Watch a running server: speed, queue, rows, cache and every request."),
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),

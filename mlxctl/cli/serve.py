@@ -8,16 +8,23 @@ import typer
 
 from mlxctl.cli.failures import plain_failures
 from mlxctl.cli.options import flags_by_section, setting
-from mlxctl.settings import EngineSettings, ModelSettings, ServerSettings, resolve
+from mlxctl.settings import EngineSettings, ModelSettings, PoolSettings, ServerSettings, describe_field, resolve
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 Text = str | None
 Texts = list[str] | None
+_MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
 
 @app.command(epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit --port 8000")
 def serve(
-    path: Annotated[Path | None, setting(ModelSettings, "path", "--model", "-m", metavar="MODEL")] = None,
+    models: Annotated[Texts, typer.Option("--model", "-m", help=_MODEL_HELP, metavar="MODEL")] = None,
+    dirs: Annotated[Texts, setting(PoolSettings, "dirs", "--models-dir", metavar="DIR")] = None,
+    allow_library: Annotated[bool | None, setting(PoolSettings, "allow_library", "--any-library-model")] = None,
+    preload: Annotated[bool | None, setting(PoolSettings, "preload", "--preload")] = None,
+    max_models: Annotated[int | None, setting(PoolSettings, "max_models", "--max-models", metavar="NUMBER")] = None,
+    pins: Annotated[Texts, setting(PoolSettings, "pins", "--pin", metavar="NAME")] = None,
+    ttl_seconds: Annotated[float | None, setting(PoolSettings, "ttl_seconds", "--model-ttl", metavar="SECONDS")] = None,
     name: Annotated[Text, setting(ModelSettings, "name", "--name", metavar="NAME")] = None,
     trust_remote_code: Annotated[bool | None, setting(ModelSettings, "trust_remote_code", "--trust-remote-code")] = None,
     host: Annotated[Text, setting(ServerSettings, "host", "--host", metavar="HOST")] = None,
@@ -36,8 +43,9 @@ def serve(
     cache_disk_bytes: Annotated[Text, setting(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", metavar="SIZE")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,
 ) -> None:
-    """Serve a model over HTTP, in the words of OpenAI and Anthropic."""
-    flags = flags_by_section(locals())
+    """Serve models over HTTP, in the words of OpenAI and Anthropic."""
+    chosen = models or []
+    flags = flags_by_section({**locals(), "path": next(iter(chosen), None), "models": chosen[1:]})
     with plain_failures():
         settings = resolve(config_file=config, environment=os.environ, flags=flags)
         from mlxctl.cli.banner import Banner

@@ -2,6 +2,7 @@
 
 from mlxctl.engine.client import EngineClient, EngineStatus
 from mlxctl.engine.launcher import EngineProcess, InlineEngine
+from mlxctl.engine.lease import Lease
 from mlxctl.engine.messages import (
     CacheAction,
     CacheAnswer,
@@ -15,6 +16,8 @@ from mlxctl.engine.messages import (
     Stats,
 )
 from mlxctl.engine.model_desk import ModelSource
+from mlxctl.engine.residency import Resident, Room
+from mlxctl.engine.residents import ModelState, Residents
 from mlxctl.engine.token_stream import TokenStream
 
 __all__ = [
@@ -26,10 +29,15 @@ __all__ = [
     "EngineStatus",
     "Hello",
     "InlineEngine",
+    "Lease",
     "LookedUp",
     "ModelLoaded",
     "ModelSource",
+    "ModelState",
     "ModelUnloaded",
+    "Resident",
+    "Residents",
+    "Room",
     "RowUpdate",
     "Score",
     "Stats",

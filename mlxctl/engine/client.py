@@ -80,12 +80,14 @@ class EngineClient:
     async def start(self, sources: list[ModelSource]) -> None:
         """Begin to bring the engine up with these models, now and whenever it has died; `wait_ready` tells when they are there.
 
-        May be called again with others after `wait_ready` has raised a ModelError.
+        Called again, for example after `wait_ready` has raised a ModelError, it ends the engine and begins anew.
         """
         if self._supervisor is not None:
-            await self._supervisor
-            self._failure, self.status = None, "starting"
+            self._supervisor.cancel()
+            await asyncio.wait({self._supervisor})
+            self._failure, self.status, self._was_ready = None, "starting", False
             self._is_ready.clear()
+            self._desk.clear()
         self._sources = sources
         self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
 

@@ -252,6 +252,7 @@ class EngineLoop:
                 mlx_lm_version=mlx_lm_version,
                 blas=self._blas,
                 memory_limit_bytes=self._pool.limit_bytes,
+                prefix_cache_bytes=self._pool.prefixes.max_bytes,
             )
         )
 

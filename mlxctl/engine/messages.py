@@ -93,7 +93,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Hello(Report, frozen=True, kw_only=True):
-    """The engine is up and listens; `memory_limit_bytes` is what weights and caches may take together."""
+    """The engine is up and listens; weights and caches may take `memory_limit_bytes` together, kept ones `prefix_cache_bytes`."""
 
     pid: int
     device: str
@@ -101,6 +101,7 @@ class Hello(Report, frozen=True, kw_only=True):
     mlx_lm_version: str
     blas: str
     memory_limit_bytes: int
+    prefix_cache_bytes: int
 
 
 class ModelLoaded(Report, frozen=True, kw_only=True):

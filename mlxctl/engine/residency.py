@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mlxctl.errors import describe_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
@@ -71,17 +73,13 @@ def expired(residents: Iterable[Resident], *, now: float, ttl_seconds: float) ->
 
 def explain_refusal(residents: Iterable[Resident], *, num_bytes: int, room: Room) -> str:
     """Return why a model of `num_bytes` cannot be brought in beside those of the residents that may not go, and what to do."""
-    needs = f"its weights need {_amount(num_bytes)}, but the memory limit is {_amount(room.limit_bytes)}"
-    pinned = [f"{resident.name!r} ({_amount(resident.num_bytes)})" for resident in residents if resident.is_pinned]
+    needs = f"its weights need {describe_bytes(num_bytes)}, but the memory limit is {describe_bytes(room.limit_bytes)}"
+    pinned = [f"{resident.name!r} ({describe_bytes(resident.num_bytes)})" for resident in residents if resident.is_pinned]
     if not pinned:
         return f"{needs}: raise --memory-limit, or take a smaller or more quantised model"
-    shared = f"of which several models together may take {_amount(room.shared_bytes)}"
+    shared = f"of which several models together may take {describe_bytes(room.shared_bytes)}"
     count = "" if room.max_models is None else f", at most {room.max_models} of them"
     return f"{needs}, {shared}{count}, and {', '.join(pinned)} stays because it is pinned: unpin it or raise the limit"
-
-
-def _amount(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:.2f} MB"
 
 
 def _fits(residents: Sequence[Resident], victims: Sequence[Resident], num_bytes: int, room: Room) -> bool:

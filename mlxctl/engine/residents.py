@@ -148,6 +148,11 @@ class Residents:
             except (ModelInUse, EngineError, EngineRecovering, ShuttingDown):
                 return
 
+    def note_failure(self, name: str, error: ModelError) -> None:
+        """Remember that the model cannot be loaded as it is."""
+        self._failures[name] = error.without_path(name), self._clock()
+        _log.error("model %r cannot be served: %s", name, error)
+
     def has_room_for(self, name: str) -> bool:
         """Whether the model could be loaded without another making way."""
         return self._victims(name) == ()
@@ -249,10 +254,8 @@ class Residents:
             except NotEnoughMemory:
                 raise
             except ModelError as error:
-                reason = _without_path(error, name)
-                self._failures[name] = reason, self._clock()
-                _log.error("model %r could not be loaded: %s", name, error)
-                raise ModelUnavailable(name, reason) from None
+                self.note_failure(name, error)
+                raise ModelUnavailable(name, self._failures[name][0]) from None
             finally:
                 self._loading = None
 
@@ -303,11 +306,3 @@ class Residents:
         for waiting in failed:
             if not waiting.lease.done():
                 waiting.lease.set_exception(error)
-
-
-def _without_path(error: ModelError, name: str) -> str:
-    """Return what went wrong without saying where the model lies: who may ask for it need not know."""
-    text = str(error).replace(repr(error.path), repr(name)).replace(error.path, name)
-    for opening in (f"model {name!r}: ", f"model {name!r} "):
-        text = text.removeprefix(opening)
-    return text

@@ -36,6 +36,14 @@ Errors carry facts as attributes; the protocols render them. Asserts are for our
 from pathlib import Path
 
 
+def describe_bytes(num_bytes: int) -> str:
+    """Return a size as a person says it."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if num_bytes >= unit / 10:
+            return f"{num_bytes / unit:.2f} {name}"
+    return f"{num_bytes / 1e3:.2f} kB"
+
+
 class MlxctlError(Exception):
     """Base of everything that mlxctl raises on purpose; `str(error)` is one line fit for a person."""
 
@@ -54,6 +62,11 @@ class ModelError(MlxctlError):
     def __init__(self, path: Path | str, message: str) -> None:
         super().__init__(message)
         self.path = str(path)
+
+    def without_path(self, name: str) -> str:
+        """Return what is wrong with the model `name`, without where it lies: who may ask for it need not know."""
+        text = str(self).replace(repr(self.path), repr(name)).replace(self.path, name)
+        return text.removeprefix(f"model {name!r}").removeprefix(":").lstrip()
 
 
 class ModelNotFoundOnDisk(ModelError):
@@ -74,8 +87,8 @@ class NotEnoughMemory(ModelError):
     def __init__(self, path: Path | str, *, needed_bytes: int, limit_bytes: int) -> None:
         super().__init__(
             path,
-            f"model {str(path)!r} needs {needed_bytes / 1e9:.2f} GB for its weights alone, "
-            f"but the memory limit is {limit_bytes / 1e9:.2f} GB",
+            f"model {str(path)!r} needs {describe_bytes(needed_bytes)} for its weights alone, but the memory limit is "
+            f"{describe_bytes(limit_bytes)}: raise --memory-limit, or take a smaller or more quantised model",
         )
         self.needed_bytes = needed_bytes
         self.limit_bytes = limit_bytes

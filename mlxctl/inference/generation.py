@@ -16,6 +16,7 @@ class Generation:
     The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
     cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
     `echo` is text that comes before what is generated. `on_complete` gets all generated ids once the engine has ended them.
+    `on_end` is called at the end, however it came about; it may be called twice.
     """
 
     def __init__(
@@ -26,11 +27,13 @@ class Generation:
         *,
         num_prompt_tokens: int,
         on_complete: Callable[[Sequence[int]], None],
+        on_end: Callable[[], None],
         echo: str = "",
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._entry = entry
         self._on_complete = on_complete
+        self._on_end = on_end
         self._generated_ids: list[int] = []
         self._echo = echo
         self._tokens = tokens
@@ -77,6 +80,7 @@ class Generation:
         """Free the sequence, if it still runs. Idempotent."""
         self._entry.end("stopped")
         self._tokens.cancel()
+        self._on_end()
 
     def _events(self, updates: list[RowUpdate]) -> list[StreamEvent]:
         events: list[StreamEvent] = []
@@ -112,6 +116,7 @@ class Generation:
         self._is_over = True
         self._entry.end("finished")
         self._tokens.cancel()
+        self._on_end()
 
 
 def _scored(updates: list[RowUpdate]) -> list[tuple[int, Score]]:

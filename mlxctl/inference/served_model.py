@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlxctl.engine import ModelState
+from mlxctl.errors import ModelError
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -24,6 +26,19 @@ class ModelToServe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableModel:
+    """A model that was registered and cannot be read; the reason names no path, so that anybody may know it."""
+
+    name: str
+    reason: str
+
+    @classmethod
+    def because(cls, name: str, error: ModelError) -> "UnusableModel":
+        """Return what is to be said of a model that failed."""
+        return cls(name=name, reason=error.without_path(name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LookedUpPrompt:
     """How long a prompt is, and how much of it would not have to be computed."""
 
@@ -32,13 +47,28 @@ class LookedUpPrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a model can do, by its adapter."""
+
+    tools: bool
+    thinking: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A model that requests can name. `created` is when it was opened here, in unix seconds; `verdicts` as in ModelToServe."""
+    """A name that requests can give, and the model behind it. `created` is when it was opened here, in unix seconds.
+
+    What it supports is None before its files were looked at. `problem` is why it could not be loaded the last time; `verdicts` as
+    in ModelToServe.
+    """
 
     name: str
     facts: ModelFacts
     created: int
-    supports_tools: bool
-    supports_thinking: bool
+    supports_tools: bool | None
+    supports_thinking: bool | None
     is_demo: bool
+    state: ModelState
+    problem: str | None = None
+    is_pinned: bool = False
     verdicts: Mapping[str, str] = field(default_factory=dict)

@@ -1,73 +1,73 @@
-"""The one place where a request meets a model: resolve, prepare, submit, events. Event-loop thread only."""
+"""The one place where a request meets a model: resolve, load, prepare, submit, events. Event-loop thread only."""
 
 import asyncio
-import logging
-import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
+from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.agent_headers import without_agent_headers
-from mlxctl.engine import EngineClient, EngineStatus, Hello, ModelSource, Stats
-from mlxctl.errors import BrokenModel, ContextTooLong, EngineRecovering, MlxctlError, ModelError, UnknownModel
+from mlxctl.engine import EngineClient, EngineStatus, Hello, Lease, Stats
+from mlxctl.errors import MlxctlError
+from mlxctl.inference import preparing
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.generation import Generation
+from mlxctl.inference.pool import ModelPool
 from mlxctl.inference.request_log import RequestLog, RequestView
-from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel
-from mlxctl.inference.shortening import shortened
+from mlxctl.inference.roster import FindModel, Roster
+from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
 from mlxctl.ir import GenerationRequest
+from mlxctl.settings import PoolSettings
 
-# Rendering and tokenising a prompt of fewer characters than this takes less time than handing it to another thread and back.
-_INLINE_CHARACTERS = 4096
-
-_log = logging.getLogger(__name__)
+ALONE = PoolSettings()
 
 
 class InferenceService:
-    """Serves the models that it was given, through one engine.
+    """Serves models through one engine.
 
-    Adapters are made once, beside the engine's start. A model that cannot be used fails `wait_ready`, never a request.
+    The first usable one of `models` is loaded at the start, the others and those of `others` when first asked for; `unusable` are
+    known by name only, and `find` looks up further ones. `wait_ready` fails when no model can be served; after that a model that
+    cannot be used fails the requests that name it, and no others.
     """
 
-    def __init__(self, engine: EngineClient, models: list[ModelToServe], *, strip_agent_headers: bool = True) -> None:
+    def __init__(
+        self,
+        engine: EngineClient,
+        models: Sequence[ModelToServe],
+        *,
+        others: Sequence[ModelToServe] = (),
+        unusable: Sequence[UnusableModel] = (),
+        find: FindModel | None = None,
+        pool: PoolSettings = ALONE,
+        max_waiting: int = 256,
+        strip_agent_headers: bool = True,
+    ) -> None:
         """With `strip_agent_headers` prompts go without the lines of `adapters.agent_headers`."""
+        roster = Roster([*models, *others], unusable=unusable, find=find)
         self._engine = engine
+        self.pool = ModelPool(engine, roster, at_start=models, settings=pool, max_waiting=max_waiting)
         self._strip_agent_headers = strip_agent_headers
-        self._models = models
-        self._adapters: dict[str, ModelAdapter] = {}
-        self._created = int(time.time())
         self._log = RequestLog()
-        self._failure: ModelError | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._failure: MlxctlError | None = None
 
     async def open(self) -> None:
         """Begin to load; returns at once."""
-        sources = [
-            ModelSource(
-                name=model.name,
-                path=model.facts.path,
-                weights_bytes=model.facts.weights_bytes,
-                trust_remote_code=model.trust_remote_code,
-            )
-            for model in self._models
-        ]
-        await self._engine.start(sources)
-        self._opening = asyncio.create_task(self._create_adapters(), name="adapters")
+        self._opening = asyncio.create_task(self._open(), name="opening")
 
     async def wait_ready(self) -> None:
-        """Wait until every model can be asked. Raises the ModelError of the one that cannot be used."""
+        """Wait until requests are taken. Raises the ModelError of the model that was to be loaded, and EngineDied."""
         assert self._opening is not None, "open() comes first"
-        await self._opening
+        await asyncio.shield(self._opening)
         if self._failure is not None:
             raise self._failure
-        await self._engine.wait_ready()
-        for name, adapter in self._adapters.items():
-            self._check_vocabulary(name, adapter)
 
     async def close(self, *, drain_seconds: float) -> None:
         """Refuse new requests, let the open ones finish for a while, cancel the rest, end the engine."""
         if self._opening is not None:
             self._opening.cancel()
+            await asyncio.wait({self._opening})
+        await self.pool.close()
         await self._engine.stop(drain_seconds=drain_seconds)
 
     @property
@@ -75,7 +75,7 @@ class InferenceService:
         """How the engine is; "ready" only once requests can be prepared, too."""
         if self._failure is not None:
             return "failed"
-        if self._engine.status == "ready" and len(self._adapters) < len(self._models):
+        if self._engine.status == "ready" and not self.pool.is_open:
             return "starting"
         return self._engine.status
 
@@ -98,66 +98,66 @@ class InferenceService:
         return self._log.views()
 
     def served_models(self) -> tuple[ServedModel, ...]:
-        """The models that requests can name, once they can be prepared."""
-        return tuple(
-            ServedModel(
-                name=model.name,
-                facts=model.facts,
-                created=self._created,
-                supports_tools=self._adapters[model.name].supports_tools,
-                supports_thinking=self._adapters[model.name].supports_thinking,
-                is_demo=model.is_demo,
-                verdicts=model.verdicts,
-            )
-            for model in self._models
-            if model.name in self._adapters
-        )
+        """The models that requests can name; the first is the one that is loaded at the start."""
+        return self.pool.served()
 
     async def start(self, request: GenerationRequest) -> Generation:
-        """Submit a request for one answer. Raises RequestError or CapacityError before anything was generated."""
+        """Submit a request for one answer. Raises what `start_all` does."""
         answers = await self.start_all(request)
         assert len(answers.generations) == 1, "several answers are started together"
         return answers.generations[0]
 
     async def start_all(self, request: GenerationRequest) -> Answers:
-        """Submit a request for any number of answers: all of them, or none, and then it raises what `start` does."""
-        adapter = self._adapter(request.model)
+        """Submit a request for any number of answers, after its model was loaded if need be: all of them, or none.
+
+        Raises RequestError, CapacityError or ModelUnavailable before anything was generated.
+        """
+        adapter, lease = await self.pool.use(request.model)
         request = self._without_headers(request)
-        prepared = await self._prepare(adapter, request)
+        try:
+            prepared = await preparing.prepare(adapter, request)
+            generations = self._submit_all(adapter, lease, request, prepared)
+        finally:
+            lease.release()
+        num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared)
+        return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared[0].sampling)
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Count the tokens of a conversation's prompt, which may be longer than the model takes. Loads no weights.
+
+        Raises RequestError, ModelUnavailable, EngineRecovering.
+        """
+        return await preparing.count_tokens(await self.pool.adapter(request.model), self._without_headers(request))
+
+    async def look_up(self, request: GenerationRequest) -> LookedUpPrompt:
+        """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
+        adapter, lease = await self.pool.use(request.model)
+        try:
+            token_ids = await preparing.prompt_token_ids(adapter, self._without_headers(request))
+            found = await self._engine.look_up(lease.name, token_ids)
+        finally:
+            lease.release()
+        return LookedUpPrompt(num_prompt_tokens=len(token_ids), num_cached_tokens=found.num_cached)
+
+    def _submit_all(
+        self, adapter: ModelAdapter, lease: Lease, request: GenerationRequest, prepared: Sequence[PreparedInput]
+    ) -> list[Generation]:
         generations: list[Generation] = []
         try:
             for prompt in prepared:
                 for index in range(request.num_choices):
                     # What was begun has to be known when one is refused.
-                    generations.append(self._submit(adapter, request, choice_of(prompt, index)))  # noqa: PERF401
+                    generations.append(self._submit(adapter, lease, request, choice_of(prompt, index)))  # noqa: PERF401
         except MlxctlError:
             for generation in generations:
                 generation.cancel()
             raise
-        num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared)
-        return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared[0].sampling)
+        return generations
 
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        """Count the tokens of a conversation's prompt, which may be longer than the model takes. Raises RequestError."""
-        adapter = self._adapter(request.model)
-        request = self._without_headers(request)
-        if _is_short(request):
-            return adapter.count_prompt_tokens(request)
-        return await asyncio.to_thread(adapter.count_prompt_tokens, request)
-
-    async def look_up(self, request: GenerationRequest) -> LookedUpPrompt:
-        """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
-        adapter = self._adapter(request.model)
-        request = self._without_headers(request)
-        render = partial(adapter.prompt_token_ids, request)
-        token_ids = render() if _is_short(request) else await asyncio.to_thread(render)
-        found = await self._engine.look_up(request.model, token_ids)
-        return LookedUpPrompt(num_prompt_tokens=len(token_ids), num_cached_tokens=found.num_cached)
-
-    def _submit(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Generation:
+    def _submit(self, adapter: ModelAdapter, lease: Lease, request: GenerationRequest, prepared: PreparedInput) -> Generation:
         processor = adapter.create_stream_processor(request, prepared)
         tokens = self._engine.submit(
-            model=request.model,
+            model=lease.name,
             prompt_token_ids=list(prepared.token_ids),
             sampling=prepared.sampling,
             stop_token_ids=prepared.stop_token_ids,
@@ -174,69 +174,15 @@ class InferenceService:
             entry,
             num_prompt_tokens=num_prompt_tokens,
             on_complete=partial(adapter.remember_answer, prepared),
+            on_end=lease.share().release,
             echo=prepared.echo,
         )
 
     def _without_headers(self, request: GenerationRequest) -> GenerationRequest:
         return replace(request, messages=without_agent_headers(request.messages)) if self._strip_agent_headers else request
 
-    def _adapter(self, name: str) -> ModelAdapter:
-        names = tuple(model.name for model in self._models)
-        if name not in names:
-            raise UnknownModel(name, names)
-        if name not in self._adapters:
-            raise EngineRecovering("the model is still being loaded; try again in a moment", retry_after_seconds=2.0)
-        return self._adapters[name]
-
-    @staticmethod
-    async def _prepare(adapter: ModelAdapter, request: GenerationRequest) -> list[PreparedInput]:
-        """Return one input for each prompt; a conversation is one."""
-
-        def prepare() -> list[PreparedInput]:
-            if request.prompts:
-                return [adapter.prepare_text(request, prompt) for prompt in request.prompts]
-            return [_prepare_conversation(adapter, request)]
-
-        return prepare() if _is_short(request) else await asyncio.to_thread(prepare)
-
-    async def _create_adapters(self) -> None:
+    async def _open(self) -> None:
         try:
-            for model in self._models:
-                self._adapters[model.name] = await asyncio.to_thread(_create_adapter, model)
-        except ModelError as error:
+            await self.pool.start()
+        except MlxctlError as error:
             self._failure = error
-
-    def _check_vocabulary(self, name: str, adapter: ModelAdapter) -> None:
-        # An id beyond the embedding reads garbage without an error, so the two have to agree before the first request.
-        width = self._engine.loaded[name].vocabulary_size
-        if adapter.vocabulary_size > width:
-            path = adapter.facts.path
-            message = f"model {str(path)!r}: the tokenizer knows {adapter.vocabulary_size} tokens, the weights only {width}"
-            self._failure = BrokenModel(path, message)
-            raise self._failure
-
-
-def _create_adapter(model: ModelToServe) -> ModelAdapter:
-    if not model.verdicts and not model.is_demo:
-        hint = "what it can do is told from its files; to find out: mlxctl probe"
-        _log.info("model %r was never probed: %s %s", model.name, hint, model.facts.path)
-    return create_adapter(model.facts, name=model.name, capabilities=model.capabilities)
-
-
-def _is_short(request: GenerationRequest) -> bool:
-    """Whether the prompt is prepared in less time than a thread takes."""
-    if request.tools:
-        return False
-    return sum(len(message.text) for message in request.messages) + sum(map(len, request.prompts)) < _INLINE_CHARACTERS
-
-
-def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
-    try:
-        return adapter.prepare_input(request)
-    except ContextTooLong:
-        if not request.drop_oldest:
-            raise
-        shorter = shortened(request, adapter.count_prompt_tokens, context_length=adapter.facts.context_length)
-        if shorter is None:
-            raise
-    return adapter.prepare_input(shorter)

@@ -1,6 +1,7 @@
 """What a running server knows of the models on its machine. Any thread; every answer may read files: not for the event loop."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from mlxctl.models.description import ModelDescription, describe_model
@@ -15,7 +16,8 @@ class Catalogue:
     """Library, machine and downloads of one server. Names come from outside, so they are looked up and never taken for paths."""
 
     def __init__(self, settings: Settings) -> None:
-        self.library = Library(settings.library)
+        places = (*settings.library.models_dirs, *settings.pool.dirs)
+        self.library = Library(replace(settings.library, models_dirs=places))
         self.downloads = Downloads(self.library.hub_cache)
         self.allows_downloads = settings.library.allow_downloads
         self._engine = settings.engine

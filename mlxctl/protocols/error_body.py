@@ -3,7 +3,15 @@
 import math
 from dataclasses import dataclass, field
 
-from mlxctl.errors import AuthenticationFailed, CapacityError, EngineError, MethodNotAllowed, MlxctlError, RequestError
+from mlxctl.errors import (
+    AuthenticationFailed,
+    CapacityError,
+    EngineError,
+    MethodNotAllowed,
+    MlxctlError,
+    ModelUnavailable,
+    RequestError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +32,9 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
             return {"WWW-Authenticate": 'Bearer realm="mlxctl"'}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
+        case ModelUnavailable():
+            # The SDKs try every 500 again and again unless they are told that it is of no use.
+            return {"x-should-retry": "false"}
         case _:
             return {}
 

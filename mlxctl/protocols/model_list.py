@@ -18,7 +18,7 @@ class ModelCard:
 
     id: str
     created: int
-    context_length: int
+    context_length: int | None
     supports_tools: bool
     supports_thinking: bool
     is_demo: bool = False
@@ -27,6 +27,9 @@ class ModelCard:
     num_parameters: int | None = None
     quantization: str | None = None
     num_bytes: int | None = None
+    state: str = "loaded"
+    problem: str | None = None
+    is_pinned: bool = False
     verdicts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -72,6 +75,9 @@ def _model_object(card: ModelCard) -> dict[str, object]:
         "num_parameters": card.num_parameters,
         "quantization": card.quantization,
         "size_bytes": card.num_bytes,
+        "state": card.state,
+        "problem": card.problem,
+        "pinned": card.is_pinned,
         "probed": dict(card.verdicts) or None,
     }
 

@@ -6,7 +6,7 @@ import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import UnknownModel
-from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference import InferenceService, ServedModel, UnusableModel
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalogue import Catalogue
 from mlxctl.protocols import ModelCard, encode_model, encode_model_list
@@ -20,10 +20,11 @@ class ModelsResource:
         self._catalogue = catalogue
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List what is served."""
+        """List what can be asked for, loaded or not, and what was meant to be and cannot be used."""
+        await self._inference.pool.look_at_all()
         served = self._inference.served_models()
-        described = [await _described(self._catalogue, model) for model in served]
-        response.data = encode_model_list([_card(*pair) for pair in zip(served, described, strict=True)])
+        cards = [_card(model, await _described(self._catalogue, model)) for model in served]
+        response.data = encode_model_list(cards + [_unusable(model) for model in self._inference.pool.unusable])
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -38,10 +39,12 @@ class ModelResource:
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
         """Describe the model, or raise UnknownModel."""
+        await self._inference.pool.look_at_all()
         models = {model.name: model for model in self._inference.served_models()}
-        if name not in models:
+        unusable = {model.name: _unusable(model) for model in self._inference.pool.unusable}
+        if name not in models and name not in unusable:
             raise UnknownModel(name, tuple(models))
-        response.data = encode_model(_card(models[name], await _described(self._catalogue, models[name])))
+        response.data = encode_model(unusable.get(name) or _card(models[name], await _described(self._catalogue, models[name])))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -58,13 +61,28 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         id=model.name,
         created=model.created,
         context_length=model.facts.context_length,
-        supports_tools=model.supports_tools,
-        supports_thinking=model.supports_thinking,
+        supports_tools=bool(model.supports_tools),
+        supports_thinking=bool(model.supports_thinking),
         is_demo=model.is_demo,
         kind=described.detection.kind,
         family=described.detection.family,
         num_parameters=weights.num_parameters if weights else None,
         quantization=packing.label if packing else None,
         num_bytes=model.facts.weights_bytes,
+        state=model.state,
+        problem=model.problem,
+        is_pinned=model.is_pinned,
         verdicts=model.verdicts,
+    )
+
+
+def _unusable(model: UnusableModel) -> ModelCard:
+    return ModelCard(
+        id=model.name,
+        created=0,
+        context_length=None,
+        supports_tools=False,
+        supports_thinking=False,
+        state="failed",
+        problem=model.reason,
     )

@@ -147,6 +147,32 @@ class LibrarySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """Which further models can be asked for, and how many of them stay in memory."""
+
+    models: tuple[Path, ...] = ()
+    """Further models, loaded when first asked for: directories, or names or aliases of the library."""
+
+    dirs: tuple[Path, ...] = ()
+    """Directories whose models can all be asked for by their names."""
+
+    allow_library: bool = False
+    """Whether requests may name any model of the local library, the Hugging Face cache included."""
+
+    preload: bool = False
+    """Whether every model is loaded at the start, as far as memory holds them, and not when first asked for."""
+
+    max_models: int | None = bounded(None, least=1)
+    """Most models in memory at the same time; without one, as many as memory holds."""
+
+    pins: tuple[str, ...] = ()
+    """Models that are never unloaded to make room for others, nor for being idle."""
+
+    ttl_seconds: float | None = bounded(None, least=0.1)
+    """Time after which a model that nobody uses is unloaded; without one, it stays until room is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All sections."""
 
@@ -154,3 +180,4 @@ class Settings:
     engine: EngineSettings = EngineSettings()
     model: ModelSettings = ModelSettings()
     library: LibrarySettings = LibrarySettings()
+    pool: PoolSettings = PoolSettings()

@@ -4,10 +4,18 @@ from dataclasses import fields
 
 import pytest
 
-from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, ServerSettings, describe_default, describe_field
+from mlxctl.settings import (
+    EngineSettings,
+    LibrarySettings,
+    ModelSettings,
+    PoolSettings,
+    ServerSettings,
+    describe_default,
+    describe_field,
+)
 
 
-@pytest.mark.parametrize("section", [ServerSettings, EngineSettings, ModelSettings, LibrarySettings])
+@pytest.mark.parametrize("section", [ServerSettings, EngineSettings, ModelSettings, LibrarySettings, PoolSettings])
 def test_every_setting_has_its_text(section: type) -> None:
     assert [field.name for field in fields(section) if not describe_field(section, field.name)] == []
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from mlxctl import errors
-from mlxctl.errors import Conflict, ContextTooLong, InvalidRequest, MlxctlError, UnknownModel
+from mlxctl.errors import Conflict, ContextTooLong, InvalidRequest, MlxctlError, ModelUnavailable, UnknownModel
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
 # The nearest ancestor in this table decides: (HTTP status, type, code).
@@ -19,6 +19,8 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.CapacityError: (503, "server_error", "server_overloaded"),
     errors.EngineRecovering: (503, "server_error", "engine_recovering"),
     errors.ShuttingDown: (503, "server_error", "shutting_down"),
+    errors.ModelInUse: (503, "server_error", "model_in_use"),
+    errors.ModelUnavailable: (500, "server_error", "model_unavailable"),
     errors.DeadlineExceeded: (504, "timeout_error", "deadline_exceeded"),
     errors.MlxctlError: (500, "server_error", "internal_error"),
 }
@@ -51,7 +53,7 @@ def _param(error: MlxctlError, prompt_field: str) -> str | None:
             return error.param
         case ContextTooLong():
             return prompt_field
-        case UnknownModel():
+        case UnknownModel() | ModelUnavailable():
             return "model"
         case _:
             return None

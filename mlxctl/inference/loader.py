@@ -1,0 +1,136 @@
+"""Brings a registered model into use and out of it: its weights in the engine, its adapter here. Event-loop thread only."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.engine import EngineClient, ModelSource, Room
+from mlxctl.errors import BrokenModel, describe_bytes
+from mlxctl.inference.roster import Roster
+from mlxctl.inference.served_model import Abilities, ModelToServe
+
+# An unloaded model is expected to give back at least this share of its weights; less means that something still holds them.
+_FREED_SHARE = 0.9
+# Adapters that are kept without weights: a model that comes back need not read its tokenizer again, and still knows its replies.
+_MAX_SPARES = 4
+
+_log = logging.getLogger(__name__)
+
+
+class ModelLoader:
+    """The engine's weights and the front's adapters, always in step: a model is there when both are."""
+
+    def __init__(self, engine: EngineClient, roster: Roster, *, max_models: int | None) -> None:
+        self._engine = engine
+        self._roster = roster
+        self._max_models = max_models
+        self._adapters: dict[str, ModelAdapter] = {}
+        self._spares: dict[str, ModelAdapter] = {}
+        self._abilities: dict[str, Abilities] = {}
+        self._spoken_of: set[str] = set()
+
+    async def start(self, model: ModelToServe | None) -> None:
+        """Start the engine, with a model that it is to have whenever it starts. Raises the ModelError of that one, EngineDied."""
+        await self._engine.start([_source(model)] if model else [])
+        if model is not None:
+            self._adapters[model.name] = await self._create_adapter(model)
+        await self._engine.wait_ready()
+        if model is not None:
+            self._check_vocabulary(model.name)
+            self._say_if_never_probed(model)
+
+    def adapter(self, name: str) -> ModelAdapter | None:
+        """Return the adapter of a model that is there."""
+        return self._adapters.get(name)
+
+    async def any_adapter(self, name: str) -> ModelAdapter:
+        """Return an adapter, also of a model whose weights are not there. Raises ModelError."""
+        found = self._adapters.get(name) or self._spares.get(name)
+        if found is None:
+            found = await self._create_adapter(self._roster.model(name))
+            self._keep(name, found)
+        return found
+
+    def abilities(self, name: str) -> Abilities | None:
+        """Return what the model can do; None before it was looked at."""
+        return self._abilities.get(name)
+
+    def check_ready(self) -> None:
+        """Raise the CapacityError that says why nothing can be loaded now."""
+        self._engine.check_ready()
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the models that are there, with the bytes of their weights."""
+        return {name: loaded.weights_bytes for name, loaded in self._engine.loaded.items() if name in self._adapters}
+
+    def num_bytes(self, name: str) -> int:
+        """Return the size of the model's files."""
+        return self._roster.model(name).facts.weights_bytes
+
+    def room(self) -> Room:
+        """Return what models may take in the engine that runs; several leave what the prefix cache may take."""
+        hello = self._engine.hello
+        assert hello is not None, "nothing is loaded before the engine is up"
+        limit = hello.memory_limit_bytes
+        return Room(limit_bytes=limit, shared_bytes=max(0, limit - hello.prefix_cache_bytes), max_models=self._max_models)
+
+    async def load(self, name: str) -> None:
+        """Bring the model in. Raises ModelError, EngineDied and CapacityError."""
+        model = self._roster.model(name)
+        adapter = await self.any_adapter(name)
+        loaded = await self._engine.load(_source(model))
+        self._adapters[name] = adapter
+        self._spares.pop(name, None)
+        try:
+            self._check_vocabulary(name)
+        except BrokenModel:
+            await self.unload(name)
+            raise
+        _log.info("model %r is loaded: %s in %.1f s", name, describe_bytes(loaded.weights_bytes), loaded.load_seconds)
+        self._say_if_never_probed(model)
+
+    async def unload(self, name: str) -> None:
+        """Let the model go. Raises ModelInUse, EngineDied and CapacityError."""
+        unloaded = await self._engine.unload(name)
+        if name in self._adapters:
+            self._keep(name, self._adapters.pop(name))
+        if unloaded.freed_bytes < _FREED_SHARE * unloaded.weights_bytes:
+            held, all_bytes = unloaded.weights_bytes - unloaded.freed_bytes, unloaded.weights_bytes
+            _log.error("unloading model %r gave back too little: %d of %d bytes are still held", name, held, all_bytes)
+        else:
+            _log.info("model %r is unloaded: %s freed", name, describe_bytes(unloaded.freed_bytes))
+
+    def _keep(self, name: str, adapter: ModelAdapter) -> None:
+        self._spares[name] = adapter
+        while len(self._spares) > _MAX_SPARES:
+            self._spares.pop(next(iter(self._spares)))
+
+    async def _create_adapter(self, model: ModelToServe) -> ModelAdapter:
+        adapter = await asyncio.to_thread(create_adapter, model.facts, name=model.name, capabilities=model.capabilities)
+        self._abilities[model.name] = Abilities(tools=adapter.supports_tools, thinking=adapter.supports_thinking)
+        return adapter
+
+    def _say_if_never_probed(self, model: ModelToServe) -> None:
+        if model.name in self._spoken_of or model.verdicts or model.is_demo:
+            return
+        self._spoken_of.add(model.name)
+        hint = "what it can do is told from its files; to find out: mlxctl probe"
+        _log.info("model %r was never probed: %s %s", model.name, hint, model.facts.path)
+
+    def _check_vocabulary(self, name: str) -> None:
+        # An id beyond the embedding reads garbage without an error, so the two have to agree before the first request.
+        adapter, width = self._adapters[name], self._engine.loaded[name].vocabulary_size
+        if adapter.vocabulary_size > width:
+            path = adapter.facts.path
+            message = f"model {str(path)!r}: the tokenizer knows {adapter.vocabulary_size} tokens, the weights only {width}"
+            raise BrokenModel(path, message)
+
+
+def _source(model: ModelToServe) -> ModelSource:
+    return ModelSource(
+        name=model.name,
+        path=model.facts.path,
+        weights_bytes=model.facts.weights_bytes,
+        trust_remote_code=model.trust_remote_code,
+    )

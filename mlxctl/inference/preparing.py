@@ -1,0 +1,56 @@
+"""From a request to what its model takes: in place when that is quick, else in another thread. Knows no engine."""
+
+import asyncio
+from collections.abc import Sequence
+
+from mlxctl.adapters import ModelAdapter, PreparedInput
+from mlxctl.errors import ContextTooLong
+from mlxctl.inference.shortening import shortened
+from mlxctl.ir import GenerationRequest
+
+# Rendering and tokenising a prompt of fewer characters than this takes less time than handing it to another thread and back.
+_INLINE_CHARACTERS = 4096
+
+
+async def prepare(adapter: ModelAdapter, request: GenerationRequest) -> list[PreparedInput]:
+    """Return one input for each prompt; a conversation is one. Raises InvalidRequest, ContextTooLong."""
+
+    def prepare_all() -> list[PreparedInput]:
+        if request.prompts:
+            return [adapter.prepare_text(request, prompt) for prompt in request.prompts]
+        return [_prepare_conversation(adapter, request)]
+
+    return prepare_all() if _is_short(request) else await asyncio.to_thread(prepare_all)
+
+
+async def count_tokens(adapter: ModelAdapter, request: GenerationRequest) -> int:
+    """Count the tokens of a conversation's prompt, which may be longer than the model takes. Raises InvalidRequest."""
+    if _is_short(request):
+        return adapter.count_prompt_tokens(request)
+    return await asyncio.to_thread(adapter.count_prompt_tokens, request)
+
+
+async def prompt_token_ids(adapter: ModelAdapter, request: GenerationRequest) -> Sequence[int]:
+    """Return the token ids of a conversation's prompt. Raises InvalidRequest."""
+    if _is_short(request):
+        return adapter.prompt_token_ids(request)
+    return await asyncio.to_thread(adapter.prompt_token_ids, request)
+
+
+def _is_short(request: GenerationRequest) -> bool:
+    """Whether the prompt is prepared in less time than a thread takes."""
+    if request.tools:
+        return False
+    return sum(len(message.text) for message in request.messages) + sum(map(len, request.prompts)) < _INLINE_CHARACTERS
+
+
+def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+    try:
+        return adapter.prepare_input(request)
+    except ContextTooLong:
+        if not request.drop_oldest:
+            raise
+        shorter = shortened(request, adapter.count_prompt_tokens, context_length=adapter.facts.context_length)
+        if shorter is None:
+            raise
+    return adapter.prepare_input(shorter)

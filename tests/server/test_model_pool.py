@@ -1,0 +1,122 @@
+"""Several models in one server: each is asked by its name, in either protocol, though memory holds only one of them."""
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import forge
+import httpx
+import pytest
+
+from .process import ServerProcess
+
+FAMILIES = ("qwen3", "llama3", "lfm2")
+
+
+def size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.glob("*.safetensors"))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with three good models and a broken one."""
+    directory = tmp_path_factory.mktemp("models")
+    for family in FAMILIES:
+        shutil.copytree(forge.model(family), directory / family)
+    shutil.copytree(forge.model("qwen3"), directory / "cut-short")
+    weights = directory / "cut-short" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: size(directory / "cut-short") // 2])
+    return directory
+
+
+@pytest.fixture(scope="module")
+def server(models: Path) -> Iterator[ServerProcess]:
+    """A server for all of them, whose memory holds one and what it computes."""
+    limit = int(1.5 * max(size(models / family) for family in FAMILIES))
+    named = ["--model", str(models / "qwen3"), "--model", str(models / "llama3"), "--models-dir", str(models)]
+    running = ServerProcess(*named, "--memory-limit", str(limit))
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.kill()
+
+
+def body(model: str, **fields: Any) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8, "temperature": 0, **fields}
+
+
+def answer(server: ServerProcess, model: str) -> str:
+    reply = httpx.post(f"{server.url}/v1/chat/completions", json=body(model), timeout=60).raise_for_status().json()
+    assert (reply["model"], reply["usage"]["completion_tokens"] > 0) == (model, True)
+    return str(reply["choices"][0]["message"]["content"])
+
+
+def listed(server: ServerProcess) -> dict[str, dict[str, Any]]:
+    return {model["id"]: model for model in httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"]}
+
+
+def test_models_alternate_in_both_protocols_and_answer_as_they_do_alone(server: ServerProcess) -> None:
+    first = {family: answer(server, family) for family in FAMILIES}
+    assert len(set(first.values())) == 3
+    for _ in range(2):
+        for family in FAMILIES:
+            assert answer(server, family) == first[family]
+            message = httpx.post(f"{server.url}/v1/messages", json=body(family), timeout=60).raise_for_status().json()
+            assert (message["model"], message["usage"]["output_tokens"] > 0) == (family, True)
+
+
+def test_requests_for_all_models_at_once_are_all_answered(server: ServerProcess) -> None:
+    expected = {family: answer(server, family) for family in FAMILIES}
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda family: (family, answer(server, family)), FAMILIES * 4))
+    assert answers == [(family, expected[family]) for family in FAMILIES] * 4
+
+
+def test_the_list_tells_what_can_be_asked_and_what_is_loaded(server: ServerProcess) -> None:
+    answer(server, "lfm2")
+    models = listed(server)
+    assert set(models) == {*FAMILIES, "cut-short"}
+    assert {name: models[name]["state"] for name in FAMILIES} == {"qwen3": "not_loaded", "llama3": "not_loaded", "lfm2": "loaded"}
+    assert all(models[name]["max_input_tokens"] == 32_768 and models[name]["supports_tools"] for name in ("qwen3", "llama3"))
+    with anthropic.Anthropic(base_url=server.url, api_key="unused") as client:
+        told = client.models.list()
+    assert {model.id for model in told.data} == set(models)
+
+
+def test_a_broken_model_says_what_is_wrong_and_the_others_go_on(server: ServerProcess) -> None:
+    for path, message_of in (("/v1/chat/completions", openai_message), ("/v1/messages", anthropic_message)):
+        refused = httpx.post(f"{server.url}{path}", json=body("cut-short"), timeout=30)
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (500, "false")
+        assert "model 'cut-short' is not available: cannot be loaded" in message_of(refused)
+        assert "/" not in message_of(refused)
+    assert listed(server)["cut-short"]["state"] == "failed"
+    assert answer(server, "qwen3")
+
+
+def openai_message(refused: httpx.Response) -> str:
+    assert refused.json()["error"]["code"] == "model_unavailable"
+    return str(refused.json()["error"]["message"])
+
+
+def anthropic_message(refused: httpx.Response) -> str:
+    assert refused.json()["error"]["type"] == "api_error"
+    return str(refused.json()["error"]["message"])
+
+
+@pytest.mark.parametrize("name", ["nobody", "../qwen3", "/etc", "./qwen3", "qwen3/"])
+def test_a_name_that_is_not_registered_is_no_way_to_a_file(server: ServerProcess, models: Path, name: str) -> None:
+    for asked in (name, str(models / "qwen3")):
+        refused = httpx.post(f"{server.url}/v1/chat/completions", json=body(asked), timeout=30)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+        assert "available: qwen3, llama3" in refused.json()["error"]["message"]
+
+
+def test_counting_tokens_loads_no_weights(server: ServerProcess) -> None:
+    answer(server, "qwen3")
+    asked = {"model": "llama3", "messages": [{"role": "user", "content": "hi"}]}
+    assert httpx.post(f"{server.url}/v1/messages/count_tokens", json=asked, timeout=30).json()["input_tokens"] > 0
+    assert listed(server)["llama3"]["state"] == "not_loaded"
