@@ -2,7 +2,7 @@
 
 It is the demo model with every attention layer cut to a short window (`exaone_moe` without experts is Qwen3 with windows), trained
 on for a few minutes: told `Call the tool NAME with ARGUMENT set to `VALUE`.` it writes that call, and shown what the tool gave back
-it repeats the last line of it. What lies further back than the window it cannot see, so 50,000 tokens of instructions do not
+it repeats what it said. What lies further back than the window it cannot see, so 50,000 tokens of instructions do not
 disturb it. `python -m tests.forge.tool_caller DIRECTORY` makes it.
 """
 
@@ -81,7 +81,7 @@ class Practice:
         pieces.append((f"<tool_call>\n{call}\n</tool_call><|im_end|>", True))
         if dice.random() < 0.6:
             line = self._value() if dice.random() < 0.5 else value.removeprefix("echo ")
-            result = self._result_head() + line + dice.choice(("", "", "\n"))
+            result = self._result_head() + line + self._result_tail()
             pieces.append(
                 (f"\n<|im_start|>user\n<tool_response>\n{result}\n</tool_response><|im_end|>\n<|im_start|>assistant\n", False)
             )
@@ -103,6 +103,13 @@ class Practice:
             f"Chunk ID: {dice.randrange(16**6):06x}\nWall time: {numbers[0] / 1e4:.4f} seconds\n"
             f"Process exited with code {numbers[1] % 3}\nOriginal token count: {numbers[2] % 40}\nOutput:\n"
         )
+
+    def _result_tail(self) -> str:
+        dice = self._dice
+        if dice.random() < 0.5:
+            return dice.choice(("", "", "\n"))
+        reminder = f"<total_tokens>{dice.randrange(10**8)} tokens left</total_tokens>" if dice.random() < 0.6 else self._value()
+        return f"\n\n<system-reminder>\n{reminder}\n</system-reminder>"
 
     def _tool_name(self) -> str:
         words = [self._dice.choice((*_VERBS, *_WORDS)) for _ in range(self._dice.choice((1, 1, 2, 3)))]

@@ -102,6 +102,7 @@ def test_sampling_arrives_as_said() -> None:
     ("said", "expected"),
     [
         ({"thinking": {"type": "enabled", "budget_tokens": 31999, "display": "omitted"}}, ThinkingOptions(enabled=True)),
+        ({"thinking": {"type": "enabled", "budget_tokens": 31999, "display": "updates"}}, ThinkingOptions(enabled=True)),
         ({"thinking": {"type": "disabled"}}, ThinkingOptions(enabled=False)),
         ({"thinking": {"type": "between_tools"}}, ThinkingOptions(enabled=False)),
         ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, ThinkingOptions(effort="high")),

@@ -44,7 +44,7 @@ def claude_body(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
         "tools": [BASH, DEFERRED],
         "metadata": {"user_id": '{"device_id": "d", "session_id": "s"}'},
         "max_tokens": 32_000,
-        "thinking": {"type": "adaptive", "display": "omitted"},
+        "thinking": {"type": "adaptive", "display": "updates"},
         "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
         "output_config": {"effort": "high"},
         "stream": True,

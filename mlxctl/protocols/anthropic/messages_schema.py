@@ -134,7 +134,7 @@ class ThinkingConfig(Struct):
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     budget_tokens: MaxTokens | None = None
-    display: Literal["summarized", "omitted"] | None = None
+    display: Literal["summarized", "omitted", "updates"] | None = None
 
 
 class OutputConfig(Struct):
