@@ -12,6 +12,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    # `mlxctl completion` prints scripts that answer faster.
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit",
 )

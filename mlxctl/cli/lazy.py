@@ -1,5 +1,6 @@
 """The table of commands. The first help page reads only this table, so it costs nothing of what the commands need."""
 
+import difflib
 import importlib
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,11 +23,25 @@ COMMANDS = {
     "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Find out what models can do by having them generate, and remember it."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and say what to do."),
+    "completion": LazyCommand("mlxctl.cli.completion", "Print the completion script of a shell."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
 }
 
 
-class LazyGroup(TyperGroup):
+class SuggestingGroup(TyperGroup):
+    """Says which command comes close to an unknown one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is meant; ends with a usage error for an unknown one."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names:
+            close = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
+            offer = f"Did you mean {close[0]!r}?" if close else f"There are {', '.join(names)}."
+            ctx.fail(f"No such command {args[0]!r}. {offer}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     """Imports a command when it is called, or when its own help is wanted. A group below the first has a table of its own."""
 
     table: ClassVar[dict[str, LazyCommand]] = COMMANDS

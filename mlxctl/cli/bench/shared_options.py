@@ -32,5 +32,5 @@ Out = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON and nothing else.")]
 ServeOptions = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- SERVE OPTIONS]", help="After --: options of `mlxctl serve` for the own server.")
+    list[str] | None, typer.Argument(metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve` for the own server.")
 ]

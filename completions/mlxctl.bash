@@ -1,0 +1,243 @@
+# Completion of mlxctl for bash. Made by `mlxctl completion bash`; do not edit.
+
+_mlxctl_children() {
+    case "$1" in
+        "") echo "serve chat top models bench probe doctor completion demo" ;;
+        " models") echo "ls info fit pull rm alias" ;;
+        " bench") echo "throughput latency prefix agents contention mixed compare report" ;;
+        " completion") echo "bash zsh fish models" ;;
+        " demo") echo "train" ;;
+    esac
+}
+
+_mlxctl_options() {
+    case "$1" in
+        "") echo "--version --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --host --port -p --api-key --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --cache-dir --cache-disk-bytes --config --help -h" ;;
+        " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --continue -c --session --open --list --save --no-save --plain --help -h" ;;
+        " top") echo "--url --api-key --interval --once --json --help -h" ;;
+        " models") echo "--help -h" ;;
+        " models ls") echo "--json --config --help -h" ;;
+        " models info") echo "--json --config --help -h" ;;
+        " models fit") echo "--context --macs --json --config --help -h" ;;
+        " models pull") echo "--json --config --help -h" ;;
+        " models rm") echo "--yes -y --json --config --help -h" ;;
+        " models alias") echo "--remove --json --config --help -h" ;;
+        " bench") echo "--help -h" ;;
+        " bench throughput") echo "--streams --answer-tokens --prompt-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench latency") echo "--requests --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench prefix") echo "--prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench compare") echo "--fail-if --json --help -h" ;;
+        " bench report") echo "--out --help -h" ;;
+        " probe") echo "--all --force --show --toml --timeout --trust-remote-code --json --config --help -h" ;;
+        " doctor") echo "--json --help -h" ;;
+        " completion") echo "--help -h" ;;
+        " completion bash") echo "--help -h" ;;
+        " completion zsh") echo "--help -h" ;;
+        " completion fish") echo "--help -h" ;;
+        " completion models") echo "--help -h" ;;
+        " demo") echo "--help -h" ;;
+        " demo train") echo "--out --seed --quick --help -h" ;;
+    esac
+}
+
+_mlxctl_value() {
+    case "$1" in
+        " serve --model") echo "models" ;;
+        " serve -m") echo "models" ;;
+        " serve --models-dir") echo "unknown" ;;
+        " serve --max-models") echo "unknown" ;;
+        " serve --pin") echo "unknown" ;;
+        " serve --model-ttl") echo "unknown" ;;
+        " serve --name") echo "unknown" ;;
+        " serve --host") echo "unknown" ;;
+        " serve --port") echo "unknown" ;;
+        " serve -p") echo "unknown" ;;
+        " serve --api-key") echo "unknown" ;;
+        " serve --cors-origin") echo "unknown" ;;
+        " serve --allowed-host") echo "unknown" ;;
+        " serve --max-queue") echo "unknown" ;;
+        " serve --log-level") echo "words:debug info warning error" ;;
+        " serve --memory-limit") echo "unknown" ;;
+        " serve --prefix-cache") echo "unknown" ;;
+        " serve --cache-dir") echo "directories" ;;
+        " serve --cache-disk-bytes") echo "unknown" ;;
+        " serve --config") echo "files" ;;
+        " chat --model") echo "models" ;;
+        " chat -m") echo "models" ;;
+        " chat --url") echo "unknown" ;;
+        " chat --api-key") echo "unknown" ;;
+        " chat --system") echo "unknown" ;;
+        " chat --temperature") echo "unknown" ;;
+        " chat --top-p") echo "unknown" ;;
+        " chat --max-tokens") echo "unknown" ;;
+        " chat --session") echo "unknown" ;;
+        " chat --open") echo "files" ;;
+        " top --url") echo "unknown" ;;
+        " top --api-key") echo "unknown" ;;
+        " top --interval") echo "unknown" ;;
+        " models ls --config") echo "files" ;;
+        " models info --config") echo "files" ;;
+        " models fit --context") echo "unknown" ;;
+        " models fit --config") echo "files" ;;
+        " models pull --config") echo "files" ;;
+        " models rm --config") echo "files" ;;
+        " models alias --config") echo "files" ;;
+        " bench throughput --streams") echo "unknown" ;;
+        " bench throughput --answer-tokens") echo "unknown" ;;
+        " bench throughput --prompt-tokens") echo "unknown" ;;
+        " bench throughput --model") echo "models" ;;
+        " bench throughput -m") echo "models" ;;
+        " bench throughput --url") echo "unknown" ;;
+        " bench throughput --api-key") echo "unknown" ;;
+        " bench throughput --against") echo "unknown" ;;
+        " bench throughput --against-model") echo "unknown" ;;
+        " bench throughput --against-key") echo "unknown" ;;
+        " bench throughput --rounds") echo "unknown" ;;
+        " bench throughput --warmups") echo "unknown" ;;
+        " bench throughput --seed") echo "unknown" ;;
+        " bench throughput --bandwidth") echo "unknown" ;;
+        " bench throughput --out") echo "files" ;;
+        " bench latency --requests") echo "unknown" ;;
+        " bench latency --prompt-tokens") echo "unknown" ;;
+        " bench latency --answer-tokens") echo "unknown" ;;
+        " bench latency --model") echo "models" ;;
+        " bench latency -m") echo "models" ;;
+        " bench latency --url") echo "unknown" ;;
+        " bench latency --api-key") echo "unknown" ;;
+        " bench latency --against") echo "unknown" ;;
+        " bench latency --against-model") echo "unknown" ;;
+        " bench latency --against-key") echo "unknown" ;;
+        " bench latency --rounds") echo "unknown" ;;
+        " bench latency --warmups") echo "unknown" ;;
+        " bench latency --seed") echo "unknown" ;;
+        " bench latency --bandwidth") echo "unknown" ;;
+        " bench latency --out") echo "files" ;;
+        " bench prefix --prompt-tokens") echo "unknown" ;;
+        " bench prefix --answer-tokens") echo "unknown" ;;
+        " bench prefix --model") echo "models" ;;
+        " bench prefix -m") echo "models" ;;
+        " bench prefix --url") echo "unknown" ;;
+        " bench prefix --api-key") echo "unknown" ;;
+        " bench prefix --against") echo "unknown" ;;
+        " bench prefix --against-model") echo "unknown" ;;
+        " bench prefix --against-key") echo "unknown" ;;
+        " bench prefix --rounds") echo "unknown" ;;
+        " bench prefix --warmups") echo "unknown" ;;
+        " bench prefix --seed") echo "unknown" ;;
+        " bench prefix --bandwidth") echo "unknown" ;;
+        " bench prefix --out") echo "files" ;;
+        " bench agents --turns") echo "unknown" ;;
+        " bench agents --agents-at-once") echo "unknown" ;;
+        " bench agents --system-tokens") echo "unknown" ;;
+        " bench agents --result-tokens") echo "unknown" ;;
+        " bench agents --answer-tokens") echo "unknown" ;;
+        " bench agents --model") echo "models" ;;
+        " bench agents -m") echo "models" ;;
+        " bench agents --url") echo "unknown" ;;
+        " bench agents --api-key") echo "unknown" ;;
+        " bench agents --against") echo "unknown" ;;
+        " bench agents --against-model") echo "unknown" ;;
+        " bench agents --against-key") echo "unknown" ;;
+        " bench agents --rounds") echo "unknown" ;;
+        " bench agents --warmups") echo "unknown" ;;
+        " bench agents --seed") echo "unknown" ;;
+        " bench agents --bandwidth") echo "unknown" ;;
+        " bench agents --out") echo "files" ;;
+        " bench contention --requests") echo "unknown" ;;
+        " bench contention --prompt-tokens") echo "unknown" ;;
+        " bench contention --answer-tokens") echo "unknown" ;;
+        " bench contention --watch") echo "unknown" ;;
+        " bench contention --model") echo "models" ;;
+        " bench contention -m") echo "models" ;;
+        " bench contention --url") echo "unknown" ;;
+        " bench contention --api-key") echo "unknown" ;;
+        " bench contention --against") echo "unknown" ;;
+        " bench contention --against-model") echo "unknown" ;;
+        " bench contention --against-key") echo "unknown" ;;
+        " bench contention --rounds") echo "unknown" ;;
+        " bench contention --warmups") echo "unknown" ;;
+        " bench contention --seed") echo "unknown" ;;
+        " bench contention --bandwidth") echo "unknown" ;;
+        " bench contention --out") echo "files" ;;
+        " bench mixed --requests") echo "unknown" ;;
+        " bench mixed --clients") echo "unknown" ;;
+        " bench mixed --prompt-tokens") echo "unknown" ;;
+        " bench mixed --answer-tokens") echo "unknown" ;;
+        " bench mixed --model") echo "models" ;;
+        " bench mixed -m") echo "models" ;;
+        " bench mixed --url") echo "unknown" ;;
+        " bench mixed --api-key") echo "unknown" ;;
+        " bench mixed --against") echo "unknown" ;;
+        " bench mixed --against-model") echo "unknown" ;;
+        " bench mixed --against-key") echo "unknown" ;;
+        " bench mixed --rounds") echo "unknown" ;;
+        " bench mixed --warmups") echo "unknown" ;;
+        " bench mixed --seed") echo "unknown" ;;
+        " bench mixed --bandwidth") echo "unknown" ;;
+        " bench mixed --out") echo "files" ;;
+        " bench compare --fail-if") echo "unknown" ;;
+        " bench report --out") echo "directories" ;;
+        " probe --toml") echo "files" ;;
+        " probe --timeout") echo "unknown" ;;
+        " probe --config") echo "files" ;;
+        " demo train --out") echo "directories" ;;
+        " demo train --seed") echo "unknown" ;;
+    esac
+}
+
+_mlxctl_argument() {
+    case "$1" in
+        " models info") echo "models" ;;
+        " models fit") echo "models" ;;
+        " models pull") echo "unknown" ;;
+        " models rm") echo "models" ;;
+        " models alias") echo "models" ;;
+        " bench throughput") echo "unknown" ;;
+        " bench latency") echo "unknown" ;;
+        " bench prefix") echo "unknown" ;;
+        " bench agents") echo "unknown" ;;
+        " bench contention") echo "unknown" ;;
+        " bench mixed") echo "unknown" ;;
+        " bench compare") echo "files" ;;
+        " bench report") echo "files" ;;
+        " probe") echo "models" ;;
+    esac
+}
+
+_mlxctl_offer() {
+    case "$1" in
+        models) COMPREPLY=($(compgen -W "$(mlxctl completion models 2>/dev/null)" -- "$2")) ;;
+        files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$2")) ;;
+        directories) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$2")) ;;
+        words:*) COMPREPLY=($(compgen -W "${1#words:}" -- "$2")) ;;
+    esac
+}
+
+_mlxctl() {
+    local path="" index word current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
+    COMPREPLY=()
+    for ((index = 1; index < COMP_CWORD; index++)); do
+        word="${COMP_WORDS[index]}"
+        case "$word" in
+            --) return ;;
+            -*) [ -n "$(_mlxctl_value "$path $word")" ] && ((index++)) ;;
+            *) case " $(_mlxctl_children "$path") " in *" $word "*) path="$path $word" ;; esac ;;
+        esac
+    done
+    local value="$(_mlxctl_value "$path $previous")"
+    if [ -n "$value" ]; then
+        _mlxctl_offer "$value" "$current"
+    elif [ "${current:0:1}" = "-" ]; then
+        COMPREPLY=($(compgen -W "$(_mlxctl_options "$path")" -- "$current"))
+    elif [ -n "$(_mlxctl_children "$path")" ]; then
+        COMPREPLY=($(compgen -W "$(_mlxctl_children "$path")" -- "$current"))
+    else
+        _mlxctl_offer "$(_mlxctl_argument "$path")" "$current"
+    fi
+}
+
+complete -F _mlxctl mlxctl

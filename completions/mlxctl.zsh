@@ -1,0 +1,510 @@
+#compdef mlxctl
+# Completion of mlxctl for zsh. Made by `mlxctl completion zsh`; do not edit.
+
+_mlxctl_models() {
+    local -a names
+    names=(${(f)"$(mlxctl completion models 2>/dev/null)"})
+    compadd -a names
+}
+
+_mlxctl_demo_train() {
+    _arguments \
+        '*--out[Where to write it, instead of its own place]: :_files -/' \
+        '*--seed[Another seed than that of the shipped model]: :' \
+        '*--quick[A few steps only, to see that it runs]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_demo() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'train:Make the built-in demo model again from its recipe'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            train) _mlxctl_demo_train ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_completion_models() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_completion_fish() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_completion_zsh() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_completion_bash() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_completion() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'bash:Print the script for bash'
+            'zsh:Print the script for zsh'
+            'fish:Print the script for fish'
+            'models:Print the names and aliases of models, which the scripts ask for'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            bash) _mlxctl_completion_bash ;;
+            zsh) _mlxctl_completion_zsh ;;
+            fish) _mlxctl_completion_fish ;;
+            models) _mlxctl_completion_models ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_doctor() {
+    _arguments \
+        '*--json[Print JSON instead of lines]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_probe() {
+    _arguments \
+        '*--all[Every model of the library]' \
+        '*--force[Ask again what was answered before]' \
+        '*--show[Print what is known, with all evidence; ask nothing]' \
+        '*--toml[Write the answers there, as capabilities.toml takes them]: :_files' \
+        '*--timeout[Longest time for one answer]: :' \
+        '*--trust-remote-code[Run Python code inside the model directory, if there is any]' \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_mlxctl_models'
+}
+
+_mlxctl_bench_report() {
+    _arguments \
+        '*--out[Where the page and its pictures go]: :_files -/' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_bench_compare() {
+    _arguments \
+        '*--fail-if[Exit with 1 when this is so, beyond noise]: :' \
+        '*--json[Print the comparison as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_bench_mixed() {
+    _arguments \
+        '*--requests[Requests a round]: :' \
+        '*--clients[Clients that ask at the same time]: :' \
+        '*--prompt-tokens[Length of the longest prompts]: :' \
+        '*--answer-tokens[Length of the longest answers]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model that the other server serves]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_contention() {
+    _arguments \
+        '*--requests[Short requests in each situation]: :' \
+        '*--prompt-tokens[Length of the long prompt]: :' \
+        '*--answer-tokens[Length of the short answers]: :' \
+        '*--watch[How long the stream is watched alone]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model that the other server serves]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_agents() {
+    _arguments \
+        '*--turns[Tool results that the session reads, one after the other]: :' \
+        '*--agents-at-once[Agents that then begin at once]: :' \
+        '*--system-tokens[Length of the instructions that they share]: :' \
+        '*--result-tokens[Length of each tool result]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model that the other server serves]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_prefix() {
+    _arguments \
+        '*--prompt-tokens[Length of the text that is asked about]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--restart[Restart the own server in every round, and ask again]' \
+        '*--no-restart[Restart the own server in every round, and ask again]' \
+        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model that the other server serves]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_latency() {
+    _arguments \
+        '*--requests[Requests a round, one after the other]: :' \
+        '*--prompt-tokens[Length of each prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model that the other server serves]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_throughput() {
+    _arguments \
+        '*--streams[Answers at once; may be repeated]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--prompt-tokens[Length of the long prompt]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model that the other server serves]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'throughput:Tokens per second\: one stream, many streams, a long prompt'
+            'latency:How long one person waits\: first token, next token, whole answer'
+            'prefix:What a known beginning saves\: cold, warm, after a restart'
+            'agents:Coding agents'
+            'contention:A short request, and a decoding stream, while a long prompt is read'
+            'mixed:Traffic of all lengths from several clients at once'
+            'compare:Compare two stored results, and fail when a figure got worse'
+            'report:Render stored results as Markdown with SVG charts'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            throughput) _mlxctl_bench_throughput ;;
+            latency) _mlxctl_bench_latency ;;
+            prefix) _mlxctl_bench_prefix ;;
+            agents) _mlxctl_bench_agents ;;
+            contention) _mlxctl_bench_contention ;;
+            mixed) _mlxctl_bench_mixed ;;
+            compare) _mlxctl_bench_compare ;;
+            report) _mlxctl_bench_report ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_models_alias() {
+    _arguments \
+        '*--remove[Take the name away instead]' \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_mlxctl_models'
+}
+
+_mlxctl_models_rm() {
+    _arguments \
+        '*--yes[Do not ask]' \
+        '*-y[Do not ask]' \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_mlxctl_models'
+}
+
+_mlxctl_models_pull() {
+    _arguments \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_models_fit() {
+    _arguments \
+        '*--context[Length of the conversation]: :' \
+        '*--macs[For every Apple chip and memory size instead of this machine]' \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_mlxctl_models'
+}
+
+_mlxctl_models_info() {
+    _arguments \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_mlxctl_models'
+}
+
+_mlxctl_models_ls() {
+    _arguments \
+        '*--json[Print JSON instead of a table]' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_models() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'ls:List the models on this machine'
+            'info:Say what is known of a model without loading it'
+            'fit:Work out whether models fit, and how fast they can be at most'
+            'pull:Download a model from the Hugging Face hub'
+            'rm:Remove a model from the disk'
+            'alias:Give a model another name'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            ls) _mlxctl_models_ls ;;
+            info) _mlxctl_models_info ;;
+            fit) _mlxctl_models_fit ;;
+            pull) _mlxctl_models_pull ;;
+            rm) _mlxctl_models_rm ;;
+            alias) _mlxctl_models_alias ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_top() {
+    _arguments \
+        '*--url[The server to watch]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--interval[Seconds between two looks]: :' \
+        '*--once[Look once, print it as text, and end]' \
+        '*--json[Look once, print it as one JSON document, and end]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_chat() {
+    _arguments \
+        '*--model[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
+        '*-m[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
+        '*--url[Ask the server there instead; --model names one of its models]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--system[System prompt]: :' \
+        '*--temperature[0 is greedy; without one, the model'\''s default]: :' \
+        '*--top-p[Share of probability to draw from]: :' \
+        '*--max-tokens[Longest answer]: :' \
+        '*--tools[Offer the built-in demo tools, a clock and a calculator]' \
+        '*--ask-tools[As --tools, but ask what each call gives]' \
+        '*--continue[Go on with the last chat]' \
+        '*-c[Go on with the last chat]' \
+        '*--session[Go on with the chat whose id begins so; --list shows them]: :' \
+        '*--open[Go on with a chat that was exported as .json]: :_files' \
+        '*--list[List the chats that are kept, and end]' \
+        '*--save[Keep the chat, to be found and taken up again]' \
+        '*--no-save[Keep the chat, to be found and taken up again]' \
+        '*--plain[Lines of text\: for pipes and screen readers]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_serve() {
+    _arguments \
+        '*--model[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
+        '*-m[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
+        '*--models-dir[Directories whose models can all be asked for by their names]: :' \
+        '*--any-library-model[Whether requests may name any model of the local library]' \
+        '*--preload[Whether every model is loaded at the start]' \
+        '*--max-models[Most models in memory at the same time]: :' \
+        '*--pin[Models that are never unloaded to make room for others]: :' \
+        '*--model-ttl[Time after which a model that nobody uses is unloaded]: :' \
+        '*--name[Name by which clients ask for the model]: :' \
+        '*--trust-remote-code[Whether Python code inside the model directory may be run]' \
+        '*--host[Address to listen on]: :' \
+        '*--port[Port to listen on; 0 takes a free one and prints it]: :' \
+        '*-p[Port to listen on; 0 takes a free one and prints it]: :' \
+        '*--api-key[Keys that clients must send, as `Authorization\: Bearer` or `x-api-key`]: :' \
+        '*--cors-origin[Web origins whose pages may call this server from a browser]: :' \
+        '*--allowed-host[Further names for the Host header, beside the loopback names]: :' \
+        '*--max-queue[Requests that may wait for a place in the batch]: :' \
+        '*--log-level[What is worth a line on standard error]: :(debug info warning error)' \
+        '*--strip-agent-headers[Whether lines that agents put before a system prompt for billing]' \
+        '*--keep-agent-headers[Whether lines that agents put before a system prompt for billing]' \
+        '*--memory-limit[Memory for weights and caches together]: :' \
+        '*--prefix-cache[Memory for prompts and answers computed already]: :' \
+        '*--cache-dir[Directory for what memory has no room for, and for the next start]: :_files -/' \
+        '*--cache-disk-bytes[Room on disk for them]: :' \
+        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl() {
+    local state
+    _arguments -C \
+        '*--version[Print versions and exit]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'serve:Serve models over HTTP, in the words of OpenAI and Anthropic'
+            'chat:Chat with a model in the terminal, on an own engine or a running server'
+            'top:Watch a running server\: speed, queue, rows, cache and every request'
+            'models:The models on this machine\: list, inspect, download, remove, name, fit'
+            'bench:Measure the speed of a server, or of two side by side'
+            'probe:Find out what models can do by having them generate, and remember it'
+            'doctor:Check this installation, and say what to do'
+            'completion:Print the completion script of a shell'
+            'demo:The tiny built-in model\: rebuild it'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            serve) _mlxctl_serve ;;
+            chat) _mlxctl_chat ;;
+            top) _mlxctl_top ;;
+            models) _mlxctl_models ;;
+            bench) _mlxctl_bench ;;
+            probe) _mlxctl_probe ;;
+            doctor) _mlxctl_doctor ;;
+            completion) _mlxctl_completion ;;
+            demo) _mlxctl_demo ;;
+        esac ;;
+    esac
+}
+
+if [ "$funcstack[1]" = "_mlxctl" ]; then
+    _mlxctl "$@"
+else
+    compdef _mlxctl mlxctl
+fi

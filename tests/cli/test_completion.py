@@ -1,0 +1,138 @@
+"""Completion: scripts that are fresh, work in a real shell, and ask only for what changes."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from models.weight_files import packed, write_model
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from mlxctl.cli.completion.scripts import SCRIPTS, completion_script
+from mlxctl.cli.completion.tree import first_sentence, read_tree
+
+COMPLETIONS = Path(__file__).parent.parent.parent / "completions"
+runner = CliRunner()
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with two models and an alias."""
+    for name in ("org/first", "second"):
+        write_model(tmp_path / "models" / name, {"model_type": "qwen3"}, packed("up_proj", 64, 64))
+    file = tmp_path / "mlxctl.toml"
+    file.write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/first'\n")
+    monkeypatch.setenv("MLXCTL_CONFIG", str(file))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+def complete(line: str) -> list[str]:
+    """What bash offers at the end of the line."""
+    words = line.split(" ")
+    program = f"""
+        mlxctl() {{ {shlex.quote(sys.executable)} -m mlxctl "$@"; }}
+        source {shlex.quote(str(COMPLETIONS / "mlxctl.bash"))}
+        COMP_WORDS=({" ".join(map(shlex.quote, words))}) COMP_CWORD={len(words) - 1}
+        _mlxctl
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    run = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ))
+    return run.stdout.split()
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_stored_script_is_what_the_command_prints(shell: str) -> None:
+    assert (COMPLETIONS / f"mlxctl.{shell}").read_text() == completion_script(shell), f"run: mlxctl completion {shell}"
+    assert runner.invoke(app, ["completion", shell]).stdout == completion_script(shell)
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_every_command_and_every_long_option_is_in_the_script(shell: str) -> None:
+    script = completion_script(shell)
+    for command in read_tree():
+        assert command.name in script
+        for name in (name for option in command.options for name in option.names if name.startswith("--")):
+            assert (f"-l {name[2:]} " if shell == "fish" else name) in script
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("mlxctl be", ["bench"]),
+        ("mlxctl bench lat", ["latency"]),
+        ("mlxctl bench latency --ro", ["--rounds"]),
+        ("mlxctl bench --help lat", ["latency"]),
+        ("mlxctl serve --port 8 --log-level wa", ["warning"]),
+        ("mlxctl serve --model bench --trust", ["--trust-remote-code"]),
+        ("mlxctl completion ", ["bash", "zsh", "fish", "models"]),
+        ("mlxctl serve --port ", []),
+        ("mlxctl bench latency -- --po", []),
+    ],
+)
+def test_bash_offers_what_can_follow(line: str, offered: list[str]) -> None:
+    assert complete(line) == offered
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("mlxctl serve --model ", ["org/first", "quick", "second"]),
+        ("mlxctl chat -m se", ["second"]),
+        ("mlxctl models rm org", ["org/first"]),
+        ("mlxctl probe q", ["quick"]),
+    ],
+)
+def test_bash_offers_models_and_aliases(line: str, offered: list[str]) -> None:
+    assert complete(line) == offered
+
+
+def test_bash_offers_files_and_directories(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text("{}")
+    (tmp_path / "two").mkdir()
+    assert complete(f"mlxctl bench compare {tmp_path}/o") == [f"{tmp_path}/one.json"]
+    assert complete(f"mlxctl demo train --out {tmp_path}/") == [f"{tmp_path}/two"]
+
+
+def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
+    run = runner.invoke(app, ["completion", "models"])
+    assert (run.exit_code, run.output.strip()) == (0, "")
+
+
+def test_an_unknown_shell_is_a_usage_error() -> None:
+    run = runner.invoke(app, ["completion", "powershell"])
+    assert run.exit_code == 2
+    assert "No such command 'powershell'. There are bash, zsh, fish, models." in run.output
+
+
+def test_names_are_completed_without_anything_heavy() -> None:
+    program = f"import sys, mlxctl.__main__; sys.argv = {['mlxctl', 'completion', 'models']!r}; mlxctl.__main__.main()"
+    run = subprocess.run([sys.executable, "-c", f"{program}; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert "mlxctl" in loaded
+    assert loaded.isdisjoint({"typer", "pydantic", "rich", "asyncio", "httpx", "huggingface_hub", "numpy", "mlx", "jinja2"})
+
+
+@pytest.mark.usefixtures("library")
+def test_the_quick_way_and_the_command_print_the_same() -> None:
+    quick = subprocess.run([sys.executable, "-m", "mlxctl", "completion", "models"], capture_output=True, text=True, check=True)
+    assert quick.stdout == runner.invoke(app, ["completion", "models"]).stdout == "org/first\nquick\nsecond\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("Print JSON.  [default: no]", "Print JSON"),
+        ("Settings file.\n\nMore of it.", "Settings file"),
+        (
+            "A long text that goes on and on, and then on; and when it is much too long it ends there.",
+            "A long text that goes on and on, and then on",
+        ),
+    ],
+)
+def test_help_in_a_list_is_short(text: str, short: str) -> None:
+    assert first_sentence(text) == short
