@@ -9,7 +9,7 @@ from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
-    "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "pyproject.toml",
+    "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "pyproject.toml",
     "mlxctl", "tests", "snapshots", "bench_results", "completions",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mlxctl.adapters.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
@@ -17,7 +18,7 @@ from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
 from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -59,6 +60,13 @@ class ModelAdapter:
             facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
         )
         self.stop_token_ids = ends - {self.vocabulary.id_of(self._thinking.closer)}
+        self._grammars = AnswerGrammars(
+            self.vocabulary,
+            tools=self._tools,
+            thinking=self._thinking,
+            force_call=self._tools.forced_prefix if self._writer is None else self._writer.force_call,
+            stop_token_ids=self.stop_token_ids,
+        )
 
     def _find_delivery(self, template: ChatTemplate | None, shape: TemplateShape, known: ModelCapabilities) -> Delivery:
         if template is None or known.tools is False:
@@ -130,8 +138,11 @@ class ModelAdapter:
 
         Raises InvalidRequest for what this model cannot do, ContextTooLong when the prompt leaves no place for an answer.
         """
-        sampling = final_sampling(request.sampling, self._defaults, vocabulary_size=self.vocabulary_size)
-        token_ids, prompt_tail, opened = self._encode(self._write(request))
+        sampling = self._sampling(request)
+        prompt = self._write(request)
+        token_ids, prompt_tail, opened = self._encode(prompt)
+        guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
+        refuse_early_end(request, guidance)
         return PreparedInput(
             token_ids=token_ids,
             sampling=sampling,
@@ -139,20 +150,24 @@ class ModelAdapter:
             max_tokens=self._max_tokens(request, token_ids),
             prompt_tail=prompt_tail,
             opened=opened,
+            guidance=guidance,
         )
 
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
         """Turn one of a request's raw prompts into what `prepare_input` makes of a conversation; it raises the same."""
-        sampling = final_sampling(request.sampling, self._defaults, vocabulary_size=self.vocabulary_size)
+        sampling = self._sampling(request)
         token_ids = tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
         self._check_ids(token_ids, "prompt")
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
+        guidance = self._grammars.text_guidance(request.constraint)
+        refuse_early_end(request, guidance)
         return PreparedInput(
             token_ids=token_ids,
             sampling=sampling,
             stop_token_ids=self.stop_token_ids,
             max_tokens=self._max_tokens(request, token_ids),
             echo=echo if request.echo else "",
+            guidance=guidance,
         )
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
@@ -196,6 +211,14 @@ class ModelAdapter:
             last = self.vocabulary_size - 1
             message = f"the prompt has token {highest}, but model {self.name!r} has no weights for tokens beyond {last}"
             raise InvalidRequest(message, param=param)
+
+    def _sampling(self, request: GenerationRequest) -> SamplingParams:
+        return final_sampling(
+            request.sampling,
+            self._defaults,
+            vocabulary_size=self.vocabulary_size,
+            breaker_ids=self.vocabulary.ids_containing,
+        )
 
     def _max_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
         rest = self.facts.context_length - len(token_ids)

@@ -31,11 +31,13 @@ class Prompt:
     """The text of a prompt; `tail` is the part of it that opens what the model continues, from its marker on.
 
     `opening` is text that will most likely come next: should the tokenizer glue it to the end, the prompt may go on into it.
+    `may_think` says that the model may think before it answers, whether the prompt opens that or not.
     """
 
     text: str
     tail: str = ""
     opening: str = ""
+    may_think: bool = False
 
 
 class PromptWriter:
@@ -44,6 +46,8 @@ class PromptWriter:
     Thinking: what the request says wins over the template's own option, which wins over an effort; unsaid, the template decides.
     Off is done by the template's switch; a template without one gets an empty thinking block put behind it, or the block that it
     opened closed again. On is the switch, or else the model's habit. A model that does not think ignores both.
+
+    `force_call(name)` is the text that forces a call here, as the template writes calls.
     """
 
     def __init__(
@@ -65,13 +69,13 @@ class PromptWriter:
         self._thinking = thinking
         self._habits = habits
         self._written = written
-        self._force_call = _find_dialect(tools, self._shape.rendered_call)
+        self.force_call = _find_dialect(tools, self._shape.rendered_call)
         self.thinking_switch = next((name for name in habits.thinking_switches if name in template.variables), None)
         self.supports_tools = bool(tools.opener) and (shape.takes_tools or written is not None)
         self.supports_thinking = bool(thinking.opener) and (
             self.thinking_switch is not None or thinking.opener in template.source or thinking.closer in template.source
         )
-        self.can_force_tools = self.supports_tools and self._force_call(None) is not None
+        self.can_force_tools = self.supports_tools and self.force_call(None) is not None
 
     def write(self, request: GenerationRequest) -> Prompt:
         """Write the prompt; raises InvalidRequest for what this model cannot do."""
@@ -82,11 +86,12 @@ class PromptWriter:
         if wants_thinking is False and self.supports_thinking:
             text += self._without_thinking(text)
         if not is_forced:
-            return Prompt(text=text, tail=self._open_marker(text))
-        prefix = self._force_call(request.tool_choice.name)
+            may_think = self.supports_thinking and wants_thinking is not False
+            return Prompt(text=text, tail=self._open_marker(text), may_think=may_think)
+        prefix = self.force_call(request.tool_choice.name)
         assert prefix is not None
         takes_arguments = any(tool.name == request.tool_choice.name and tool.parameters.get("properties") for tool in tools)
-        has_opening = takes_arguments and self._force_call is self._tools.forced_prefix
+        has_opening = takes_arguments and self.force_call is self._tools.forced_prefix
         return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else "")
 
     def _render(self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None) -> str:

@@ -1,7 +1,7 @@
 """From what was said about sampling to how it will happen: explicit values first, then the model's own, then neutral ones."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from mlxctl.errors import BrokenModel, InvalidRequest
@@ -32,17 +32,24 @@ def _check_default(facts: ModelFacts, name: str, value: Any) -> None:
         raise BrokenModel(facts.path, f"generation_config.json of {facts.path.name!r} has no fitting number for {name}: {value!r}")
 
 
-def final_sampling(options: SamplingOptions, defaults: SamplingOptions, *, vocabulary_size: int) -> SamplingParams:
+def final_sampling(
+    options: SamplingOptions,
+    defaults: SamplingOptions,
+    *,
+    vocabulary_size: int,
+    breaker_ids: Callable[[Sequence[str]], tuple[int, ...]],
+) -> SamplingParams:
     """Make every value final; raises InvalidRequest for a logit bias on a token that does not exist.
 
-    A `top_k` as large as the vocabulary keeps all tokens, so it is off. Any integer is a seed; 63 bits of it count.
+    A `top_k` as large as the vocabulary keeps all tokens, so it is off, and so are it and top_p under a tone curve. Any integer is
+    a seed; 63 bits of it count. `breaker_ids` finds the tokens that contain one of some texts.
     """
     neutral = SamplingParams()
     top_k = _first(options.top_k, defaults.top_k, neutral.top_k)
     return SamplingParams(
         temperature=_first(options.temperature, defaults.temperature, neutral.temperature),
-        top_p=_first(options.top_p, defaults.top_p, neutral.top_p),
-        top_k=top_k if 0 < top_k < vocabulary_size else 0,
+        top_p=1.0 if options.tone_curve else _first(options.top_p, defaults.top_p, neutral.top_p),
+        top_k=top_k if 0 < top_k < vocabulary_size and not options.tone_curve else 0,
         min_p=_first(options.min_p, defaults.min_p, neutral.min_p),
         repetition_penalty=_first(options.repetition_penalty, defaults.repetition_penalty, neutral.repetition_penalty),
         presence_penalty=_first(options.presence_penalty, neutral.presence_penalty),
@@ -50,6 +57,13 @@ def final_sampling(options: SamplingOptions, defaults: SamplingOptions, *, vocab
         logit_bias=_checked_bias(options.logit_bias or {}, vocabulary_size),
         seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed % (1 << _SEED_BITS),
         num_top_logprobs=options.num_top_logprobs,
+        typical_p=_first(options.typical_p, neutral.typical_p),
+        xtc_probability=_first(options.xtc_probability, neutral.xtc_probability),
+        xtc_threshold=_first(options.xtc_threshold, neutral.xtc_threshold),
+        min_tokens=_first(options.min_tokens, neutral.min_tokens),
+        tone_curve=options.tone_curve,
+        repetition=options.repetition,
+        repetition_breaker_ids=breaker_ids(options.repetition.breakers) if options.repetition else (),
     )
 
 

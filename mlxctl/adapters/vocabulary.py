@@ -11,6 +11,9 @@ from mlxctl.adapters.detokenizer import ByteDetokenizer, DecoderDetokenizer, Det
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import ModelFacts
 
+# Texts whose tokens are remembered: callers make them up.
+_MAX_TEXTS_KNOWN = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedToken:
@@ -19,6 +22,11 @@ class AddedToken:
     token_id: int
     text: str
     is_special: bool
+
+    @property
+    def is_control(self) -> bool:
+        """Whether no text stands for it in a grammar, as llguidance has it: special, or between angle brackets."""
+        return self.is_special or (self.text.startswith("<") and self.text.endswith(">"))
 
 
 class Vocabulary:
@@ -41,6 +49,7 @@ class Vocabulary:
         self._decoding = _decoding_of(tokenizer.decoder)
         self._bytes: dict[int, bytes] = {}
         self._whole_texts: dict[int, str] = {}
+        self._containing: dict[str, list[int]] = {}
         bare, dressed = (tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True))
         self._beginning: list[int] = dressed if dressed != bare else []
 
@@ -99,6 +108,18 @@ class Vocabulary:
         if known is None:
             known = self._bytes[token_id] = self._find_bytes(token_id)
         return known
+
+    def ids_containing(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """The tokens whose bytes contain one of the texts."""
+        found: set[int] = set()
+        for text in texts:
+            if text not in self._containing:
+                if len(self._containing) >= _MAX_TEXTS_KNOWN:
+                    self._containing.clear()
+                data = text.encode()
+                self._containing[text] = [token_id for token_id in range(self.size) if data in self.bytes_of(token_id)]
+            found.update(self._containing[text])
+        return tuple(sorted(found))
 
     def detokenizer(self, *, is_continuation: bool = False) -> Detokenizer:
         """A fresh detokenizer for one answer; one that continues a text keeps the space that it begins with."""

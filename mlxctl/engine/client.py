@@ -37,7 +37,7 @@ from mlxctl.engine.messages import (
 from mlxctl.engine.model_desk import ModelDesk, ModelSource
 from mlxctl.engine.token_stream import TokenStream
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
-from mlxctl.ir import CacheOptions, SamplingParams
+from mlxctl.ir import CacheOptions, Guidance, SamplingParams
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -108,6 +108,7 @@ class EngineClient:
         priority: int = 0,
         fairness_key: str = "",
         cache: CacheOptions = _ALL_CACHED,
+        guidance: Guidance | None = None,
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
         connection = self._ready_connection()
@@ -131,6 +132,7 @@ class EngineClient:
                 fairness_key=fairness_key,
                 cache_mode=cache.mode,
                 cache_ttl_seconds=cache.ttl_seconds,
+                guidance=guidance,
             )
         )
         return stream

@@ -11,6 +11,7 @@ from mlxctl.engine.messages import Score
 from mlxctl.engine.sampler import BatchSampler, ScoresInFlight
 from mlxctl.engine.scheduler import RowResult
 from mlxctl.engine.sequence import Sequence
+from mlxctl.engine.steering import Steering, steer
 
 # Recurrent layers and offsets grow a graph that nothing else evaluates; on Metal every node is a buffer, and those are limited.
 _EVALUATE_EVERY = 32
@@ -34,6 +35,8 @@ class DecodeBatch:
         # Scores that were read early because the batch changed, by sequence.
         self.early_scores: dict[int, Score | None] = {}
         self._num_steps = 0
+        self._is_guided = any(row.guide is not None for row in rows)
+        self._starts_late = starts_late()
         self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
 
     @classmethod
@@ -62,11 +65,21 @@ class DecodeBatch:
         if all(row.is_exhausted for row in self.rows):
             return in_flight
         logits = self.model(self.inputs[:, None], cache=self.caches)[:, -1, :]
-        self.inputs, self._scores = self._sampler.sample(logits, self.rows)
+        steering = self._steer(logits) if self._is_guided else None
+        self.inputs, self._scores = self._sampler.sample(logits, self.rows, steering)
         self._num_steps += 1
         for row in self.rows:
             row.num_sampled_tokens += 1
         return in_flight
+
+    def _steer(self, logits: mx.array) -> Steering | None:
+        """Ask the rows' guides. Where one of them waits for the token in flight, the device computes the logits meanwhile."""
+        token_ids: Any = [None] * len(self.rows)
+        if any(row.guide is not None and row.guide.waits(row.num_sampled_tokens) for row in self.rows):
+            if not self._starts_late:
+                mx.async_eval(logits)  # type: ignore[no-untyped-call]
+            token_ids = self.inputs.tolist()
+        return steer(self.rows, token_ids, vocabulary_size=self.vocabulary_size)
 
     def start(self) -> None:
         """Let the device begin with what was built."""
@@ -85,6 +98,7 @@ class DecodeBatch:
             kv.keep_rows(self.caches, indices)
         self.inputs = self.inputs[mx.array(indices)]
         self.rows = [self.rows[index] for index in indices]
+        self._is_guided = any(row.guide is not None for row in self.rows)
         self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
 
     def settle_scores(self) -> None:
@@ -119,7 +133,21 @@ class StepInFlight:
         token_ids: Any = self._tokens.tolist()
         scores = self._scores.read(self._rows) if self._scores else [None] * len(self._rows)
         return [
-            RowResult(sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id))
+            self._result(row, token_id, score)
             for row, token_id, score, was_sampled in zip(self._rows, token_ids, scores, self._was_sampled, strict=True)
             if was_sampled
         ]
+
+    def _result(self, row: Sequence, token_id: int, score: Score | None) -> RowResult:
+        if row.guide is not None and row.guide.failure:
+            return RowResult(sequence=row, failure=f"the answer cannot be kept in its form: {row.guide.failure}")
+        return RowResult(sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id))
+
+
+def starts_late() -> bool:
+    """Whether a step is started only after the tokens of the one before have left.
+
+    PERF: on a CPU starting a step blocks until it is nearly done, so this way everybody gets them a step earlier. On a GPU it
+    returns at once, and the device must not wait.
+    """
+    return bool(mx.default_device() == mx.Device(mx.cpu))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mlxctl.engine import loading
 from mlxctl.engine.cache_desk import CacheDesk
+from mlxctl.engine.constraints import Guide, GuideWorkshop, needs_guide
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.messages import (
@@ -64,6 +65,7 @@ class EngineLoop:
             prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
         )
         self._blas = blas
+        self._workshop = GuideWorkshop(wake=self._waker.wake)
         self._arrived: list[Submit] = []
         self._to_load: list[LoadModel] = []
         self._num_steps = 0
@@ -82,6 +84,7 @@ class EngineLoop:
         except FrontGoneError:
             pass
         finally:
+            self._workshop.close()
             self._mailbox.close()
         self._pool.close()
         self._waker.close()
@@ -94,15 +97,22 @@ class EngineLoop:
             self._carry_out(command)
 
     def admit(self) -> None:
-        """Hand new sequences to the scheduler."""
+        """Hand new sequences to the scheduler; those that need a guide, once it is made."""
         arrived, self._arrived = self._arrived, []
-        now = time.monotonic()
         for submit in arrived:
-            failure = self._reason_to_refuse(submit)
-            if failure:
+            if failure := self._reason_to_refuse(submit):
+                self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
+            elif needs_guide(submit):
+                self._workshop.begin(submit, vocabulary_size=self._pool.runner(submit.model).vocabulary_size)
+            else:
+                self._admit(submit, guide=None)
+        for submit, guide in self._workshop.take():
+            if isinstance(guide, str):
+                self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=guide)])
+            elif failure := self._reason_to_refuse(submit):
                 self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
             else:
-                self._scheduler.add(Sequence.from_submit(submit, now=now))
+                self._admit(submit, guide=guide)
 
     def load(self) -> None:
         """Go on with the model that is being loaded, or begin with the next; a slice between two steps of the others."""
@@ -141,6 +151,9 @@ class EngineLoop:
         self._publish(updates)
         self._free(batch, results)
         self._pool.runner(batch.model).start_built()
+
+    def _admit(self, submit: Submit, *, guide: Guide | None) -> None:
+        self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), guide=guide))
 
     def _open_disk(self, settings: EngineSettings) -> DiskTier | None:
         if settings.cache_dir is None or not settings.cache_disk_bytes or settings.prefix_cache_bytes == 0:
@@ -201,10 +214,12 @@ class EngineLoop:
     def _cancel(self, sequence_ids: list[int]) -> None:
         gone = set(sequence_ids)
         self._arrived = [submit for submit in self._arrived if submit.sequence_id not in gone]
+        self._workshop.cancel(gone)
         for sequence in self._scheduler.cancel(sequence_ids):
             self._pool.runner(sequence.model).drop([sequence])
 
     def _begin_load(self, command: LoadModel) -> None:
+        self._workshop.open_model(command.name, Path(command.path))
         self._pool.begin_load(
             command.name,
             Path(command.path),
@@ -232,13 +247,15 @@ class EngineLoop:
 
     def _unload(self, name: str) -> None:
         self._to_load = [command for command in self._to_load if command.name != name]
-        if self._scheduler.is_in_use(name) or any(submit.model == name for submit in self._arrived):
+        is_waited_for = self._workshop.has_work_for(name) or any(submit.model == name for submit in self._arrived)
+        if self._scheduler.is_in_use(name) or is_waited_for:
             self._mailbox.publish(ModelUnloaded(name=name, is_in_use=True))
             return
         weights_bytes = freed_bytes = 0
         if self._pool.holds(name):
             if self._scheduler.is_open(name):
                 self._scheduler.close_model(name)
+            self._workshop.close_model(name)
             weights_bytes, freed_bytes = self._pool.unload(name)
         self._mailbox.publish(ModelUnloaded(name=name, weights_bytes=weights_bytes, freed_bytes=freed_bytes))
 

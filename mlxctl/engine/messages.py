@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.ir import CacheMode, FinishReason, SamplingParams
+from mlxctl.ir import CacheMode, FinishReason, Guidance, SamplingParams
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -45,6 +45,7 @@ class Submit(Command, frozen=True, kw_only=True):
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
     cache_ttl_seconds: float | None = None
+    guidance: Guidance | None = None
 
 
 class Cancel(Command, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import numpy as np
 
 from mlxctl.engine import caches as kv
 from mlxctl.engine.caches import Caches
-from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight
+from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.scheduler import Batch, RowResult
 from mlxctl.engine.sequence import Found, Sequence
@@ -26,12 +26,15 @@ _ANSWER_ROOM_TOKENS = 256
 
 
 class ModelRunner:
-    """A model, the caches of prompts that are half read, and the decode batches. A step that raises costs only its own rows."""
+    """A model, the caches of prompts that are half read, and the decode batches. A step that raises costs only its own rows.
+
+    `vocabulary_size` is the width of the model's logits.
+    """
 
     def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
         self._model = weights.model
         self._prefix_cache = prefix_cache
-        self._vocabulary_size = weights.vocabulary_size
+        self.vocabulary_size = weights.vocabulary_size
         self._prompts: dict[int, Caches] = {}
         # The last full chunk of each sequence that the prefix cache knows.
         self._known: dict[int, Chunk[Record] | None] = {}
@@ -39,9 +42,7 @@ class ModelRunner:
         self._promotions: dict[int, tuple[Sequence, Promotion]] = {}
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
-        # PERF: on a CPU starting a step blocks until it is nearly done, so there it is started after the tokens of the one before
-        # have left: everybody gets them a step earlier. On a GPU it returns at once, and the device must not wait.
-        self._starts_late = mx.default_device() == mx.Device(mx.cpu)
+        self._starts_late = starts_late()
 
     def run(self, batch: Batch) -> list[RowResult]:
         """Compute the batch and return what came back; a prefill that went well returns nothing."""
@@ -161,7 +162,7 @@ class ModelRunner:
         if sequence.num_tokens_to_prefill == num_tokens:
             caches = self._prompts.pop(sequence.sequence_id)
             self._batches.append(
-                DecodeBatch.of_prefilled(self._model, vocabulary_size=self._vocabulary_size, sequence=sequence, caches=caches)
+                DecodeBatch.of_prefilled(self._model, vocabulary_size=self.vocabulary_size, sequence=sequence, caches=caches)
             )
         return []
 

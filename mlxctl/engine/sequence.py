@@ -5,6 +5,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
 from mlxctl.ir import CacheMode, SamplingParams
 from mlxctl.prefix_cache.chunks import Tokens
@@ -66,10 +67,11 @@ class Sequence:
     needs_restore: bool = True
     is_fetching: bool = False
     has_fetched: bool = False
+    guide: Guide | None = None
 
     @classmethod
-    def from_submit(cls, command: Submit, *, now: float) -> "Sequence":
-        """Return the waiting sequence that the command asks for."""
+    def from_submit(cls, command: Submit, *, now: float, guide: Guide | None = None) -> "Sequence":
+        """Return the waiting sequence that the command asks for; `guide` is what was made of its guidance."""
         return cls(
             sequence_id=command.sequence_id,
             model=command.model,
@@ -83,6 +85,7 @@ class Sequence:
             cache_ttl_seconds=command.cache_ttl_seconds,
             arrived_at=now,
             served_at=now,
+            guide=guide,
         )
 
     @property

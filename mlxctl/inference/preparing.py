@@ -39,7 +39,7 @@ async def prompt_token_ids(adapter: ModelAdapter, request: GenerationRequest) ->
 
 def _is_short(request: GenerationRequest) -> bool:
     """Whether the prompt is prepared in less time than a thread takes."""
-    if request.tools:
+    if request.tools or request.constraint or request.sampling.repetition:
         return False
     return sum(len(message.text) for message in request.messages) + sum(map(len, request.prompts)) < _INLINE_CHARACTERS
 

@@ -165,6 +165,7 @@ class InferenceService:
             priority=request.priority,
             fairness_key=request.fairness_key,
             cache=request.cache,
+            guidance=prepared.guidance,
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)

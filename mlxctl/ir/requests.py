@@ -4,16 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mlxctl.ir.guidance import Constraint
 from mlxctl.ir.messages import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool on offer. `parameters` is the JSON schema of its arguments object."""
+    """A tool on offer. `parameters` is the JSON schema of its arguments object, at the caller's field `param`.
+
+    Arguments of a tool that `is_strict` always fit the schema.
+    """
 
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_strict: bool = False
+    param: str = field(default="tools", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +37,35 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingOptions:
-    """What the caller said about thinking; `None` leaves it to the model's default."""
+    """What the caller said about thinking; `None` leaves it to the model's default. `max_tokens` is how long it may be."""
 
     enabled: bool | None = None
     effort: str | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToneCurve:
+    """The tone curve that stands in for a plain temperature (Hybrid Log-Gamma): its slope is 1/temperature within `width` of the
+    pivot, which lies `pivot_offset` below the likeliest token, and softer beyond. All in nats, all positive."""
+
+    width: float = 4.0
+    shoulder: float = 4.0
+    toe: float = 6.0
+    pivot_offset: float = 6.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """The DRY penalty (p-e-w 2024): a token that would continue a repetition of at least `allowed_length` tokens loses
+    multiplier * base ** (length - allowed_length) nats. It looks at the last `num_last` tokens of prompt and answer, and sees no
+    repetition across a token that contains one of `breakers`."""
+
+    multiplier: float
+    base: float = 1.75
+    allowed_length: int = 2
+    num_last: int = 1024
+    breakers: tuple[str, ...] = ("\n", ":", '"', "*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +82,22 @@ class SamplingOptions:
     logit_bias: Mapping[int, float] | None = None
     seed: int | None = None
     num_top_logprobs: int | None = None
+    typical_p: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    min_tokens: int | None = None
+    tone_curve: ToneCurve | None = None
+    repetition: Repetition | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
     """Sampling as it will happen: every value final.
 
-    Order of application: penalties (over generated tokens only), logit_bias, temperature, top_k, top_p, min_p, draw.
-    `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 are off; penalties are off at 1 (repetition) and 0.
+    Order of application: penalties (over generated tokens only), repetition, logit_bias, min_tokens, temperature or tone curve,
+    top_k, top_p, min_p, typical_p, xtc, draw. `temperature` 0 is greedy. `top_k` 0, `top_p` 1, `min_p` 0, `typical_p` 1 and
+    `xtc_probability` 0 are off; penalties are off at 1 (repetition) and 0. Before `min_tokens` no stop token is drawn.
+    `repetition_breaker_ids` are the tokens that end every repetition.
     `num_top_logprobs` None asks for no log-probabilities, 0 for the chosen token's, n for the n most likely besides.
     """
 
@@ -72,6 +111,13 @@ class SamplingParams:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     seed: int = 0
     num_top_logprobs: int | None = None
+    typical_p: float = 1.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    min_tokens: int = 0
+    tone_curve: ToneCurve | None = None
+    repetition: Repetition | None = None
+    repetition_breaker_ids: tuple[int, ...] = ()
 
 
 CacheMode = Literal["full", "prefix", "off"]
@@ -101,6 +147,7 @@ class GenerationRequest:
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or thinking; a request has
     either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt.
     `session_id` names the conversation that a request belongs to: requests are compared within it when misses are explained.
+    `constraint` is the form of the visible answer; calls that are forced are constrained by their tools.
     With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it.
     """
 
@@ -115,6 +162,7 @@ class GenerationRequest:
     parallel_tool_calls: bool = True
     sampling: SamplingOptions = SamplingOptions()
     thinking: ThinkingOptions = ThinkingOptions()
+    constraint: Constraint | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)

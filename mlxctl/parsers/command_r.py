@@ -33,5 +33,6 @@ TOOLS = ToolParser(
     other_closers=("```",),
     open_body=_open_body,
     forced_prefix=_force_call,
+    closings=(('\n        "parameters":', "\n    }\n]```"), ('"parameters":', "}\n]<|END_ACTION|>")),
     dialects=(_force_action,),
 )

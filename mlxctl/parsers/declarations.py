@@ -101,6 +101,9 @@ class ToolParser:
     where the format cannot be forced. `dialects` are prefixes of models that write the format in another way. `arguments_opening`
     is how arguments that are not empty go on behind `forced_prefix` of a named tool: where a tokenizer has a token across that
     seam, the prompt takes it in.
+
+    `closings` says what stands behind a call's arguments where they are JSON, by how the forced prefix before them ends.
+    `separator` is what stands between two whole blocks; None where a second one looks different from the first.
     """
 
     id: str
@@ -114,6 +117,12 @@ class ToolParser:
     forced_prefix: Callable[[str | None], str | None] = force_nothing
     dialects: tuple[Callable[[str | None], str | None], ...] = ()
     arguments_opening: str = ""
+    closings: tuple[tuple[str, str], ...] = ()
+    separator: str | None = None
+
+    def closing_behind(self, prefix: str) -> str | None:
+        """What stands behind the JSON arguments of the call that a forced `prefix` begins; None where they are not JSON."""
+        return next((closing for end, closing in self.closings if prefix.endswith(end)), None)
 
     @property
     def openers(self) -> frozenset[str]:

@@ -69,5 +69,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
+    closings=((_SEPARATOR, f"{_CALL_END}{_CALLS_END}"), ("```json\n", f"\n```{_CALL_END}{_CALLS_END}")),
     dialects=(_force_typed, *(lambda name, block=block: _force_dsml(block, name) for block in _BLOCKS)),
 )

@@ -30,4 +30,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=("<name>", "<arguments>"),
     forced_prefix=_force_call,
+    closings=(("<arguments>", "</arguments></tool_call>"),),
 )

@@ -38,4 +38,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"),
     forced_prefix=_force_in_channel,
+    closings=(("<|message|>", _CALL),),
 )

@@ -25,4 +25,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=force_call,
     arguments_opening=' {"',
+    closings=(('"arguments":', "}\n</tool_call>"),),
+    separator="\n",
 )

@@ -36,4 +36,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=(_ARGUMENTS, _CALL_END),
     forced_prefix=_force_call,
+    closings=((_ARGUMENTS, f"{_CALL_END}<|tool_calls_section_end|>"),),
 )

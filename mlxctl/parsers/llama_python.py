@@ -44,4 +44,5 @@ TOOLS = ToolParser(
     forced_prefix=_force_object,
     dialects=(_force_typed_object, _force_list),
     arguments_opening=' {"',
+    closings=(('"parameters":', "}"),),
 )

@@ -23,4 +23,11 @@ def _force_call(name: str | None) -> str:
     return _OPENER if name is None else f"{_OPENER}{name}>"
 
 
-TOOLS = ToolParser(id="llama_xml", opener=_OPENER, closer=_CLOSER, open_body=_open_body, forced_prefix=_force_call)
+TOOLS = ToolParser(
+    id="llama_xml",
+    opener=_OPENER,
+    closer=_CLOSER,
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=((">", _CLOSER),),
+)

@@ -45,4 +45,5 @@ TOOLS = ToolParser(
     inner_markers=(_ID, _ARGUMENTS),
     forced_prefix=_force_head,
     dialects=(_force_list, _force_spaced_list),
+    closings=((_ARGUMENTS, ""), ('"arguments":', "}]")),
 )

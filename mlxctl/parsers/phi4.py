@@ -23,4 +23,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
+    closings=(('"arguments":', "}]<|/tool_call|>"),),
 )

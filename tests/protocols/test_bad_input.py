@@ -24,10 +24,44 @@ from mlxctl.protocols import (
     parse_count_tokens,
 )
 
+NESTED = json.loads('{"a":' * 200 + "1" + "}" * 200)
 SAMPLES = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}
+
+# Fields that all of OpenAI's endpoints share: how to sample, and what form the answer has.
+SHARED: dict[str, Any] = {"hlg": {"enabled": False}, "structured_outputs": {"choice": ["a"]}}
+SHARED_KINDS = {
+    "typical_p": "integer number null",
+    "xtc_probability": "integer number null",
+    "xtc_threshold": "integer number null",
+    "dry_multiplier": "integer number null",
+    "dry_base": "integer number null",
+    "dry_allowed_length": "integer null",
+    "dry_penalty_last_n": "integer null",
+    "dry_sequence_breakers": "array null",
+    "min_tokens": "integer null",
+    "hlg": "object null",
+    "hlg.enabled": "boolean null",
+    "hlg.width": "integer number null",
+    "hlg.shoulder": "integer number null",
+    "hlg.toe": "integer number null",
+    "hlg.pivot_offset": "integer number null",
+    "structured_outputs": "object null",
+    "structured_outputs.json": "string object null",
+    "structured_outputs.regex": "string null",
+    "structured_outputs.choice": "array null",
+    "structured_outputs.choice[0]": "string",
+    "structured_outputs.grammar": "string null",
+    "structured_outputs.json_object": "boolean null",
+    "guided_json": "string object null",
+    "guided_regex": "string null",
+    "guided_choice": "array null",
+    "guided_grammar": "string null",
+    "grammar": "string null",
+}
 
 # A body with every field, and the kinds of JSON that may stand at each path; "any" kinds are not listed because nothing is wrong.
 CHAT = {
+    **SHARED,
     "model": "tiny",
     "messages": [
         {"role": "system", "content": [{"type": "text", "text": "Be kind."}], "name": "owner"},
@@ -53,6 +87,8 @@ CHAT = {
     "chat_template_kwargs": {},
 }
 CHAT_KINDS = {
+    **SHARED_KINDS,
+    "thinking_budget": "integer null",
     "model": "string",
     "messages": "array",
     "messages[0]": "object",
@@ -142,7 +178,7 @@ MESSAGES = {
     "tools": [{"name": "f", "description": "d", "input_schema": {}, "type": "custom", "defer_loading": False}],
     "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": False},
     "thinking": {"type": "disabled"},
-    "output_config": {"effort": "low"},
+    "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}},
 }
 MESSAGES_KINDS = {
     "model": "string",
@@ -176,6 +212,7 @@ MESSAGES_KINDS = {
     "tools[0].description": "string null",
     "tools[0].input_schema": "object null",
     "tools[0].defer_loading": "boolean null",
+    "tools[0].strict": "boolean null",
     "tool_choice": "object null",
     "tool_choice.type": "string",
     "tool_choice.name": "string",
@@ -190,10 +227,15 @@ MESSAGES_KINDS = {
     "thinking.display": "string null",
     "output_config": "object null",
     "output_config.effort": "string null",
+    "output_config.format": "object null",
+    "output_config.format.type": "string",
+    "output_config.format.schema": "object",
+    "output_format": "object null",
     "stream": "boolean null",
 }
-COMPLETION = {"model": "tiny", "prompt": ["Once upon"], "stream_options": {"include_usage": True}}
+COMPLETION = {**SHARED, "model": "tiny", "prompt": ["Once upon"], "stream_options": {"include_usage": True}}
 COMPLETION_KINDS = {
+    **SHARED_KINDS,
     "model": "string",
     "prompt": "string array",
     "prompt[0]": "string integer array",
@@ -218,6 +260,7 @@ COMPLETION_KINDS = {
     "stream_options.include_usage": "boolean null",
 }
 RESPONSES = {
+    **SHARED,
     "model": "tiny",
     "input": [
         {"type": "message", "role": "developer", "content": "Be kind."},
@@ -242,6 +285,8 @@ RESPONSES = {
     "text": {"format": {"type": "text"}, "verbosity": "low"},
 }
 RESPONSES_KINDS = {
+    **SHARED_KINDS,
+    "thinking_budget": "integer null",
     "model": "string",
     "input": "string array",
     "input[0]": "object",
@@ -554,6 +599,75 @@ def test_completion_values_that_cannot_be(path: str, value: object, param: str) 
 )
 def test_messages_values_that_cannot_be(path: str, value: object, param: str) -> None:
     assert refusal("messages", with_value(MESSAGES, path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "param"),
+    [
+        ("typical_p", 0, "typical_p"),
+        ("typical_p", 1.1, "typical_p"),
+        ("xtc_probability", -0.1, "xtc_probability"),
+        ("xtc_threshold", 0, "xtc_threshold"),
+        ("xtc_threshold", 0.6, "xtc_threshold"),
+        ("dry_multiplier", -1, "dry_multiplier"),
+        ("dry_base", 0.5, "dry_base"),
+        ("dry_allowed_length", 0, "dry_allowed_length"),
+        ("dry_penalty_last_n", -2, "dry_penalty_last_n"),
+        ("dry_penalty_last_n", 10**6, "dry_penalty_last_n"),
+        ("dry_sequence_breakers", [""], "dry_sequence_breakers[0]"),
+        ("dry_sequence_breakers", ["a"] * 33, "dry_sequence_breakers"),
+        ("dry_sequence_breakers", ["a" * 41], "dry_sequence_breakers[0]"),
+        ("min_tokens", -1, "min_tokens"),
+        ("hlg.width", 0, "hlg.width"),
+        ("hlg.toe", 10**6, "hlg.toe"),
+        ("structured_outputs.choice", [], "structured_outputs.choice"),
+        ("structured_outputs.choice", [""], "structured_outputs.choice[0]"),
+        ("structured_outputs.choice", ["a"] * 1025, "structured_outputs.choice"),
+        ("structured_outputs.regex", "", "structured_outputs.regex"),
+        ("structured_outputs.regex", "a", "structured_outputs.choice"),
+        ("structured_outputs.json", "{", "structured_outputs.json"),
+        ("structured_outputs.json", "[]", "structured_outputs.json"),
+        ("structured_outputs.json", NESTED, "structured_outputs.json"),
+        ("structured_outputs.structural_tag", {}, "structured_outputs.structural_tag"),
+        ("guided_json", {}, "structured_outputs.choice"),
+        ("guided_choice", ["a"], "structured_outputs.choice"),
+        ("grammar", "", "grammar"),
+        ("grammar", "root ::= a", "structured_outputs.choice"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["chat", "completions", "responses"])
+def test_forms_and_sampling_that_cannot_be(protocol: str, path: str, value: object, param: str) -> None:
+    assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path", "value", "param"),
+    [
+        ("chat", "response_format.type", "yaml", "response_format.type"),
+        ("chat", "response_format", {"type": "json_schema"}, "response_format.json_schema"),
+        ("chat", "response_format", {"type": "json_schema", "json_schema": {"schema": 5}}, "response_format.json_schema.schema"),
+        (
+            "chat",
+            "response_format",
+            {"type": "json_schema", "json_schema": {"schema": NESTED}},
+            "response_format.json_schema.schema",
+        ),
+        ("chat", "response_format", {"type": "json_object", "schema": []}, "response_format.schema"),
+        ("chat", "response_format", {"type": "grammar"}, "response_format.grammar"),
+        ("chat", "response_format", {"type": "json_object"}, "structured_outputs.choice"),
+        ("chat", "thinking_budget", -1, "thinking_budget"),
+        ("responses", "text.format", {"type": "yaml"}, "text.format.type"),
+        ("responses", "text.format", {"type": "json_schema", "schema": 5}, "text.format.schema"),
+        ("responses", "text.format", {"type": "json_schema", "schema": NESTED}, "text.format.schema"),
+        ("responses", "text.format", {"type": "json_object"}, "structured_outputs.choice"),
+        ("messages", "output_config.format", {"type": "yaml", "schema": {}}, "output_config.format.type"),
+        ("messages", "output_config.format", {"type": "json_schema"}, "output_config.format.schema"),
+        ("messages", "output_config.format.schema", NESTED, "output_config.format.schema"),
+        ("messages", "output_format", {"type": "json_schema", "schema": {}}, "output_format"),
+    ],
+)
+def test_forms_in_a_protocols_own_words_that_cannot_be(protocol: str, path: str, value: object, param: str) -> None:
+    assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,6 @@ def test_images_elsewhere_are_never_fetched(url: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"response_format": {"type": "json_object"}}, "response_format.type"),
-        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.type"),
         ({"functions": [{"name": "f"}]}, "functions"),
         ({"function_call": "auto"}, "function_call"),
         ({"modalities": ["text", "audio"]}, "modalities"),

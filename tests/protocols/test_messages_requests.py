@@ -101,8 +101,13 @@ def test_sampling_arrives_as_said() -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ({"thinking": {"type": "enabled", "budget_tokens": 31999, "display": "omitted"}}, ThinkingOptions(enabled=True)),
-        ({"thinking": {"type": "enabled", "budget_tokens": 31999, "display": "updates"}}, ThinkingOptions(enabled=True)),
+        *(
+            (
+                {"thinking": {"type": "enabled", "budget_tokens": 31999, "display": display}},
+                ThinkingOptions(enabled=True, max_tokens=31999),
+            )
+            for display in ("omitted", "updates")
+        ),
         ({"thinking": {"type": "disabled"}}, ThinkingOptions(enabled=False)),
         ({"thinking": {"type": "between_tools"}}, ThinkingOptions(enabled=False)),
         ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, ThinkingOptions(effort="high")),
@@ -190,8 +195,7 @@ def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() ->
     [
         ({"max_tokens": 0}, "max_tokens"),
         ({"n": 2}, "n"),
-        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
-        ({"output_format": {"type": "json_schema"}}, "output_format"),
+        ({"output_config": {"format": {"type": "yaml"}}}, "output_config.format.type"),
         ({"messages": [user({"type": "document", "source": {}})]}, "messages[0].content[0].type"),
         ({"messages": [user({"type": "image", "source": {"type": "url", "url": "x"}})]}, "messages[0].content[0].source.type"),
     ],

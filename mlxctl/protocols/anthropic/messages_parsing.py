@@ -7,12 +7,13 @@ from typing import assert_never
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
+from mlxctl.ir import Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.conversation import Conversation
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.ranges import top_k_option
+from mlxctl.protocols.structured_output import schema_constraint
 from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
 
 _MESSAGES = msgspec.json.Decoder(schema.MessagesRequest)
@@ -45,6 +46,7 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
     return replace(
         to_prompt_request(request),
         sampling=SamplingOptions(temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)),
+        constraint=_constraint(request),
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
@@ -69,12 +71,6 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
 def _refuse_unsupported(request: schema.CountTokensRequest) -> None:
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
-    for path, wish in (
-        ("output_config.format", request.output_config and request.output_config.format),
-        ("output_format", request.output_format),
-    ):
-        if wish is not None:
-            raise InvalidRequest(f"{path} is not supported yet; leave it out and ask for the format in words", param=path)
 
 
 def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
@@ -89,7 +85,13 @@ def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
             raise missing(f"{path}.name")
         refuse_deep_nesting(tool.input_schema, f"{path}.input_schema")
         names.append((tool.name, f"{path}.name"))
-        specs[tool.name] = ToolSpec(name=tool.name, description=tool.description or "", parameters=tool.input_schema or {})
+        specs[tool.name] = ToolSpec(
+            name=tool.name,
+            description=tool.description or "",
+            parameters=tool.input_schema or {},
+            is_strict=bool(tool.strict),
+            param=f"{path}.input_schema",
+        )
     refuse_duplicate_names(names)
     return specs
 
@@ -118,4 +120,20 @@ def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> Thinkin
             "thinking cannot be enabled while tool_choice forces a tool call; disable one of them", param="thinking.type"
         )
     enabled = {"enabled": True, "disabled": False, "between_tools": False, "adaptive": None}[mode]
-    return ThinkingOptions(enabled=enabled, effort=effort)
+    budget = request.thinking.budget_tokens if request.thinking else None
+    return ThinkingOptions(enabled=enabled, effort=effort, max_tokens=budget)
+
+
+def _constraint(request: schema.MessagesRequest) -> Constraint | None:
+    """The form that was asked for, in the newer place or the older one. Schemas are enforced to the letter, or refused."""
+    formats = {
+        "output_config.format": request.output_config.format if request.output_config else None,
+        "output_format": request.output_format,
+    }
+    asked = [(path, wish) for path, wish in formats.items() if wish is not None]
+    if len(asked) > 1:
+        raise InvalidRequest("output_format and output_config.format say the same; send one of them", param="output_format")
+    if not asked:
+        return None
+    path, wish = asked[0]
+    return schema_constraint(wish.schema, param=f"{path}.schema", is_strict=True)

@@ -100,13 +100,17 @@ ConversationMessage = SystemMessage | UserMessage | AssistantMessage
 
 
 class Tool(Struct):
-    """A tool on offer. A `type` other than custom names a tool that the protocol's maker runs; those are dropped."""
+    """A tool on offer; the input of a `strict` one always fits its schema.
+
+    A `type` other than custom names a tool that the protocol's maker runs; those are dropped.
+    """
 
     name: Name | None = None
     type: str | None = None
     description: str | None = None
     input_schema: dict[str, Any] | None = None
     defer_loading: bool | None = None
+    strict: bool | None = None
 
 
 class AutoChoice(Struct, tag_field="type", tag="auto"):
@@ -137,11 +141,17 @@ class ThinkingConfig(Struct):
     display: Literal["summarized", "omitted", "updates"] | None = None
 
 
+class SchemaFormat(Struct, tag_field="type", tag="json_schema"):
+    """JSON that fits a schema."""
+
+    schema: dict[str, Any]
+
+
 class OutputConfig(Struct):
     """How to answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    format: Any = None
+    format: SchemaFormat | None = None
 
 
 class CountTokensRequest(Struct, kw_only=True):
@@ -154,7 +164,7 @@ class CountTokensRequest(Struct, kw_only=True):
     tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None
-    output_format: Any = None
+    output_format: SchemaFormat | None = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     AudioPart,
+    Constraint,
     GenerationRequest,
     ImagePart,
     Message,
@@ -25,7 +26,8 @@ from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
-from mlxctl.protocols.ranges import seed_option, top_k_option
+from mlxctl.protocols.sampling_fields import sampling_options
+from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
 from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice, refuse_orphan_result
 
 _DECODER = msgspec.json.Decoder(schema.ChatRequest)
@@ -56,6 +58,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
         thinking=thinking,
+        constraint=the_constraint(request, response_format=_response_format(request.response_format)),
         max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         template_kwargs=template_kwargs,
@@ -67,9 +70,6 @@ def refuse_unsupported(request: schema.ChatRequest) -> None:
     """Refuse by name what this server does not do, and a request that says nothing. Raises InvalidRequest."""
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
-    if request.response_format is not None and request.response_format.type != "text":
-        wanted = request.response_format.type
-        _refuse("response_format.type", f"response_format.type {wanted!r} is not supported yet; use 'text' or leave it out")
     if "audio" in (request.modalities or ()):
         _refuse("modalities", "modalities asks for 'audio', but this endpoint answers in text only")
     if request.functions:
@@ -87,18 +87,23 @@ def _refuse(param: str, message: str) -> None:
 def _sampling(request: schema.ChatRequest) -> SamplingOptions:
     if request.top_logprobs and not request.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
-    return SamplingOptions(
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=top_k_option(request.top_k),
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        logit_bias=request.logit_bias,
-        seed=seed_option(request.seed),
-        num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None,
-    )
+    return sampling_options(request, num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None)
+
+
+def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
+    match wish:
+        case None | schema.PlainFormat():
+            return None
+        case schema.ObjectFormat(schema=None):
+            return object_constraint("response_format")
+        case schema.ObjectFormat(schema=given):
+            return schema_constraint(given, param="response_format.schema", is_strict=False)
+        case schema.SchemaFormat(json_schema=named):
+            return schema_constraint(named.schema, param="response_format.json_schema.schema", is_strict=bool(named.strict))
+        case schema.GrammarFormat(grammar=grammar):
+            return Constraint(kind="grammar", value=grammar, param="response_format.grammar")
+        case _:
+            assert_never(wish)
 
 
 def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
@@ -114,8 +119,8 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
         raise InvalidRequest(f"{path} must be a boolean", param=path)
     enabled = in_kwargs if request.enable_thinking is None else request.enable_thinking
     if request.reasoning_effort == "none":
-        return ThinkingOptions(enabled=bool(enabled)), kwargs
-    return ThinkingOptions(enabled=enabled, effort=request.reasoning_effort), kwargs
+        return ThinkingOptions(enabled=bool(enabled), max_tokens=request.thinking_budget), kwargs
+    return ThinkingOptions(enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget), kwargs
 
 
 def _tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
@@ -147,8 +152,14 @@ def tool_specs(tools: Iterable[schema.Tool]) -> tuple[ToolSpec, ...]:
             raise missing(path)
         refuse_deep_nesting(tool.function.parameters, f"{path}.parameters")
         names.append((tool.function.name, f"{path}.name"))
-        described = tool.function.description or ""
-        specs.append(ToolSpec(name=tool.function.name, description=described, parameters=tool.function.parameters or {}))
+        spec = ToolSpec(
+            name=tool.function.name,
+            description=tool.function.description or "",
+            parameters=tool.function.parameters or {},
+            is_strict=bool(tool.function.strict),
+            param=f"{path}.parameters",
+        )
+        specs.append(spec)
     refuse_duplicate_names(names)
     return tuple(specs)
 

@@ -1,5 +1,6 @@
-"""The body of `POST /v1/chat/completions` as OpenAI documents it, plus what its other servers' users send (top_k, min_p,
-repetition_penalty, chat_template_kwargs, enable_thinking, reasoning_content). One type per concept; null means unsaid everywhere.
+"""The body of `POST /v1/chat/completions` as OpenAI documents it, plus what its other servers' users send (how to sample, what form
+the answer has, chat_template_kwargs, enable_thinking, thinking_budget, reasoning_content). One type per concept; null means unsaid
+everywhere.
 
 Fields that are not here are ignored, as the protocol's clients expect (metadata, store, user, service_tier, prediction, …).
 """
@@ -8,22 +9,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.protocols.ranges import (
-    AdditivePenalty,
-    LogitBias,
-    MaxTokens,
-    MinP,
-    Name,
-    NumChoices,
-    NumTopLogprobs,
-    RepetitionPenalty,
-    Seed,
-    StopString,
-    StopStrings,
-    Temperature,
-    TopK,
-    TopP,
-)
+from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
+from mlxctl.protocols.sampling_fields import ThinkingBudget
+from mlxctl.protocols.structured_output import FormFields, Source
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -121,7 +109,7 @@ ChatMessage = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage 
 
 
 class Function(Struct):
-    """A tool's definition; `strict` is accepted and not yet enforced."""
+    """A tool's definition; arguments of a `strict` one always fit its parameters."""
 
     name: Name
     description: str | None = None
@@ -167,13 +155,40 @@ class StreamOptions(Struct):
     include_usage: bool | None = None
 
 
-class ResponseFormat(Struct):
-    """The shape of the answer."""
-
-    type: str
+class PlainFormat(Struct, tag_field="type", tag="text"):
+    """Any text."""
 
 
-class ChatRequest(Struct):
+class ObjectFormat(Struct, tag_field="type", tag="json_object"):
+    """A JSON object; other servers' users may give its schema."""
+
+    schema: dict[str, Any] | None = None
+
+
+class NamedSchema(Struct):
+    """A schema; without `strict`, what of it cannot be enforced is left to the model. The name says nothing to us."""
+
+    name: str | None = None
+    schema: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class SchemaFormat(Struct, tag_field="type", tag="json_schema"):
+    """JSON that fits a schema."""
+
+    json_schema: NamedSchema
+
+
+class GrammarFormat(Struct, tag_field="type", tag="grammar"):
+    """A text that fits a grammar, as some other servers have it."""
+
+    grammar: Source
+
+
+ResponseFormat = PlainFormat | ObjectFormat | SchemaFormat | GrammarFormat
+
+
+class ChatRequest(FormFields, kw_only=True):
     """The whole body."""
 
     model: Name
@@ -183,15 +198,6 @@ class ChatRequest(Struct):
     parallel_tool_calls: bool | None = None
     max_completion_tokens: MaxTokens | None = None
     max_tokens: MaxTokens | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    presence_penalty: AdditivePenalty | None = None
-    frequency_penalty: AdditivePenalty | None = None
-    logit_bias: LogitBias | None = None
-    seed: Seed | None = None
     stop: StopString | StopStrings | None = None
     logprobs: bool | None = None
     top_logprobs: NumTopLogprobs | None = None
@@ -199,6 +205,7 @@ class ChatRequest(Struct):
     stream_options: StreamOptions | None = None
     reasoning_effort: Effort | None = None
     enable_thinking: bool | None = None
+    thinking_budget: ThinkingBudget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     n: NumChoices | None = None
     response_format: ResponseFormat | None = None

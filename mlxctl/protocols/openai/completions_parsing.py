@@ -8,7 +8,9 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, SamplingOptions
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
-from mlxctl.protocols.ranges import MAX_ANSWERS, seed_option, top_k_option
+from mlxctl.protocols.ranges import MAX_ANSWERS
+from mlxctl.protocols.sampling_fields import sampling_options
+from mlxctl.protocols.structured_output import the_constraint
 
 Prompt = str | tuple[int, ...]
 Item = TypeVar("Item")
@@ -51,6 +53,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         num_choices=num_choices,
         echo=bool(request.echo),
         sampling=_sampling(request),
+        constraint=the_constraint(request),
         max_tokens=request.max_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         stream=bool(request.stream),
@@ -83,15 +86,4 @@ def _all(items: list[str | int | list[int]], kind: type[Item], name: str) -> lis
 def _sampling(request: schema.CompletionRequest) -> SamplingOptions:
     # The best candidates are found by their log-probabilities, asked for or not.
     is_ranked = num_candidates(request) > (request.n or 1)
-    return SamplingOptions(
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=top_k_option(request.top_k),
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        logit_bias=request.logit_bias,
-        seed=seed_option(request.seed),
-        num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs,
-    )
+    return sampling_options(request, num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
+from mlxctl.ir import Constraint, GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.items import FOREIGN_KINDS, Conversation, kept_shape, kind_of, referred_id
 from mlxctl.protocols.openai.responses.tools import ToolOffer
-from mlxctl.protocols.ranges import seed_option, top_k_option
+from mlxctl.protocols.sampling_fields import sampling_options
+from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
 from mlxctl.stores import StoredItem
 
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
@@ -57,9 +58,6 @@ def decode_responses(body: bytes) -> schema.ResponsesRequest:
         _refuse("conversation", "conversation is not supported: no conversations are kept here; use previous_response_id")
     if request.prompt is not None:
         _refuse("prompt", "prompt is not supported: no prompt templates are kept here; send instructions and input")
-    if request.text and request.text.format and request.text.format.type != "text":
-        wanted = request.text.format.type
-        _refuse("text.format.type", f"text.format.type {wanted!r} is not supported yet; use 'text' or leave it out")
     return request
 
 
@@ -141,6 +139,7 @@ def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Mess
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
         thinking=_thinking(request),
+        constraint=the_constraint(request, response_format=_text_format(request.text)),
         max_tokens=request.max_output_tokens,
         drop_oldest=request.truncation == "auto",
         stream=bool(request.stream),
@@ -149,19 +148,20 @@ def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Mess
 
 def _sampling(request: schema.ResponsesRequest) -> SamplingOptions:
     wants_logprobs = bool(request.top_logprobs) or _WITH_LOGPROBS in (request.include or ())
-    return SamplingOptions(
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=top_k_option(request.top_k),
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        seed=seed_option(request.seed),
-        num_top_logprobs=(request.top_logprobs or 0) if wants_logprobs else None,
-    )
+    return sampling_options(request, num_top_logprobs=(request.top_logprobs or 0) if wants_logprobs else None)
+
+
+def _text_format(options: schema.TextOptions | None) -> Constraint | None:
+    match options.format if options else None:
+        case schema.ObjectFormat():
+            return object_constraint("text.format")
+        case schema.SchemaFormat() as wish:
+            return schema_constraint(wish.schema, param="text.format.schema", is_strict=bool(wish.strict))
+        case _:
+            return None
 
 
 def _thinking(request: schema.ResponsesRequest) -> ThinkingOptions:
     effort = request.reasoning.effort if request.reasoning else None
-    return ThinkingOptions(enabled=False) if effort == "none" else ThinkingOptions(effort=effort)
+    budget = request.thinking_budget
+    return ThinkingOptions(enabled=False) if effort == "none" else ThinkingOptions(effort=effort, max_tokens=budget)

@@ -1,5 +1,5 @@
 """The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k, min_p,
-repetition_penalty, seed). Null means unsaid everywhere; fields that are not here are ignored.
+repetition_penalty, seed, thinking_budget, …). Null means unsaid everywhere; fields that are not here are ignored.
 
 Items, tools and choices stay unread in the body's own type: which type they are decides how they are read, and there are many that
 only the protocol's maker knows.
@@ -10,18 +10,9 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
-from mlxctl.protocols.ranges import (
-    AdditivePenalty,
-    MaxTokens,
-    MinP,
-    Name,
-    NumTopLogprobs,
-    RepetitionPenalty,
-    Seed,
-    Temperature,
-    TopK,
-    TopP,
-)
+from mlxctl.protocols.ranges import MaxTokens, Name, NumTopLogprobs
+from mlxctl.protocols.sampling_fields import ThinkingBudget
+from mlxctl.protocols.structured_output import FormFields
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
@@ -115,7 +106,7 @@ class Tagged(Struct):
 
 
 class Function(Struct):
-    """A tool's definition; `strict` is accepted and not yet enforced."""
+    """A tool's definition; arguments of a `strict` one always fit its parameters."""
 
     name: Name
     description: str | None = None
@@ -161,20 +152,31 @@ class ReasoningOptions(Struct):
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
 
 
-class TextFormat(Struct):
-    """The shape of the answer."""
+class PlainFormat(Struct, tag_field="type", tag="text"):
+    """Any text."""
 
-    type: str
+
+class ObjectFormat(Struct, tag_field="type", tag="json_object"):
+    """A JSON object."""
+
+
+class SchemaFormat(Struct, tag_field="type", tag="json_schema"):
+    """JSON that fits a schema; without `strict`, what of it cannot be enforced is left to the model."""
+
+    schema: dict[str, Any] | None = None
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
 
 
 class TextOptions(Struct):
     """How to answer; `verbosity` is a hint that models here do not know."""
 
-    format: TextFormat | None = None
+    format: PlainFormat | ObjectFormat | SchemaFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ResponsesRequest(Struct, kw_only=True):
+class ResponsesRequest(FormFields, kw_only=True):
     """The whole body."""
 
     model: Name
@@ -186,17 +188,10 @@ class ResponsesRequest(Struct, kw_only=True):
     parallel_tool_calls: bool | None = None
     max_output_tokens: MaxTokens | None = None
     max_tool_calls: int | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    presence_penalty: AdditivePenalty | None = None
-    frequency_penalty: AdditivePenalty | None = None
-    seed: Seed | None = None
     top_logprobs: NumTopLogprobs | None = None
     include: list[str] | None = None
     reasoning: ReasoningOptions | None = None
+    thinking_budget: ThinkingBudget | None = None
     text: TextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
     store: bool | None = None

@@ -131,7 +131,13 @@ class ToolOffer:
         refuse_deep_nesting(function.parameters, f"{path}.parameters")
         name = full_name(function.name, namespace)
         self._names.append((name, f"{path}.name"))
-        spec = ToolSpec(name=name, description=function.description or "", parameters=function.parameters or {})
+        spec = ToolSpec(
+            name=name,
+            description=function.description or "",
+            parameters=function.parameters or {},
+            is_strict=bool(function.strict),
+            param=f"{path}.parameters",
+        )
         self.offered.append(OfferedTool(spec=spec, name=function.name, namespace=namespace, strict=bool(function.strict)))
 
     def _allowed(self, choice: schema.AllowedTools) -> tuple[ToolSpec, ...]:

@@ -1,0 +1,7 @@
+"""What an answer has to look like, in llguidance's notation: compiled and checked here, matched token by token in the engine."""
+
+from mlxctl.grammars.compilation import MAX_GRAMMAR_BYTES, compile_constraint
+from mlxctl.grammars.composition import Definition, compose
+from mlxctl.grammars.spelling import Spelling
+
+__all__ = ["MAX_GRAMMAR_BYTES", "Definition", "Spelling", "compile_constraint", "compose"]

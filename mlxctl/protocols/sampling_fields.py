@@ -1,0 +1,113 @@
+"""How a caller says how to sample: the fields that OpenAI's endpoints share, with those that users of other servers send.
+
+What does not combine is refused here by name; `docs/sampling.md` has the whole table.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import Repetition, SamplingOptions, ToneCurve
+from mlxctl.protocols.ranges import (
+    AdditivePenalty,
+    LogitBias,
+    MinP,
+    RepetitionPenalty,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    seed_option,
+    top_k_option,
+)
+
+Probability = Annotated[float, Meta(ge=0, le=1)]
+XtcThreshold = Annotated[float, Meta(gt=0, le=0.5)]
+Nats = Annotated[float, Meta(gt=0, le=1000)]
+MinTokens = Annotated[int, Meta(ge=0, le=1_000_000)]
+ThinkingBudget = Annotated[int, Meta(ge=0)]
+Breakers = Annotated[list[Annotated[str, Meta(min_length=1, max_length=40)]], Meta(max_length=32)]
+
+# What a repetition is looked for in, when a caller asks for all there is.
+_MAX_REPETITION_WINDOW = 8192
+
+
+class ToneCurveFields(Struct):
+    """The tone curve that stands in for a plain temperature; `enabled` false is none."""
+
+    enabled: bool | None = None
+    width: Nats | None = None
+    shoulder: Nats | None = None
+    toe: Nats | None = None
+    pivot_offset: Nats | None = None
+
+
+class SamplingFields(Struct, kw_only=True):
+    """A base of bodies. Null means unsaid everywhere."""
+
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    typical_p: TopP | None = None
+    xtc_probability: Probability | None = None
+    xtc_threshold: XtcThreshold | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    presence_penalty: AdditivePenalty | None = None
+    frequency_penalty: AdditivePenalty | None = None
+    dry_multiplier: Annotated[float, Meta(ge=0, le=100)] | None = None
+    dry_base: Annotated[float, Meta(ge=1, le=10)] | None = None
+    dry_allowed_length: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    dry_penalty_last_n: Annotated[int, Meta(ge=-1, le=_MAX_REPETITION_WINDOW)] | None = None
+    dry_sequence_breakers: Breakers | None = None
+    min_tokens: MinTokens | None = None
+    logit_bias: LogitBias | None = None
+    hlg: ToneCurveFields | None = None
+    seed: Seed | None = None
+
+
+def sampling_options(fields: SamplingFields, *, num_top_logprobs: int | None) -> SamplingOptions:
+    """Return what was said. Raises InvalidRequest for what does not combine."""
+    return SamplingOptions(
+        temperature=fields.temperature,
+        top_p=fields.top_p,
+        top_k=top_k_option(fields.top_k),
+        min_p=fields.min_p,
+        typical_p=fields.typical_p,
+        xtc_probability=fields.xtc_probability,
+        xtc_threshold=fields.xtc_threshold,
+        repetition_penalty=fields.repetition_penalty,
+        presence_penalty=fields.presence_penalty,
+        frequency_penalty=fields.frequency_penalty,
+        logit_bias=fields.logit_bias,
+        min_tokens=fields.min_tokens,
+        tone_curve=_tone_curve(fields),
+        repetition=_repetition(fields),
+        seed=seed_option(fields.seed),
+        num_top_logprobs=num_top_logprobs,
+    )
+
+
+def _tone_curve(fields: SamplingFields) -> ToneCurve | None:
+    said = fields.hlg
+    if said is None or said.enabled is not True:
+        return None
+    for name, is_set in (("top_p", fields.top_p not in (None, 1)), ("top_k", fields.top_k not in (None, 0, -1))):
+        if is_set:
+            message = f"{name} cannot be combined with hlg, whose toe takes its place; leave one of them out"
+            raise InvalidRequest(message, param=name)
+    given = {name: value for name in ("width", "shoulder", "toe", "pivot_offset") if (value := getattr(said, name)) is not None}
+    return ToneCurve(**given)
+
+
+def _repetition(fields: SamplingFields) -> Repetition | None:
+    if not fields.dry_multiplier or fields.dry_penalty_last_n == 0:
+        return None
+    given: dict[str, Any] = {
+        "base": fields.dry_base,
+        "allowed_length": fields.dry_allowed_length,
+        "num_last": _MAX_REPETITION_WINDOW if fields.dry_penalty_last_n == -1 else fields.dry_penalty_last_n,
+        "breakers": None if fields.dry_sequence_breakers is None else tuple(fields.dry_sequence_breakers),
+    }
+    return Repetition(multiplier=fields.dry_multiplier, **{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,99 @@
+"""The forms of an answer that callers can ask for: what protocols share of them.
+
+Beside OpenAI's response_format there are the fields of other servers: vLLM's `structured_outputs`, its older `guided_*`, and
+llama.cpp's `grammar`. A request may ask for one form.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import Constraint
+from mlxctl.protocols.decoding import refuse_deep_nesting
+from mlxctl.protocols.sampling_fields import SamplingFields
+
+Choices = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=1024)]
+Source = Annotated[str, Meta(min_length=1)]
+
+_ANY_OBJECT = {"type": "object"}
+
+
+class StructuredOutputs(Struct, kw_only=True):
+    """One form, as vLLM has it."""
+
+    json: str | dict[str, Any] | None = None
+    regex: Source | None = None
+    choice: Choices | None = None
+    grammar: Source | None = None
+    json_object: bool | None = None
+    structural_tag: Any = None
+
+
+class FormFields(SamplingFields, kw_only=True):
+    """The fields of a body that ask for a form, behind those that say how to sample; a base of bodies."""
+
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: str | dict[str, Any] | None = None
+    guided_regex: Source | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: Source | None = None
+    grammar: Source | None = None
+
+
+def object_constraint(param: str) -> Constraint:
+    """Return the form of any JSON object."""
+    return Constraint(kind="json_object", value=_ANY_OBJECT, param=param)
+
+
+def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
+    """Return the form of a JSON schema, of any object if there is none. Raises InvalidRequest."""
+    refuse_deep_nesting(schema, param)
+    return Constraint(kind="json_schema", value=_ANY_OBJECT if schema is None else schema, param=param, is_strict=is_strict)
+
+
+def the_constraint(fields: FormFields, *, response_format: Constraint | None = None) -> Constraint | None:
+    """Return the one form that was asked for, if any. Raises InvalidRequest when there are more."""
+    asked = [*([response_format] if response_format else []), *_constraints(fields)]
+    if len(asked) > 1:
+        first, second = asked[0].param, asked[1].param
+        raise InvalidRequest(f"{second} asks for a form, and so does {first}; send one of them", param=second)
+    return asked[0] if asked else None
+
+
+def _constraints(fields: FormFields) -> Iterator[Constraint]:
+    yield from _guided(fields.guided_json, fields.guided_regex, fields.guided_choice, fields.guided_grammar, prefix="guided_")
+    if fields.grammar is not None:
+        yield Constraint(kind="grammar", value=fields.grammar, param="grammar")
+    if (wish := fields.structured_outputs) is not None:
+        if wish.structural_tag is not None:
+            param = "structured_outputs.structural_tag"
+            raise InvalidRequest(f"{param} is not supported; use json, regex, choice or grammar", param=param)
+        yield from _guided(wish.json, wish.regex, wish.choice, wish.grammar, prefix="structured_outputs.")
+        if wish.json_object:
+            yield object_constraint("structured_outputs.json_object")
+
+
+def _guided(
+    schema: str | dict[str, Any] | None, regex: str | None, choice: list[str] | None, grammar: str | None, *, prefix: str
+) -> Iterator[Constraint]:
+    if schema is not None:
+        yield schema_constraint(_read_schema(schema, f"{prefix}json"), param=f"{prefix}json", is_strict=True)
+    if regex is not None:
+        yield Constraint(kind="regex", value=regex, param=f"{prefix}regex")
+    if choice is not None:
+        yield Constraint(kind="choice", value=tuple(choice), param=f"{prefix}choice")
+    if grammar is not None:
+        yield Constraint(kind="grammar", value=grammar, param=f"{prefix}grammar")
+
+
+def _read_schema(schema: str | dict[str, Any], param: str) -> dict[str, Any]:
+    """Return a schema that may have been sent as text."""
+    if isinstance(schema, dict):
+        return schema
+    try:
+        return msgspec.json.decode(schema, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise InvalidRequest(f"{param} is a text, but not one of a JSON schema: {error}", param=param) from error

@@ -1,0 +1,68 @@
+"""The table of what combines in docs/sampling.md is true, pair by pair."""
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.demo import MODEL_DIR
+from mlxctl.errors import InvalidRequest
+from mlxctl.models import read_model
+from mlxctl.protocols import OpenAIChatFormatter
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "sampling.md"
+FUNCTION = {"name": "f", "parameters": {"type": "object"}}
+OPTIONS: dict[str, Any] = {
+    "temperature": {"temperature": 0.8},
+    "top_p": {"top_p": 0.9},
+    "top_k": {"top_k": 20},
+    "min_p": {"min_p": 0.1},
+    "typical_p": {"typical_p": 0.9},
+    "xtc_probability": {"xtc_probability": 0.5},
+    "dry_multiplier": {"dry_multiplier": 0.8},
+    "repetition_penalty": {"repetition_penalty": 1.1},
+    "presence_penalty": {"presence_penalty": 0.5},
+    "logit_bias": {"logit_bias": {"5": 1}},
+    "min_tokens": {"min_tokens": 3},
+    "hlg": {"hlg": {"enabled": True}},
+    "seed": {"seed": 1},
+    "logprobs": {"logprobs": True},
+    "n": {"n": 2},
+    "stop": {"stop": "end"},
+    "thinking_budget": {"thinking_budget": 5},
+    "response_format": {"response_format": {"type": "json_object"}},
+    "forced tool_choice": {"tool_choice": "required", "tools": [{"type": "function", "function": FUNCTION}]},
+    "strict tools": {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}]},
+}
+
+
+def documented() -> dict[frozenset[str], str]:
+    """What the table says of each pair."""
+    lines = DOCUMENT.read_text(encoding="utf-8").split("## What combines")[1].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    names = rows[0][1:]
+    return {frozenset((row[0], name)): word for row in rows[2:] for name, word in zip(names, row[1:], strict=True) if word}
+
+
+@pytest.fixture(scope="module")
+def demo() -> ModelAdapter:
+    return create_adapter(read_model(MODEL_DIR), name="demo")
+
+
+def combine(demo: ModelAdapter, first: str, second: str) -> str:
+    """What happens when both are asked for: "yes" if they are taken, "no" if one of them is refused by name."""
+    body = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], **OPTIONS[first], **OPTIONS[second]}
+    try:
+        demo.prepare_input(OpenAIChatFormatter().parse(json.dumps(body).encode()))
+    except InvalidRequest as refused:
+        return "no" if refused.param in (first, second) else f"refused as {refused.param}"
+    return "yes"
+
+
+def test_the_table_says_of_every_pair_whether_it_combines(demo: ModelAdapter) -> None:
+    found = {frozenset(pair): combine(demo, *pair) for pair in combinations(OPTIONS, 2)}
+    assert documented() == found
+    assert "no" in found.values()

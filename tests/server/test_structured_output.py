@@ -1,0 +1,225 @@
+"""Answers have the form that was asked for, for official clients, whole and streamed, from the demo model that thinks first."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import jsonschema
+import openai
+import pytest
+
+from .process import serving
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "tags": {"type": "array", "items": {"enum": ["new", "old"]}, "maxItems": 3},
+        "note": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/note"}]},
+    },
+    "required": ["name", "age", "tags", "note"],
+    "additionalProperties": False,
+    "$defs": {"note": {"type": "string", "maxLength": 8}},
+}
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 10}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+CLOCK = {"type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}}, "required": ["zone"], "additionalProperties": False}
+HELLO: list[Any] = [{"role": "user", "content": "Hello! Who are you?"}]
+SAMPLINGS: list[dict[str, Any]] = [{"temperature": 0}, *({"temperature": 1.3, "seed": seed} for seed in range(4))]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(None) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def gpt(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def claude(url: str) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=url, api_key="unused", max_retries=0) as client:
+        yield client
+
+
+def chat(gpt: openai.OpenAI, **more: Any) -> Any:
+    return gpt.chat.completions.create(**{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, **more}).choices[0]
+
+
+def streamed_chat(gpt: openai.OpenAI, **more: Any) -> tuple[str, str]:
+    """The visible text, and why it ended."""
+    stream = gpt.chat.completions.create(**{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, "stream": True, **more})
+    choices = [chunk.choices[0] for chunk in stream if chunk.choices]
+    return "".join(choice.delta.content or "" for choice in choices), next(
+        c.finish_reason for c in reversed(choices) if c.finish_reason
+    )
+
+
+def json_schema(schema: Any, **more: Any) -> Any:
+    return {"type": "json_schema", "json_schema": {"name": "form", "schema": schema, **more}}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("thinks", [True, False])
+def test_an_answer_fits_its_schema_whole_and_streamed_after_the_thought(
+    gpt: openai.OpenAI, sampling: dict[str, Any], thinks: bool
+) -> None:
+    asked = {"response_format": json_schema(PERSON, strict=True), "extra_body": {"enable_thinking": thinks}, **sampling}
+    whole = chat(gpt, **asked)
+    text, reason = streamed_chat(gpt, **asked)
+
+    assert whole.finish_reason == reason == "stop"
+    jsonschema.validate(json.loads(whole.message.content), PERSON)
+    assert text == whole.message.content
+    assert bool(getattr(whole.message, "reasoning_content", None)) is thinks
+
+
+@pytest.mark.parametrize(
+    ("asked", "form"),
+    [
+        ({"guided_choice": ["red", "green"]}, {"enum": ["red", "green"]}),
+        ({"structured_outputs": {"choice": ["red", "green"]}}, {"enum": ["red", "green"]}),
+        ({"guided_regex": "[a-z]{3}-[0-9]{2}"}, {"pattern": "^[a-z]{3}-[0-9]{2}$"}),
+        ({"structured_outputs": {"regex": "[a-z]{3}-[0-9]{2}"}}, {"pattern": "^[a-z]{3}-[0-9]{2}$"}),
+        ({"guided_grammar": 'start: "a" /[0-9]/ "b"'}, {"pattern": "^a[0-9]b$"}),
+        ({"grammar": 'root ::= "a" [0-9] "b"'}, {"pattern": "^a[0-9]b$"}),
+        ({"response_format": {"type": "grammar", "grammar": 'root ::= "a" [0-9] "b"'}}, {"pattern": "^a[0-9]b$"}),
+    ],
+)
+def test_choices_patterns_and_grammars_are_held_in_chats_and_completions(gpt: openai.OpenAI, asked: Any, form: Any) -> None:
+    jsonschema.validate(chat(gpt, extra_body=asked).message.content, form)
+    if "response_format" not in asked:
+        completion = gpt.completions.create(model="mlxctl-demo", prompt="Say: ", max_tokens=50, extra_body=asked).choices[0]
+        jsonschema.validate(completion.text, form)
+        assert completion.finish_reason == "stop"
+
+
+@pytest.mark.parametrize("field", ["guided_json", "structured_outputs"])
+def test_schemas_of_other_servers_fields_are_held(gpt: openai.OpenAI, field: str) -> None:
+    asked = {field: PERSON if field == "guided_json" else {"json": json.dumps(PERSON)}}
+    jsonschema.validate(json.loads(chat(gpt, extra_body=asked).message.content), PERSON)
+
+
+def test_responses_take_their_form_from_text_format(gpt: openai.OpenAI) -> None:
+    form: Any = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}
+    response = gpt.responses.create(model="mlxctl-demo", input="Hello!", text=form)
+    assert response.status == "completed"
+    jsonschema.validate(json.loads(response.output_text), PERSON)
+    with gpt.responses.stream(model="mlxctl-demo", input="Hello!", text=form, temperature=1.0) as stream:
+        jsonschema.validate(json.loads(stream.get_final_response().output_text), PERSON)
+
+
+@pytest.mark.parametrize("field", ["output_config", "output_format"])
+def test_messages_take_their_form_from_output_config_and_its_older_name(claude: anthropic.Anthropic, field: str) -> None:
+    form = {"type": "json_schema", "schema": PERSON}
+    body = {field: {"format": form} if field == "output_config" else form}
+    message = claude.messages.create(model="mlxctl-demo", max_tokens=400, messages=HELLO, extra_body=body)
+    assert message.stop_reason == "end_turn"
+    text = "".join(block.text for block in message.content if block.type == "text")
+    jsonschema.validate(json.loads(text), PERSON)
+
+
+def test_an_answer_that_was_cut_short_says_so(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+    asked = {"response_format": json_schema(PERSON), "max_tokens": 8, "extra_body": {"enable_thinking": False}}
+    assert chat(gpt, **asked).finish_reason == "length"
+    assert streamed_chat(gpt, **asked)[1] == "length"
+    form: Any = {"format": {"type": "json_schema", "schema": PERSON}}
+    cut = claude.messages.create(
+        model="mlxctl-demo", max_tokens=8, messages=HELLO, thinking={"type": "disabled"}, extra_body={"output_config": form}
+    )
+    assert cut.stop_reason == "max_tokens"
+
+
+TOOLS: Any = [
+    {"type": "function", "function": {"name": "weather", "parameters": WEATHER}},
+    {"type": "function", "function": {"name": "clock", "parameters": CLOCK}},
+]
+SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
+def test_forced_calls_have_fitting_arguments(gpt: openai.OpenAI, choice: Any, sampling: dict[str, Any]) -> None:
+    whole = chat(gpt, tools=TOOLS, tool_choice=choice, parallel_tool_calls=False, **sampling)
+    (call,) = whole.message.tool_calls
+    assert whole.finish_reason == "tool_calls"
+    jsonschema.validate(json.loads(call.function.arguments), SCHEMAS[call.function.name])
+    if choice != "required":
+        assert call.function.name == "weather"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_calls_of_strict_tools_fit_though_the_model_chooses(claude: anthropic.Anthropic, gpt: openai.OpenAI, seed: int) -> None:
+    question: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
+    strict: Any = [{**TOOLS[0], "function": {**TOOLS[0]["function"], "strict": True}}]
+    answer = chat(gpt, messages=question, tools=strict, temperature=0.8, seed=seed)
+    for call in answer.message.tool_calls or ():
+        jsonschema.validate(json.loads(call.function.arguments), WEATHER)
+    tool: Any = {"name": "weather", "input_schema": WEATHER, "strict": True}
+    message = claude.messages.create(model="mlxctl-demo", max_tokens=200, messages=question, tools=[tool])
+    (use,) = (block for block in message.content if block.type == "tool_use")
+    jsonschema.validate(use.input, WEATHER)
+
+
+def test_anthropics_forced_calls_fit(claude: anthropic.Anthropic) -> None:
+    tool: Any = {"name": "weather", "input_schema": WEATHER}
+    for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+        with claude.messages.stream(
+            model="mlxctl-demo",
+            max_tokens=200,
+            messages=HELLO,
+            tools=[tool],
+            tool_choice=choice,  # type: ignore[arg-type]
+        ) as stream:
+            (use,) = (block for block in stream.get_final_message().content if block.type == "tool_use")
+        jsonschema.validate(use.input, WEATHER)
+
+
+def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+    free = chat(gpt, extra_body={"enable_thinking": True})
+    short = chat(gpt, extra_body={"enable_thinking": True, "thinking_budget": 2})
+    formed = chat(gpt, response_format=json_schema(PERSON), extra_body={"enable_thinking": True, "thinking_budget": 2})
+    message = claude.messages.create(
+        model="mlxctl-demo", max_tokens=300, messages=HELLO, thinking={"type": "enabled", "budget_tokens": 2}
+    )
+
+    assert free.message.reasoning_content.startswith(short.message.reasoning_content.strip())
+    assert 0 < len(short.message.reasoning_content) < len(free.message.reasoning_content)
+    assert short.message.content
+    jsonschema.validate(json.loads(formed.message.content), PERSON)
+    assert [block.type for block in message.content] == ["thinking", "text"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"response_format": json_schema({"type": "objekt"})}, "response_format.json_schema.schema"),
+        ({"response_format": json_schema({"properties": {"a": {"type": 1}}})}, "response_format.json_schema.schema.properties.a"),
+        ({"response_format": json_schema({"uniqueItems": True}, strict=True)}, "response_format.json_schema.schema"),
+        ({"guided_regex": "("}, "guided_regex"),
+        ({"grammar": "root ::= nowhere"}, "grammar"),
+        ({"guided_json": "no json"}, "guided_json"),
+        ({"guided_json": {"enum": ["x" * 200_000]}}, "guided_json"),
+        ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
+        ({"structured_outputs": {"structural_tag": {}}}, "structured_outputs.structural_tag"),
+        ({"response_format": {"type": "json_object"}, "min_tokens": 5}, "min_tokens"),
+        ({"hlg": {"enabled": True}, "top_k": 5}, "top_k"),
+        ({"hlg": {"enabled": True}, "top_p": 0.5}, "top_p"),
+    ],
+)
+def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(gpt: openai.OpenAI, body: Any, param: str) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        chat(gpt, extra_body=body)
+    assert refused.value.param == param
+    assert param.rpartition(".")[2] in str(refused.value)
+    assert chat(gpt, max_tokens=1)
