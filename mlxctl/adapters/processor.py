@@ -15,7 +15,8 @@ class StreamProcessor:
 
     `hidden_ids` are tokens that are no text. `num_completion_tokens` counts every id up to the one that completed
     a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the one that ends it included.
-    Without parallel tool calls the answer is over with the first complete call. The service sets `num_cached_tokens`.
+    Without parallel tool calls the answer is over with the first complete call. The service sets
+    `num_cached_tokens` and `num_kept_tokens`.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class StreamProcessor:
         hidden_ids: frozenset[int],
     ) -> None:
         self.num_cached_tokens = 0
+        self.num_kept_tokens = 0
         self.is_finished = False
         self._num_prompt_tokens = len(prepared.token_ids)
         self._num_completion_tokens = 0
@@ -89,6 +91,7 @@ class StreamProcessor:
         usage = Usage(
             num_prompt_tokens=self._num_prompt_tokens,
             num_cached_tokens=self.num_cached_tokens,
+            num_kept_tokens=self.num_kept_tokens,
             num_completion_tokens=self._num_completion_tokens,
             num_thinking_tokens=self._num_thinking_tokens,
         )

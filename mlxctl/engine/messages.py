@@ -156,6 +156,7 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     num_processed: int | None = None
     num_cached: int = 0
     num_known: int = 0
+    num_new: int = 0
     gone: str | None = None
     finish_reason: FinishReason | None = None
     failure: str | None = None

@@ -59,7 +59,8 @@ class ModelRunner:
 
     def _found(self, tokens: Tokens, plan: Plan) -> Found:
         gone = self._prefix_cache.why_gone(tokens, plan)
-        return Found(num_cached=plan.num_cached, num_known=plan.num_known, gone=gone)
+        num_new = len(tokens) - plan.num_known if self._prefix_cache.keeps(len(tokens)) else 0
+        return Found(num_cached=plan.num_cached, num_known=plan.num_known, gone=gone, num_new=num_new)
 
     def start_built(self) -> None:
         """Let the device begin with the decode step that was built last, for the rows that are still there."""

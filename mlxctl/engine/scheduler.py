@@ -303,6 +303,7 @@ class Scheduler:
                 num_processed=sequence.num_computed_tokens,
                 num_cached=sequence.num_cached_tokens,
                 num_known=sequence.found.num_known,
+                num_new=sequence.found.num_new,
                 gone=sequence.found.gone,
             )
         ]

@@ -13,12 +13,13 @@ from mlxctl.prefix_cache.chunks import Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the prefix cache had of a prompt: tokens taken over, tokens known (more, where the state to go on with is missing), and
-    why what was known beyond these is not there any more."""
+    """What the prefix cache had of a prompt: tokens taken over, tokens known (more, where the state to go on with is missing), why
+    what was known beyond these is not there any more, and how many tokens of the prompt are new to it and will be kept."""
 
     num_cached: int = 0
     num_known: int = 0
     gone: str | None = None
+    num_new: int = 0
 
 
 NOTHING_FOUND = Found()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mlxctl.adapters import PreparedInput
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.generation import Generation
-from mlxctl.ir import Finished, SamplingParams, StreamEvent, TextResult
+from mlxctl.ir import Finished, SamplingParams, StreamEvent, TextResult, Usage
 
 Said = tuple[int, list[StreamEvent]]
 
@@ -28,6 +28,12 @@ class Answers:
         self._num_open = len(generations)
         self._news: asyncio.Queue[Said | MlxctlError] = asyncio.Queue()
         self._listeners: list[asyncio.Task[None]] = []
+
+    @property
+    def prompt_usage(self) -> Usage:
+        """Counts of all prompts together; what the cache had of them is known from the first events on."""
+        known = self.generations[0].prompt_usage
+        return known if len(self.generations) == 1 else Usage(num_prompt_tokens=self.num_prompt_tokens)
 
     @property
     def is_over(self) -> bool:

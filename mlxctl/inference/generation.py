@@ -7,7 +7,7 @@ from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.request_log import RequestEntry
-from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextDelta, TextResult, TokenScore
+from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextDelta, TextResult, TokenScore, Usage
 
 
 class Generation:
@@ -64,6 +64,15 @@ class Generation:
             self._entry.end("failed")
             raise
 
+    @property
+    def prompt_usage(self) -> Usage:
+        """Counts of the prompt; what the cache had of it is known from the first events on."""
+        return Usage(
+            num_prompt_tokens=self.num_prompt_tokens,
+            num_cached_tokens=self._processor.num_cached_tokens,
+            num_kept_tokens=self._processor.num_kept_tokens,
+        )
+
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
         collector = Collector()
@@ -89,6 +98,7 @@ class Generation:
         for update in updates:
             if update.num_processed is not None:
                 self._processor.num_cached_tokens = update.num_cached
+                self._processor.num_kept_tokens = update.num_new
                 self._entry.read(update.num_processed, update.num_cached)
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.num_cached)

@@ -44,10 +44,15 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one request. `num_completion_tokens` includes thinking and tool calls."""
+    """Token counts of one request.
+
+    Of the prompt, `num_cached_tokens` came from the prefix cache, `num_kept_tokens` were new to it and are kept.
+    `num_completion_tokens` includes thinking and tool calls.
+    """
 
     num_prompt_tokens: int
     num_cached_tokens: int = 0
+    num_kept_tokens: int = 0
     num_completion_tokens: int = 0
     num_thinking_tokens: int = 0
 

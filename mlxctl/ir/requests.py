@@ -129,12 +129,11 @@ class CacheOptions:
 
     `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the answer is not kept.
     `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the request used and left is kept after it, None
-    as long as there is room; what others keep for longer stays. `is_counted` says that the caller wants to be told what was kept.
+    as long as there is room; what others keep for longer stays.
     """
 
     mode: CacheMode = "full"
     ttl_seconds: float | None = None
-    is_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,10 @@ class PrefixCache:
         """Whether some layers can only be taken up where their state was kept."""
         return self._layout.has_states
 
+    def keeps(self, num_tokens: int) -> bool:
+        """Whether a prompt of so many tokens is kept once it has been read."""
+        return num_tokens >= _MIN_TOKENS and self._index.max_bytes > 0
+
     def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int]) -> Plan:
         """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
         most = len(tokens) - 1
@@ -155,7 +159,7 @@ class PrefixCache:
         With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for `ttl_seconds`,
         or until it is evicted. Returns the last full chunk that is known now.
         """
-        if num_tokens < _MIN_TOKENS or not self._index.max_bytes:
+        if not self.keeps(num_tokens):
             return known
         try:
             return self._remember(tokens, num_tokens, caches, row, known, is_stop, ttl_seconds)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from mlxctl.errors import MlxctlError
-from mlxctl.ir import GenerationRequest, StreamEvent, TextResult
+from mlxctl.ir import GenerationRequest, StreamEvent, TextResult, Usage
 
 
 class Formatter(Protocol):
@@ -22,8 +22,12 @@ class Formatter(Protocol):
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request body. Raises InvalidRequest, whose message and `param` name the field as the caller wrote it."""
 
-    def begin(self, num_prompt_tokens: int) -> bytes:
-        """Open the stream."""
+    @property
+    def begins_with_counts(self) -> bool:
+        """Whether the stream opens with the prompt's counts, and has to wait until it is known what the cache had of it."""
+
+    def begin(self, prompt: Usage) -> bytes:
+        """Open the stream; of the counts only those of the prompt are there yet."""
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Say what just happened in answer `number`."""

@@ -28,12 +28,17 @@ async def stream_answer(
     """
     silence = _SilenceWatch(answers, ping_interval_seconds, deadline)
     try:
-        yield formatter.begin(answers.num_prompt_tokens)
+        has_begun = not formatter.begins_with_counts
+        if has_begun:
+            yield formatter.begin(answers.prompt_usage)
         silence.start()
         async for number, events in answers:
             silence.broken()
             deadline.check()
-            chunk = b"".join([formatter.on_event(event, number) for event in events]) if events else formatter.ping()
+            opening = b""
+            if events and not has_begun:
+                opening, has_begun = formatter.begin(answers.prompt_usage), True
+            chunk = opening + b"".join([formatter.on_event(event, number) for event in events]) if events else formatter.ping()
             if answers.is_over:
                 chunk += formatter.finish()
                 await before_end()

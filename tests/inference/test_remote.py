@@ -73,7 +73,7 @@ def spoken(events: list[StreamEvent]) -> bytes:
     """What our own server says for these events."""
     formatter = OpenAIChatFormatter()
     formatter.parse(encode_request(ASKED))
-    return b"".join([formatter.begin(9), *map(formatter.on_event, events), formatter.finish()])
+    return b"".join([formatter.begin(Usage(num_prompt_tokens=9)), *map(formatter.on_event, events), formatter.finish()])
 
 
 def heard(pieces: list[bytes]) -> list[StreamEvent]:

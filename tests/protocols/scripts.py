@@ -111,14 +111,18 @@ def messages(**fields: Any) -> AnthropicMessagesFormatter:
 
 def stream(formatter: Formatter, events: Iterable[StreamEvent]) -> bytes:
     """Return the whole stream of a script that ends."""
-    return formatter.begin(USAGE.num_prompt_tokens) + b"".join(map(formatter.on_event, events)) + formatter.finish()
+    return (
+        formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
+        + b"".join(map(formatter.on_event, events))
+        + formatter.finish()
+    )
 
 
 def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
     """Return the whole stream of several answers that take turns, event by event."""
     rounds = zip_longest(*scripts)
     said = [formatter.on_event(event, number) for turn in rounds for number, event in enumerate(turn) if event is not None]
-    return formatter.begin(USAGE.num_prompt_tokens) + b"".join(said) + formatter.finish()
+    return formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens)) + b"".join(said) + formatter.finish()
 
 
 def data_of(wire: bytes) -> list[Any]:

@@ -108,7 +108,7 @@ def test_offsets_count_characters_also_where_one_is_split_over_tokens() -> None:
 
 
 def test_nothing_is_said_before_the_first_text() -> None:
-    assert completion().begin(3) == b""
+    assert completion().begin(Usage(num_prompt_tokens=3)) == b""
 
 
 def test_a_prompt_that_is_too_long_is_called_as_the_route_calls_it() -> None:

@@ -14,6 +14,7 @@ from mlxctl.ir import (
     ToolArgumentsDelta,
     ToolCallEnded,
     ToolCallStarted,
+    Usage,
     collect,
 )
 from mlxctl.protocols import Formatter
@@ -114,5 +115,9 @@ def test_messages_with_omitted_thinking(golden: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("protocol", MAKERS)
 def test_error_in_the_middle(protocol: str, said: tuple[StreamEvent, ...], golden: SnapshotAssertion) -> None:
     formatter = MAKERS[protocol]()
-    wire = formatter.begin(12) + b"".join(map(formatter.on_event, said)) + formatter.on_error(EngineDied("the engine died"))
+    wire = (
+        formatter.begin(Usage(num_prompt_tokens=12))
+        + b"".join(map(formatter.on_event, said))
+        + formatter.on_error(EngineDied("the engine died"))
+    )
     assert wire.decode() == golden

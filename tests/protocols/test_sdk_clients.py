@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from mlxctl.errors import ContextTooLong, EngineDied, MlxctlError
-from mlxctl.ir import StreamEvent, collect
+from mlxctl.ir import StreamEvent, Usage, collect
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     ErrorBody,
@@ -56,7 +56,7 @@ def play(formatter: Formatter, events: Sequence[StreamEvent], *, error: MlxctlEr
     def answer(request: httpx2.Request) -> httpx2.Response:
         if not formatter.parse(request.read()).stream:
             return httpx2.Response(200, headers={"Content-Type": "application/json"}, content=formatter.whole(collect(events)))
-        pieces = [formatter.ping(), formatter.begin(12)]
+        pieces = [formatter.ping(), formatter.begin(Usage(num_prompt_tokens=12))]
         for event in events:
             pieces += [formatter.on_event(event), formatter.ping()]
         pieces.append(formatter.on_error(error) if error else formatter.finish())

@@ -3,7 +3,7 @@
 import json
 
 from mlxctl.errors import EngineDied
-from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta, collect
+from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta, Usage, collect
 from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter
 
 from .scripts import CUT_OFF, PLAIN, TWO_CALLS, chat, data_of, interleaved, joined_chat, messages, stream
@@ -14,7 +14,7 @@ PROGRESS = PromptProgress(num_processed=512, num_cached=0, num_prompt_tokens=409
 def test_a_ping_before_the_message_is_a_comment_and_later_an_event() -> None:
     formatter = messages()
     assert formatter.ping() == b": ping\n\n"
-    formatter.begin(1)
+    formatter.begin(Usage(num_prompt_tokens=1))
     assert formatter.ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
@@ -44,7 +44,7 @@ def test_usage_of_chat_is_said_only_when_asked_for() -> None:
 
 def test_a_broken_chat_stream_ends_without_a_reason_to_believe_it() -> None:
     formatter = chat()
-    wire = formatter.begin(1) + formatter.on_event(CUT_OFF[0]) + formatter.on_error(EngineDied("gone"))
+    wire = formatter.begin(Usage(num_prompt_tokens=1)) + formatter.on_event(CUT_OFF[0]) + formatter.on_error(EngineDied("gone"))
     chunks = data_of(wire)
     assert chunks[-1]["error"]["message"] == "gone"
     assert all(chunk["choices"][0]["finish_reason"] is None for chunk in chunks[:-1])
@@ -72,7 +72,7 @@ def test_each_answer_has_its_own_id() -> None:
     for _ in range(3):
         formatter = OpenAIChatFormatter()
         formatter.parse(b'{"model": "m", "messages": [{"role": "user", "content": ""}]}')
-        ids.add(data_of(formatter.begin(1))[0]["id"])
+        ids.add(data_of(formatter.begin(Usage(num_prompt_tokens=1)))[0]["id"])
     assert len(ids) == 3
 
 

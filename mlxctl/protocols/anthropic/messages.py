@@ -28,7 +28,7 @@ from mlxctl.ir import (
 )
 from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, named_event
 from mlxctl.protocols.anthropic.errors import error_json
-from mlxctl.protocols.anthropic.messages_parsing import decode_messages, dropped_tool_types, to_generation_request
+from mlxctl.protocols.anthropic.messages_parsing import cache_marks, decode_messages, dropped_tool_types, to_generation_request
 from mlxctl.protocols.anthropic.usage import usage_object
 
 _STOP_REASONS: dict[FinishReason, str] = {
@@ -41,12 +41,15 @@ _PING = named_event("ping", {})
 
 
 class AnthropicMessagesFormatter:
-    """One message. `response_id` is made up when not given."""
+    """One message. It opens with the counts of its prompt, once these are known. `response_id` is made up when not given."""
+
+    begins_with_counts = True
 
     def __init__(self, *, response_id: str | None = None) -> None:
         self.dropped_tools: tuple[str, ...] = ()
         self._id = response_id or f"msg_{secrets.token_hex(12)}"
         self._has_begun = False
+        self._has_marks = False
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request body. Raises InvalidRequest."""
@@ -54,15 +57,15 @@ class AnthropicMessagesFormatter:
         request = to_generation_request(messages)
         self.dropped_tools = dropped_tool_types(messages)
         self._model = messages.model
+        self._has_marks = bool(cache_marks(messages))
         self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
         self._blocks = BlockWriter(omit_thinking=self._omit_thinking)
         return request
 
-    def begin(self, num_prompt_tokens: int) -> bytes:
-        """Return message_start, which counts the whole prompt as input; what the cache had is known, and said, at the end."""
+    def begin(self, prompt: Usage) -> bytes:
+        """Return message_start."""
         self._has_begun = True
-        usage = Usage(num_prompt_tokens=num_prompt_tokens)
-        message = self._message(content=[], stop_reason=None, stop_sequence=None, usage=usage)
+        message = self._message(content=[], stop_reason=None, stop_sequence=None, usage=prompt)
         return named_event("message_start", {"message": message}) + _PING
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
@@ -82,7 +85,7 @@ class AnthropicMessagesFormatter:
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
                 delta = {"stop_reason": _STOP_REASONS[event.reason], "stop_sequence": event.stop_sequence}
-                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage)})
+                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage, has_marks=self._has_marks)})
                 return self._blocks.close() + end
             case _:
                 assert_never(event)
@@ -123,5 +126,5 @@ class AnthropicMessagesFormatter:
             "content": content,
             "stop_reason": stop_reason,
             "stop_sequence": stop_sequence,
-            "usage": usage_object(usage),
+            "usage": usage_object(usage, has_marks=self._has_marks),
         }

@@ -1,14 +1,15 @@
 """The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them. One type per concept; null means
 unsaid everywhere.
 
-Fields that are not here are ignored, as the protocol's clients expect (cache_control anywhere, metadata, service_tier,
-context_management, betas, container, …).
+Fields that are not here are ignored, as the protocol's clients expect (metadata, service_tier, context_management, betas,
+container, …).
 """
 
 from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
+from mlxctl.protocols.cache_options import CacheControl
 from mlxctl.protocols.ranges import MaxTokens, Name, StopStrings, Temperature, TopK, TopP
 
 
@@ -16,6 +17,7 @@ class Text(Struct, tag_field="type", tag="text"):
     """A piece of text."""
 
     text: str
+    cache_control: CacheControl | None = None
 
 
 class Base64Source(Struct, tag_field="type", tag="base64"):
@@ -41,6 +43,7 @@ class Image(Struct, tag_field="type", tag="image"):
     """An image."""
 
     source: Base64Source | UrlSource | FileSource
+    cache_control: CacheControl | None = None
 
 
 class Thinking(Struct, tag_field="type", tag="thinking"):
@@ -62,6 +65,7 @@ class ToolUse(Struct, tag_field="type", tag="tool_use"):
     id: str
     name: str
     input: Raw
+    cache_control: CacheControl | None = None
 
 
 class ToolReference(Struct, tag_field="type", tag="tool_reference"):
@@ -76,6 +80,7 @@ class ToolResult(Struct, tag_field="type", tag="tool_result"):
     tool_use_id: str
     content: str | list[Text | Image | ToolReference] | None = None
     is_error: bool | None = None
+    cache_control: CacheControl | None = None
 
 
 class SystemMessage(Struct, tag_field="role", tag="system"):
@@ -111,6 +116,7 @@ class Tool(Struct):
     input_schema: dict[str, Any] | None = None
     defer_loading: bool | None = None
     strict: bool | None = None
+    cache_control: CacheControl | None = None
 
 
 class AutoChoice(Struct, tag_field="type", tag="auto"):
@@ -165,6 +171,7 @@ class CountTokensRequest(Struct, kw_only=True):
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None
     output_format: SchemaFormat | None = None
+    cache_control: CacheControl | None = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):

@@ -52,6 +52,8 @@ class OpenAIChatFormatter:
     PERF: everything of a chunk but the delta is encoded once, in `parse`; a text delta costs one JSON string and one join.
     """
 
+    begins_with_counts = False
+
     def __init__(
         self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
     ) -> None:
@@ -76,7 +78,7 @@ class OpenAIChatFormatter:
         self._num_choices = request.num_choices
         self._freeze_chunks()
 
-    def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
+    def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the chunk that says who speaks, one for each choice."""
         return b"".join(self._chunk(number, b'{"role":"assistant","content":""}') for number in range(self._num_choices))
 

@@ -22,6 +22,7 @@ from mlxctl.ir import (
     ToolResultPart,
     ToolSpec,
 )
+from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
@@ -63,6 +64,8 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
+        session_id=request.session_id,
+        cache=cache_options(request.cache_mode, request.ttl),
     )
 
 

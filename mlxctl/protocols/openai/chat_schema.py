@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from mlxctl.ir import CacheMode
+from mlxctl.protocols.cache_options import SessionId, TtlSeconds
 from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields, Source
@@ -208,6 +210,9 @@ class ChatRequest(FormFields, kw_only=True):
     thinking_budget: ThinkingBudget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     n: NumChoices | None = None
+    session_id: SessionId | None = None
+    cache_mode: CacheMode | None = None
+    ttl: TtlSeconds | None = None
     response_format: ResponseFormat | None = None
     modalities: list[str] | None = None
     functions: list[Any] | None = None

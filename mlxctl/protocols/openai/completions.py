@@ -31,6 +31,8 @@ class OpenAICompletionsFormatter:
 
     dropped_tools: tuple[str, ...] = ()
 
+    begins_with_counts = False
+
     def __init__(
         self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
     ) -> None:
@@ -52,7 +54,7 @@ class OpenAICompletionsFormatter:
         self._tail = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
         return request
 
-    def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
+    def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first chunk is the first text."""
         return b""
 

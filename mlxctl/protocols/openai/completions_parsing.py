@@ -6,6 +6,7 @@ import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, SamplingOptions
+from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
 from mlxctl.protocols.ranges import MAX_ANSWERS
@@ -57,6 +58,8 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         max_tokens=request.max_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         stream=bool(request.stream),
+        session_id=request.session_id,
+        cache=cache_options(request.cache_mode, request.ttl),
     )
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from mlxctl.ir import CacheMode
+from mlxctl.protocols.cache_options import SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.structured_output import FormFields
@@ -27,3 +29,6 @@ class CompletionRequest(FormFields, kw_only=True):
     suffix: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    session_id: SessionId | None = None
+    cache_mode: CacheMode | None = None
+    ttl: TtlSeconds | None = None

@@ -22,6 +22,7 @@ def total_usage(usages: Sequence[Usage], *, num_choices: int) -> Usage:
     return Usage(
         num_prompt_tokens=sum(usage.num_prompt_tokens for usage in firsts),
         num_cached_tokens=sum(usage.num_cached_tokens for usage in firsts),
+        num_kept_tokens=sum(usage.num_kept_tokens for usage in firsts),
         num_completion_tokens=sum(usage.num_completion_tokens for usage in usages),
         num_thinking_tokens=sum(usage.num_thinking_tokens for usage in usages),
     )

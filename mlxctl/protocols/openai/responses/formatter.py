@@ -25,6 +25,7 @@ from mlxctl.ir import (
     ToolArgumentsDelta,
     ToolCallEnded,
     ToolCallStarted,
+    Usage,
 )
 from mlxctl.protocols.openai.responses.events import EventWriter
 from mlxctl.protocols.openai.responses.output import Item, OutputStyle
@@ -50,6 +51,8 @@ class OpenAIResponsesFormatter:
     Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is both, with nothing
     found. `settle` may tell the sampling that is used. After the end, `record` is what has to be kept.
     """
+
+    begins_with_counts = False
 
     def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
         self.dropped_tools: tuple[str, ...] = ()
@@ -93,7 +96,7 @@ class OpenAIResponsesFormatter:
             id=self._id, created=self._created, request=self._request, offer=self._offer, sampling=sampling
         )
 
-    def begin(self, num_prompt_tokens: int) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
+    def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the two events that say that there is a response, and that it is worked on."""
         self._has_begun = True
         response = {"response": self._template.in_progress()}
@@ -125,7 +128,7 @@ class OpenAIResponsesFormatter:
 
     def on_error(self, error: MlxctlError) -> bytes:
         """Return the end of the open text, the failed response, and the end mark."""
-        begun = b"" if self._has_begun else self.begin(0)
+        begun = b"" if self._has_begun else self.begin(Usage(num_prompt_tokens=0))
         closed = self._events.close("incomplete")
         response = self._template.failed(error, self._events.output)
         return begun + closed + self._events.event("response.failed", {"response": response}) + _DONE

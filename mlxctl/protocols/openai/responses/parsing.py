@@ -7,6 +7,7 @@ import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint, GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
+from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.responses import schema
@@ -143,6 +144,8 @@ def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Mess
         max_tokens=request.max_output_tokens,
         drop_oldest=request.truncation == "auto",
         stream=bool(request.stream),
+        session_id=request.session_id,
+        cache=cache_options(request.cache_mode, request.ttl),
     )
 
 

@@ -85,7 +85,7 @@ class ResponseTemplate:
 def _usage_object(usage: Usage) -> dict[str, object]:
     return {
         "input_tokens": usage.num_prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.num_cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.num_cached_tokens, "cache_write_tokens": usage.num_kept_tokens},
         "output_tokens": usage.num_completion_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.num_thinking_tokens},
         "total_tokens": usage.num_prompt_tokens + usage.num_completion_tokens,

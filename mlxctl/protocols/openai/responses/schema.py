@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
+from mlxctl.ir import CacheMode
+from mlxctl.protocols.cache_options import SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.ranges import MaxTokens, Name, NumTopLogprobs
 from mlxctl.protocols.sampling_fields import ThinkingBudget
@@ -198,6 +200,9 @@ class ResponsesRequest(FormFields, kw_only=True):
     stream: bool | None = None
     metadata: dict[str, str] | None = None
     prompt_cache_key: str | None = None
+    session_id: SessionId | None = None
+    cache_mode: CacheMode | None = None
+    ttl: TtlSeconds | None = None
     safety_identifier: str | None = None
     user: str | None = None
     background: bool | None = None

@@ -1,0 +1,108 @@
+"""How a request says what the prefix cache is to do: the same fields in every OpenAI protocol, cache_control in Anthropic's."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import CacheOptions, Finished, GenerationRequest, TextDelta, Usage
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    OpenAIChatFormatter,
+    OpenAICompletionsFormatter,
+    OpenAIResponsesFormatter,
+)
+
+from .scripts import data_of
+
+HELLO = [{"role": "user", "content": "Hello"}]
+MARK = {"type": "ephemeral"}
+
+
+def chat(**fields: Any) -> GenerationRequest:
+    return OpenAIChatFormatter().parse(json.dumps({"model": "m", "messages": HELLO} | fields).encode())
+
+
+def completion(**fields: Any) -> GenerationRequest:
+    return OpenAICompletionsFormatter().parse(json.dumps({"model": "m", "prompt": "Hello"} | fields).encode())
+
+
+def response(**fields: Any) -> GenerationRequest:
+    return OpenAIResponsesFormatter().parse(json.dumps({"model": "m", "input": "Hello"} | fields).encode())
+
+
+def messages(**fields: Any) -> GenerationRequest:
+    return AnthropicMessagesFormatter().parse(json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | fields).encode())
+
+
+OPENAI = pytest.mark.parametrize("parse", [chat, completion, response])
+Parse = Callable[..., GenerationRequest]
+
+
+@OPENAI
+def test_what_is_unsaid_uses_the_cache_in_full(parse: Parse) -> None:
+    assert parse().cache == CacheOptions(mode="full", ttl_seconds=None)
+    assert parse(cache_mode=None, ttl=None, session_id=None).cache == CacheOptions()
+
+
+@OPENAI
+def test_mode_time_and_session_arrive_as_said(parse: Parse) -> None:
+    request = parse(cache_mode="prefix", ttl=90, session_id="work")
+    assert request.cache == CacheOptions(mode="prefix", ttl_seconds=90)
+    assert request.session_id == "work"
+
+
+@OPENAI
+@pytest.mark.parametrize(
+    ("field", "value"), [("cache_mode", "sometimes"), ("ttl", 0), ("ttl", -1), ("ttl", "1h"), ("session_id", ""), ("session_id", 7)]
+)
+def test_what_cannot_be_meant_is_refused_by_name(parse: Parse, field: str, value: object) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(**{field: value})
+    assert caught.value.param == field
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cache_control": MARK | {"ttl": "1h"}},
+        {"system": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "1h"}}]},
+        {"tools": [{"name": "clock", "input_schema": {}, "cache_control": MARK | {"ttl": "1h"}}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "1h"}}]}]},
+        {
+            "system": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "5m"}}],
+            "cache_control": MARK | {"ttl": "1h"},
+        },
+    ],
+    ids=["request", "system", "tool", "message", "the longest of two"],
+)
+def test_a_mark_anywhere_says_how_long(fields: dict[str, Any]) -> None:
+    assert messages(**fields).cache == CacheOptions(ttl_seconds=3600)
+
+
+def test_five_minutes_are_five_minutes_and_a_mark_without_a_time_sets_none() -> None:
+    assert messages(cache_control=MARK | {"ttl": "5m"}).cache.ttl_seconds == 300
+    assert messages(cache_control=MARK).cache == CacheOptions()
+
+
+def test_a_mark_of_another_time_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        messages(cache_control=MARK | {"ttl": "2h"})
+    assert caught.value.param == "cache_control.ttl"
+
+
+@pytest.mark.parametrize(("mark", "expected"), [({"cache_control": MARK}, (25, 60, 15)), ({}, (40, 0, 60))])
+def test_a_message_opens_and_ends_with_the_same_counts_of_its_prompt(mark: dict[str, Any], expected: tuple[int, ...]) -> None:
+    formatter = AnthropicMessagesFormatter()
+    formatter.parse(json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | mark).encode())
+    usage = Usage(num_prompt_tokens=100, num_cached_tokens=60 if not mark else 15, num_kept_tokens=60, num_completion_tokens=2)
+    end = [TextDelta(text="Hi"), Finished(reason="stop", usage=usage)]
+
+    said = data_of(formatter.begin(usage) + b"".join(map(formatter.on_event, end)))
+
+    for told in (said[0]["message"]["usage"], next(event["usage"] for event in said if event["type"] == "message_delta")):
+        counts = (told["input_tokens"], told["cache_creation_input_tokens"], told["cache_read_input_tokens"])
+        assert counts == expected
+        assert sum(counts) == 100

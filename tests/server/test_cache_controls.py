@@ -1,0 +1,74 @@
+"""Usage counts what the prefix cache did, to the token, on every protocol."""
+
+import secrets
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+
+from .process import ServerProcess
+
+
+def _text() -> str:
+    """A prompt that no test has sent before."""
+    return f"{secrets.token_hex(8)} tells of the sea and the hills. " * 4
+
+
+def _counts(server: ServerProcess, text: str, **fields: Any) -> tuple[int, int]:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 4} | fields
+    usage = httpx.post(f"{server.url}/v1/chat/completions", json=body).raise_for_status().json()["usage"]
+    return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_every_protocol_tells_the_same_count(server: ServerProcess, openai_client: openai.OpenAI) -> None:
+    text = _text()
+    num_prompt, _ = _counts(server, text)
+
+    response = openai_client.responses.create(model="tiny", input=text, max_output_tokens=4)
+    messages: list[Any] = [{"role": "user", "content": text}]
+    chunks = openai_client.chat.completions.create(
+        model="tiny", messages=messages, max_tokens=4, stream=True, stream_options={"include_usage": True}
+    )
+    streamed = [chunk.usage for chunk in chunks][-1]
+
+    assert response.usage is not None
+    assert response.usage.input_tokens_details.cached_tokens == num_prompt - 1
+    assert streamed is not None
+    assert streamed.prompt_tokens_details is not None
+    assert streamed.prompt_tokens_details.cached_tokens == num_prompt - 1
+
+
+def test_a_completion_counts_too(openai_client: openai.OpenAI) -> None:
+    text = _text()
+    openai_client.completions.create(model="tiny", prompt=text, max_tokens=4)
+    again = openai_client.completions.create(model="tiny", prompt=text, max_tokens=4)
+
+    assert again.usage is not None
+    assert again.usage.prompt_tokens_details is not None
+    assert again.usage.prompt_tokens_details.cached_tokens == again.usage.prompt_tokens - 1
+
+
+def test_marked_messages_tell_what_was_kept_and_then_what_was_read(anthropic_client: anthropic.Anthropic) -> None:
+    system: list[Any] = [{"type": "text", "text": _text(), "cache_control": {"type": "ephemeral"}}]
+    asked: Any = {"model": "tiny", "system": system, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    first = anthropic_client.messages.create(**asked).usage
+    with anthropic_client.messages.stream(**asked) as stream:
+        opening = next(event for event in stream if event.type == "message_start").message.usage
+        second = stream.get_final_message().usage
+
+    # The prompt's first tokens may be known already: too few to be taken over, but not new.
+    total = first.input_tokens + first.cache_creation_input_tokens
+    assert (first.cache_read_input_tokens, first.input_tokens <= 16) == (0, True)
+    assert (second.input_tokens, second.cache_creation_input_tokens, second.cache_read_input_tokens) == (1, 0, total - 1)
+    assert opening.input_tokens == second.input_tokens
+    assert opening.cache_read_input_tokens == second.cache_read_input_tokens
+
+
+def test_a_request_without_the_cache_reads_nothing_and_leaves_nothing(server: ServerProcess) -> None:
+    text = _text()
+    assert _counts(server, text, cache_mode="off")[1] == 0
+    assert _counts(server, text, cache_mode="prefix")[1] < 40
+    num_prompt, num_cached = _counts(server, text)
+    assert num_cached == num_prompt - 1
+    assert _counts(server, text, cache_mode="off")[1] == 0
