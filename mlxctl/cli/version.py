@@ -5,15 +5,20 @@ from importlib.metadata import PackageNotFoundError, version
 
 from mlxctl import __version__
 
+_NEEDED = ("mlx", "mlx-lm", "tokenizers", "transformers")
+# Named where they are installed: what MLX runs on, and what reads other kinds of models or forces the form of an answer.
+_WELCOME = ("mlx-metal", "mlx-cpu", "llguidance", "mlx-vlm", "mlx-embeddings", "mlx-audio")
+
 
 def describe_versions() -> str:
-    """Return one line."""
-    others = ", ".join(f"{package} {_installed(package)}" for package in ("mlx", "mlx-lm"))
-    return f"mlxctl {__version__} (Python {platform.python_version()}, {others})"
+    """Return two lines: ourselves and Python, then the MLX stack."""
+    needed = [f"{package} {_installed(package) or 'missing'}" for package in _NEEDED]
+    welcome = [f"{package} {found}" for package in _WELCOME if (found := _installed(package))]
+    return f"mlxctl {__version__} (Python {platform.python_version()})\n{', '.join(needed + welcome)}"
 
 
-def _installed(package: str) -> str:
+def _installed(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "missing"
+        return None
