@@ -24,6 +24,9 @@ from mlxctl.prefix_cache.records import CacheLayout
 _BUFFER_CACHE_SHARE = 0.05
 # What the prefix cache may keep when nobody says otherwise.
 _PREFIX_CACHE_SHARE = 0.2
+# Metal gives a process so many buffers, however small; the prefix cache may hold its share of them.
+_METAL_BUFFERS = 499_000
+_BUFFERS_SHARE = 0.5
 _MIN_BUFFER_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_BUFFER_CACHE_BYTES = 2 * 1024 * 1024 * 1024
 # How long the end may be put off so that what is in memory gets to disk.
@@ -51,7 +54,12 @@ class ModelPool:
         self.limit_bytes = limit_bytes
         budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
         self.disk = disk
-        self.prefixes: PrefixIndex[Record] = PrefixIndex(max_bytes=budget, on_evict=disk.keep if disk is not None else None)
+        self.prefixes: PrefixIndex[Record] = PrefixIndex(
+            max_bytes=budget,
+            max_buffers=int(int(mx.device_info().get("resource_limit", _METAL_BUFFERS)) * _BUFFERS_SHARE),
+            buffers_of=lambda record: record.num_buffers,
+            on_evict=disk.keep if disk is not None else None,
+        )
         # By namespace, also of models that are gone: the same weights may come back, and find what was kept of them.
         self._caches: dict[bytes, PrefixCache] = {}
         self._names: dict[bytes, str] = {}

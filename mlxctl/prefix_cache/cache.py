@@ -34,7 +34,7 @@ class Plan:
 
     match: Match[Record]
     chunks: tuple[Chunk[Record], ...]
-    state: StateRecord | None
+    checkpoint: Checkpoint[Record] | None
     num_cached: int
     hit: Hit
     positions: tuple[int, ...]
@@ -83,7 +83,6 @@ class PrefixCache:
         num_cached, chunks, checkpoint = self._usable(match, most)
         if num_cached < _MIN_TOKENS:
             num_cached, chunks, checkpoint = 0, (), None
-        state = checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
         positions: list[int] = []
         if self._layout.has_states:
             positions = planned_positions(
@@ -93,7 +92,7 @@ class PrefixCache:
                 num_cached=num_cached,
             )
         hit = self._classify(match, num_cached, most)
-        return Plan(match=match, chunks=chunks, state=state, num_cached=num_cached, hit=hit, positions=tuple(positions))
+        return Plan(match=match, chunks=chunks, checkpoint=checkpoint, num_cached=num_cached, hit=hit, positions=tuple(positions))
 
     def why_gone(self, tokens: Tokens, plan: Plan) -> Departure | None:
         """Why what was known beyond the plan is not there any more."""
@@ -129,8 +128,10 @@ class PrefixCache:
             records = [chunk.payload for chunk in chunks if isinstance(chunk.payload, KVRecord)]
             self._index.lease(plan.match)
             try:
-                self._layout.restore(caches, records, num_cached, plan.state)
+                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint))
                 self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
+                if plan.checkpoint is not None:
+                    self._index.touch_state(plan.checkpoint)
                 for chunk in chunks:
                     chunk.num_hits += 1
             except Exception:
@@ -228,6 +229,10 @@ class PrefixCache:
         self.counters.num_failures += 1
         if self.counters.num_failures == 1:
             _log.exception("prefix cache: %s failed; it counts as a miss, and is logged only this once", what)
+
+
+def _state_of(checkpoint: Checkpoint[Record] | None) -> StateRecord | None:
+    return checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
 
 
 def _boundaries(tokens: Tokens, boundary_ids: frozenset[int]) -> list[int]:

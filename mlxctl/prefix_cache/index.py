@@ -2,7 +2,11 @@
 
 A tree of chunks, named by their chain. Every chunk may hold one `kv` payload (for exactly its tokens) and any number of checkpoints
 (the state of layers that cannot be cut, at one position). Invariants, recounted by `check_integrity`: a chunk's parent is in the
-index as long as the chunk is; a chunk shorter than the full size has no children; `num_bytes` is the sum of all payloads.
+index as long as the chunk is; a chunk shorter than the full size has no children; `num_bytes` is the sum of all payloads,
+`num_state_bytes` that of the states among them, `num_buffers` that of their buffers.
+
+States have an order of use of their own, and a share of the room: one state may be as large as the keys and values of thousands of
+tokens, and would push out all the rest.
 
 A chunk lives until it is evicted, or for a time: until the last of those who published or used it with a `ttl_seconds` need it no
 more; who names none needs it for good. What has expired is not found. A pinned chunk neither expires nor is evicted.
@@ -23,15 +27,22 @@ from mlxctl.prefix_cache.departures import Departure, Departures, begins_alike
 
 P = TypeVar("P")
 
+# How much of the room may be states.
+STATE_SHARE = 0.5
 
-@dataclass(slots=True)
+
+def _one_buffer(_: object) -> int:
+    return 1
+
+
+@dataclass(slots=True, eq=False)
 class Checkpoint(Generic[P]):
-    """The state after the first `position` tokens. Chunks that begin alike share it; its bytes count once."""
+    """The state after the first `position` tokens. Chunks that begin alike share it, as its `owners`; its bytes count once."""
 
     position: int
     payload: P
     num_bytes: int
-    num_owners: int = 0
+    owners: "list[Chunk[P]]" = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -108,8 +119,9 @@ class Match(Generic[P]):
 
 
 class PrefixIndex(Generic[P]):
-    """All prefixes of all namespaces within one budget. `clock` gives unix seconds.
+    """All prefixes of all namespaces within one budget, in bytes and in buffers (`buffers_of` counts those of a payload).
 
+    `clock` gives unix seconds.
     `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that has left the index,
     for whatever reason. Neither may change the index.
     """
@@ -118,18 +130,26 @@ class PrefixIndex(Generic[P]):
         self,
         *,
         max_bytes: int,
+        max_buffers: int | None = None,
+        buffers_of: Callable[[P], int] = _one_buffer,
         clock: Callable[[], float] = time.time,
         on_evict: "Callable[[Chunk[P]], object] | None" = None,
         on_release: Callable[[P], None] | None = None,
     ) -> None:
         self.max_bytes = max_bytes
+        self.max_buffers = max_buffers
+        self._buffers_of = buffers_of
         self._clock = clock
         self._on_evict = on_evict
         self._on_release = on_release
         self.num_bytes = 0
+        self.num_state_bytes = 0
+        self.num_buffers = 0
         self.num_evicted = 0
         self.departures = Departures()
         self._chunks: OrderedDict[Key, Chunk[P]] = OrderedDict()
+        # The least recently used first.
+        self._states: OrderedDict[int, Checkpoint[P]] = OrderedDict()
         self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
         # No chunk expires before.
         self._next_expiry = math.inf
@@ -190,6 +210,7 @@ class PrefixIndex(Generic[P]):
         children[key] = chunk
         self._chunks[key] = chunk
         self.num_bytes += num_bytes
+        self.num_buffers += self._buffers_of(payload)
         self._inherit(children, chunk)
         self.evict()
         return chunk if key in self._chunks else None
@@ -208,7 +229,10 @@ class PrefixIndex(Generic[P]):
         assert chunk.start < checkpoint.position <= chunk.end, "a checkpoint lies in its chunk"
         if chunk.has_checkpoint_at(checkpoint.position):
             return
+        self._states[id(checkpoint)] = checkpoint
         self.num_bytes += checkpoint.num_bytes
+        self.num_state_bytes += checkpoint.num_bytes
+        self.num_buffers += self._buffers_of(checkpoint.payload)
         for sibling in self._siblings(chunk).values():
             if sibling is chunk or _agree(sibling, chunk, checkpoint.position):
                 self._own(sibling, checkpoint)
@@ -217,11 +241,18 @@ class PrefixIndex(Generic[P]):
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
         """Forget a state in this chunk; it is gone when no other has it."""
         chunk.checkpoints.remove(checkpoint)
-        checkpoint.num_owners -= 1
-        if not checkpoint.num_owners:
+        checkpoint.owners.remove(chunk)
+        if not checkpoint.owners:
+            del self._states[id(checkpoint)]
             self.num_bytes -= checkpoint.num_bytes
+            self.num_state_bytes -= checkpoint.num_bytes
+            self.num_buffers -= self._buffers_of(checkpoint.payload)
             if self._on_release is not None:
                 self._on_release(checkpoint.payload)
+
+    def touch_state(self, checkpoint: Checkpoint[P]) -> None:
+        """Make a state that is in the index the most recently used."""
+        self._states.move_to_end(id(checkpoint))
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
         """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
@@ -265,12 +296,17 @@ class PrefixIndex(Generic[P]):
             chunk.num_leases -= 1
 
     def evict(self) -> None:
-        """Drop the oldest leaves that are not leased until the budget holds."""
+        """Drop the oldest states beyond their share, then the oldest leaves, until the budget holds; nothing leased or pinned."""
+        while self.num_state_bytes > self.max_bytes * STATE_SHARE:
+            victim = next((state for state in self._states.values() if not any(map(_is_held, state.owners))), None)
+            if victim is None:
+                break
+            self._drop_state(victim)
         self.shrink(self.max_bytes)
 
     def shrink(self, max_bytes: int) -> None:
-        """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes` are held."""
-        while self.num_bytes > max_bytes:
+        """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes`, or buffers, are held."""
+        while self.num_bytes > max_bytes or (self.max_buffers is not None and self.num_buffers > self.max_buffers):
             victim = next((chunk for chunk in self._chunks.values() if _may_go(chunk)), None)
             if victim is None:
                 return
@@ -333,7 +369,13 @@ class PrefixIndex(Generic[P]):
         order = {key: place for place, key in enumerate(self._chunks)}
         checkpoints = {id(checkpoint): checkpoint for chunk in self._chunks.values() for checkpoint in chunk.checkpoints}
         payload_bytes = sum(chunk.payload_bytes for chunk in self._chunks.values())
-        assert self.num_bytes == payload_bytes + sum(checkpoint.num_bytes for checkpoint in checkpoints.values())
+        payloads = [chunk.payload for chunk in self._chunks.values()] + [state.payload for state in checkpoints.values()]
+        assert checkpoints == dict(self._states)
+        assert self.num_state_bytes == sum(state.num_bytes for state in checkpoints.values())
+        assert self.num_bytes == payload_bytes + self.num_state_bytes
+        assert self.num_buffers == sum(map(self._buffers_of, payloads))
+        for state in checkpoints.values():
+            assert all(state in owner.checkpoints for owner in state.owners)
         for chunk in self._chunks.values():
             assert chunk.num_leases >= 0
             assert not chunk.children or chunk.num_tokens == CHUNK_TOKENS
@@ -389,7 +431,7 @@ class PrefixIndex(Generic[P]):
     def _own(chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
         if not chunk.has_checkpoint_at(checkpoint.position):
             chunk.checkpoints.append(checkpoint)
-            checkpoint.num_owners += 1
+            checkpoint.owners.append(chunk)
 
     def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
         return chunk.parent.children if chunk.parent is not None else self._roots[root_key(chunk.namespace)]
@@ -407,10 +449,17 @@ class PrefixIndex(Generic[P]):
         parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
         self.departures.add(parent, chunk.tokens, reason)
 
+    def _drop_state(self, state: Checkpoint[P]) -> None:
+        if self._on_evict is not None:
+            self._on_evict(state.owners[0])
+        for owner in list(state.owners):
+            self.drop_checkpoint(owner, state)
+
     def _remove(self, chunk: Chunk[P]) -> None:
         for checkpoint in list(chunk.checkpoints):
             self.drop_checkpoint(chunk, checkpoint)
         self.num_bytes -= chunk.payload_bytes
+        self.num_buffers -= self._buffers_of(chunk.payload)
         del self._siblings(chunk)[chunk.key]
         del self._chunks[chunk.key]
         if self._on_release is not None:
@@ -421,8 +470,12 @@ def _covering(children: dict[Key, Chunk[P]], key: Key, tokens: bytes) -> Chunk[P
     return children.get(key) or next((child for child in children.values() if child.tokens.startswith(tokens)), None)
 
 
+def _is_held(chunk: Chunk[P]) -> bool:
+    return bool(chunk.num_leases or chunk.is_pinned)
+
+
 def _may_go(chunk: Chunk[P]) -> bool:
-    return not (chunk.children or chunk.num_leases or chunk.is_pinned)
+    return not (chunk.children or _is_held(chunk))
 
 
 def _agree(one: Chunk[P], other: Chunk[P], position: int) -> bool:

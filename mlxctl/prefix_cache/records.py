@@ -1,7 +1,8 @@
 """Payloads: cutting a sequence's caches into records and building caches from records again. MLX thread only.
 
-The one place that looks inside cache objects. Layers whose keys and values grow with the sequence (`KVCache`) are cut by position
-and stacked, all layers of one shape in one array: 2 arrays a chunk, not 2 a layer, because live buffers are limited in number.
+The one place that looks inside cache objects. Layers whose keys and values grow with the sequence (`KVCache`, and quantised
+`QuantizedKVCache`) are cut by position and stacked, all layers of one shape in one array: 2 arrays a chunk, not 2 a layer, because
+live buffers are limited in number.
 All other layers (recurrent, convolution, sliding window) are kept whole, as a state at one position.
 Records are contiguous and evaluated, never views: a view would keep the buffer alive that it was cut from.
 """
@@ -15,22 +16,29 @@ from mlx.utils import tree_flatten, tree_map
 
 # Room for the tokens to come, so that the first of them does not copy everything again.
 _GROWTH_TOKENS = 256
+_KINDS_TO_CUT = ("KVCache", "QuantizedKVCache")
 
 
 @dataclass(frozen=True, slots=True)
 class KVRecord:
     """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim) each.
 
-    `layers` says which layers each group holds, by their place among all layers of the model.
+    Of quantised layers a group has six arrays: packed numbers, scales and biases of the keys, then of the values. `layers` says
+    which layers each group holds, by their place among all layers of the model.
     """
 
     layers: tuple[tuple[int, ...], ...]
-    groups: tuple[tuple[mx.array, mx.array], ...]
+    groups: tuple[tuple[mx.array, ...], ...]
 
     @property
     def num_bytes(self) -> int:
         """Bytes on the device."""
-        return sum(keys.nbytes + values.nbytes for keys, values in self.groups)
+        return sum(array.nbytes for group in self.groups for array in group)
+
+    @property
+    def num_buffers(self) -> int:
+        """Buffers on the device."""
+        return sum(map(len, self.groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +52,19 @@ class StateRecord:
         """Bytes on the device."""
         return sum(leaf.nbytes for _, leaf in tree_flatten(list(self.states)) if isinstance(leaf, mx.array))
 
+    @property
+    def num_buffers(self) -> int:
+        """Buffers on the device."""
+        return sum(isinstance(leaf, mx.array) for _, leaf in tree_flatten(list(self.states)))
+
 
 class CacheLayout:
     """How one model's caches are made: which layers can be cut, and which of them have the same shape."""
 
     def __init__(self, caches: Sequence[Any]) -> None:
         self._kinds = [type(layer) for layer in _leaves(caches)]
-        self._cut = [index for index, kind in enumerate(self._kinds) if kind.__name__ == "KVCache"]
-        self._whole = [index for index, kind in enumerate(self._kinds) if kind.__name__ != "KVCache"]
+        self._cut = [index for index, kind in enumerate(self._kinds) if kind.__name__ in _KINDS_TO_CUT]
+        self._whole = [index for index, kind in enumerate(self._kinds) if kind.__name__ not in _KINDS_TO_CUT]
         self._groups: tuple[tuple[int, ...], ...] | None = None
 
     @property
@@ -63,11 +76,10 @@ class CacheLayout:
         """Whether a record from elsewhere is of this model: all layers are there, keys and values for so many tokens."""
         if isinstance(record, StateRecord):
             return len(record.states) == len(self._whole)
-        lengths = {array.shape[2] for pair in record.groups for array in pair if array.ndim == 4}
-        sizes = [array.shape[:1] for pair in record.groups for array in pair]
-        is_stacked = sizes == [(len(group),) for group in record.layers for _ in range(2)]
         layers = sorted(index for group in record.layers for index in group)
-        return layers == self._cut and is_stacked and lengths <= {num_tokens}
+        shapes = [array.shape for arrays in record.groups for array in arrays]
+        sizes = [(len(group), num_tokens) for group, arrays in zip(record.layers, record.groups, strict=False) for _ in arrays]
+        return layers == self._cut and [(shape[0], shape[2]) for shape in shapes if len(shape) == 4] == sizes
 
     def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
         """Return a record of the positions `start` to `end` of a sequence, or of one row of a batch."""
@@ -76,14 +88,14 @@ class CacheLayout:
         padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
         span = slice(padding + start, padding + end)
         place = row or 0
-        spans = {index: (layers[index].keys[place, :, span], layers[index].values[place, :, span]) for index in self._cut}
+        spans = {index: [array[place, :, span] for array in _arrays(layers[index])] for index in self._cut}
         if self._groups is None:
             self._groups = _grouped(spans)
         groups = tuple(
-            (mx.stack([spans[index][0] for index in group]), mx.stack([spans[index][1] for index in group]))
+            tuple(mx.stack(list(arrays)) for arrays in zip(*(spans[index] for index in group), strict=True))
             for group in self._groups
         )
-        mx.eval([array for pair in groups for array in pair])
+        mx.eval([array for arrays in groups for array in arrays])
         return KVRecord(self._groups, groups)
 
     def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
@@ -99,8 +111,8 @@ class CacheLayout:
         layers = list(_leaves(caches))
         for group_index, group in enumerate(records[0].layers if records else ()):
             for place, layer_index in enumerate(group):
-                pairs = [(record.groups[group_index][0][place], record.groups[group_index][1][place]) for record in records]
-                _fill(layers[layer_index], pairs, num_tokens)
+                pieces = [[array[place] for array in record.groups[group_index]] for record in records]
+                _fill(layers[layer_index], [_joined(run, num_tokens) for run in zip(*pieces, strict=True)], num_tokens)
         for layer_index, layer_state in zip(self._whole, state.states if state is not None else (), strict=bool(state)):
             layers[layer_index].state = tree_map(_copied, layer_state)
         mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
@@ -115,16 +127,23 @@ def _leaves(caches: Sequence[Any]) -> Iterator[Any]:
             yield from _leaves(children)
 
 
-def _grouped(spans: dict[int, tuple[mx.array, mx.array]]) -> tuple[tuple[int, ...], ...]:
+def _arrays(layer: Any) -> list[mx.array]:
+    """The arrays of a layer that grow with the sequence, along their third axis."""
+    return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple | list) else [layer.keys, layer.values]
+
+
+def _grouped(spans: dict[int, list[mx.array]]) -> tuple[tuple[int, ...], ...]:
     groups: dict[Any, list[int]] = {}
-    for index, (keys, values) in spans.items():
-        groups.setdefault((keys.shape[0], keys.shape[2], values.shape[2], keys.dtype), []).append(index)
+    for index, arrays in spans.items():
+        groups.setdefault(tuple((array.shape[0], array.shape[2], array.dtype) for array in arrays), []).append(index)
     return tuple(map(tuple, groups.values()))
 
 
-def _fill(layer: Any, pairs: Sequence[tuple[mx.array, mx.array]], num_tokens: int) -> None:
-    layer.keys = _joined([keys for keys, _ in pairs], num_tokens)
-    layer.values = _joined([values for _, values in pairs], num_tokens)
+def _fill(layer: Any, arrays: Sequence[mx.array], num_tokens: int) -> None:
+    half = len(arrays) // 2
+    is_quantised = half > 1
+    layer.keys = tuple(arrays[:half]) if is_quantised else arrays[0]
+    layer.values = tuple(arrays[half:]) if is_quantised else arrays[1]
     layer.offset = num_tokens
 
 

@@ -95,6 +95,11 @@ _LFM2_CONFIG = _attention(
     block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=False, tie_word_embeddings=True,
     layer_types=["conv", "full_attention", "conv", "full_attention"],
 )  # fmt: skip
+_GPT_OSS_CONFIG = _attention(
+    "gpt_oss",
+    sliding_window=32, num_local_experts=4, num_experts_per_tok=2, rope_scaling=None, rope_theta=150_000,
+    layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+)  # fmt: skip
 _GEMMA3_CONFIG = _attention(
     "gemma3_text",
     sliding_window=32, sliding_window_pattern=2, query_pre_attn_scalar=16, rope_local_base_freq=10_000.0,
@@ -129,6 +134,8 @@ _ALL = (
         config=_LFM2_CONFIG,
     ),
     _qwen3("qwen3_next", _QWEN3_NEXT),
+    # Its own channels and template play no part in tests of its layers.
+    _qwen3("gpt_oss", _GPT_OSS_CONFIG),
     Family(
         name="mistral",
         template="mistral",

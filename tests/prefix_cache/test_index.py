@@ -111,6 +111,76 @@ def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> Non
     index.check_integrity()
 
 
+def with_state(index: PrefixIndex[str], trunk: int, tail: int, state_bytes: int) -> Checkpoint[str]:
+    """Publish a conversation of 100 tokens that ends with a state."""
+    publish(index, pack([trunk] * 50 + [tail] * 50))
+    state = Checkpoint(100, "state", state_bytes)
+    index.add_checkpoint(index.match(NAMESPACE, pack([trunk] * 50 + [tail] * 50)).chunks[-1], state)
+    return state
+
+
+def test_states_may_not_push_out_what_they_belong_to() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=4000)
+    states = [with_state(index, 1, tail, 500) for tail in range(8)]
+
+    assert index.num_state_bytes == 2000
+    assert index.num_bytes == 8 * 100 + 2000
+    assert [bool(state.owners) for state in states] == [False] * 4 + [True] * 4
+    index.check_integrity()
+
+
+def test_of_the_states_the_least_recently_used_goes_first_and_a_leased_one_never() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=4000)
+    leased, used, idle, last = (with_state(index, trunk, trunk, 500) for trunk in range(4))
+    lease = index.match(NAMESPACE, pack([0] * 100))
+    index.lease(lease)
+    index.touch_state(used)
+
+    newest = with_state(index, 9, 9, 500)
+
+    assert [bool(state.owners) for state in (leased, used, idle, last, newest)] == [True, True, False, True, True]
+    index.release(lease)
+    index.check_integrity()
+
+
+def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
+    index: PrefixIndex[str] = PrefixIndex(
+        max_bytes=1 << 30, max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2
+    )
+    for trunk in range(5):
+        with_state(index, trunk, trunk, 1)
+
+    assert (len(index), index.num_buffers) == (2, 10)
+    index.check_integrity()
+
+
+def test_what_is_evicted_is_told_before_and_what_is_released_after() -> None:
+    evicted: list[int] = []
+    released: list[str] = []
+    index: PrefixIndex[str] = PrefixIndex(
+        max_bytes=1 << 30, on_evict=lambda chunk: evicted.append(chunk.end), on_release=released.append
+    )
+    with_state(index, 1, 1, 1)
+    publish(index, sequence(300))
+
+    index.shrink(0)
+
+    assert evicted == [100, 300, 256]
+    assert released == ["state", "kv@0", "kv@256", "kv@0"]
+
+
+def test_a_chunk_that_turned_out_to_be_unusable_takes_along_what_builds_on_it() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    publish(index, sequence(5 * CHUNK_TOKENS))
+    path = index.match(NAMESPACE, sequence(5 * CHUNK_TOKENS)).chunks
+    index.pin(path[-1].key)
+
+    index.discard(path[2])
+
+    assert index.match(NAMESPACE, sequence(5 * CHUNK_TOKENS)).chunks == path[:2]
+    index.check_integrity()
+
+
 def test_what_is_larger_than_the_budget_is_not_kept() -> None:
     index: PrefixIndex[str] = PrefixIndex(max_bytes=100)
     publish(index, sequence(1000))
@@ -176,15 +246,24 @@ TestAgainstNaiveModel = AgainstNaiveModel.TestCase
 
 
 @pytest.mark.parametrize("budget", [0, 300, 2000])
-@given(shapes=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4), max_size=8))
+@given(
+    shapes=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4), max_size=8),
+    state_bytes=st.integers(0, 400),
+)
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_under_any_budget_a_match_is_true_and_the_books_balance(budget: int, shapes: list[list[tuple[int, int]]]) -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=budget)
+def test_under_any_budget_a_match_is_true_and_the_books_balance(
+    budget: int, shapes: list[list[tuple[int, int]]], state_bytes: int
+) -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=budget, max_buffers=12)
     for shape in shapes:
         tokens = pack([token for token, repeat in shape for _ in range(repeat)])
         publish(index, tokens)
         match = index.match(NAMESPACE, tokens)
         matched = array("I", b"".join(chunk.tokens for chunk in match.chunks))
         assert matched[: match.num_tokens] == tokens[: match.num_tokens]
+        if match.chunks:
+            index.add_checkpoint(match.chunks[-1], Checkpoint(match.chunks[-1].end, "state", state_bytes))
         assert index.num_bytes <= budget
+        assert index.num_buffers <= 12
+        assert index.num_state_bytes <= budget // 2
         index.check_integrity()

@@ -11,8 +11,9 @@ from mlxctl.ir import SamplingParams
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
-# Plain attention, sliding window, short convolutions with attention, linear attention with attention and experts.
-FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+# Plain attention, sliding window, windows in turn with attention and experts, short convolutions with attention, linear attention
+# with attention and experts.
+FAMILIES = ["qwen3", "gemma3", "gpt_oss", "lfm2", "qwen3_next"]
 END_OF_MESSAGE = 3
 COLD = EngineSettings(max_rows=8, prefix_cache_bytes=0)
 WARM = EngineSettings(max_rows=8, prefix_cache_bytes=1 << 30)

@@ -1,0 +1,67 @@
+"""Records of quantised caches: cut by position like any others, they continue as a run does that computed everything itself."""
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models.cache import QuantizedKVCache, make_prompt_cache
+from mlx_lm.utils import load_model
+
+from mlxctl.prefix_cache.disk.encoding import decode, encode
+from mlxctl.prefix_cache.records import CacheLayout, KVRecord
+from tests import forge
+from tests.prefix_cache.test_reuse import text
+
+PROMPT = text(700, 1)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return load_model(forge.model("bench5m"))[0]
+
+
+def quantised(model: Any, bits: int) -> list[Any]:
+    return [QuantizedKVCache(group_size=64, bits=bits) for _ in make_prompt_cache(model)]
+
+
+def read(model: Any, caches: list[Any], tokens: list[int]) -> None:
+    model(mx.array([tokens]), cache=caches)
+    mx.eval([layer.state[:2] for layer in caches])
+
+
+def answer(model: Any, caches: list[Any], token: int, num: int = 6) -> list[int]:
+    tokens = []
+    for _ in range(num):
+        token = int(mx.argmax(model(mx.array([[token]]), cache=caches)[0, -1]).item())
+        tokens.append(token)
+    return tokens
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_hit_at_any_length_on_a_quantised_cache_continues_like_a_cold_run(model: Any, bits: int) -> None:
+    caches = quantised(model, bits)
+    layout = CacheLayout(caches)
+    read(model, caches, PROMPT)
+    records = [layout.cut(caches, start, min(start + 256, 700)) for start in range(0, 700, 256)]
+
+    for num_tokens in (700, 699, 600, 512, 400, 256, 17):
+        warm, cold = quantised(model, bits), quantised(model, bits)
+        layout.restore(warm, records[: -(-num_tokens // 256)], num_tokens, None)
+        read(model, cold, PROMPT[:num_tokens])
+        assert answer(model, warm, 5) == answer(model, cold, 5)
+
+
+def test_a_quantised_record_takes_few_buffers_and_comes_back_from_bytes_as_it_was(model: Any) -> None:
+    caches = quantised(model, 4)
+    layout = CacheLayout(caches)
+    read(model, caches, PROMPT[:256])
+    record = layout.cut(caches, 0, 256)
+
+    again = decode(b"".join(encode(record, chunk=b"key", position=None)), chunk=b"key", position=None)
+
+    assert record.num_buffers == 6
+    assert not layout.has_states
+    assert isinstance(again, KVRecord)
+    assert layout.accepts(again, 256)
+    assert not layout.accepts(again, 255)
+    assert all(mx.array_equal(one, other) for one, other in zip(record.groups[0], again.groups[0], strict=True))
