@@ -82,6 +82,11 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, ThinkingPart))
 
     @property
+    def num_images(self) -> int:
+        """How many images the message itself holds; those in tool results are left out."""
+        return sum(isinstance(part, ImagePart) for part in self.parts)
+
+    @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """The calls of an assistant message, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCallPart))

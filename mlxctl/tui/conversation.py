@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.ir import GenerationRequest, Message, SamplingOptions, ThinkingOptions, ToolSpec, text_message
+from mlxctl.ir import (
+    GenerationRequest,
+    ImagePart,
+    Message,
+    SamplingOptions,
+    TextPart,
+    ThinkingOptions,
+    ToolSpec,
+    text_message,
+)
 from mlxctl.tui.options import ChatOptions
 
 
@@ -38,9 +47,15 @@ class Conversation:
         answers = (said.message.text for said in reversed(self._said) if said.message.role == "assistant")
         return next((text for text in answers if text), None)
 
-    def ask(self, text: str) -> None:
-        """Add a question."""
-        self._said.append(Said(message=text_message("user", text)))
+    @property
+    def last_images(self) -> tuple[ImagePart, ...]:
+        """The images of the last question."""
+        questions = [said.message for said in self._said if said.message.role == "user"]
+        return tuple(part for part in questions[-1].parts if isinstance(part, ImagePart)) if questions else ()
+
+    def ask(self, text: str, images: Sequence[ImagePart] = ()) -> None:
+        """Add a question, with the images that it is about."""
+        self._said.append(Said(message=Message(role="user", parts=(*images, TextPart(text=text)))))
 
     def add(self, said: Said) -> None:
         """Add an answer or the results of tools."""

@@ -3,16 +3,18 @@
 Beside OpenAI's fields an answer may have `reasoning_content`, `is_partial` and `thinking_seconds`.
 """
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mlxctl.errors import StoreError
-from mlxctl.ir import Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.errors import InvalidRequest, StoreError
+from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.protocols.media import image_from_data_url
 from mlxctl.tui.conversation import Said
 
 
 def to_messages(said: Sequence[Said]) -> list[dict[str, Any]]:
-    """Return the messages; images are left out."""
+    """Return the messages; images of questions are data URLs."""
     return [message for item in said for message in _written(item)]
 
 
@@ -31,7 +33,7 @@ def from_messages(messages: object) -> tuple[str, list[Said]]:
                 said[-1] = _joined(said[-1], _read(message))
             else:
                 said.append(_read(message))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidRequest) as error:
             raise StoreError(f"messages[{index}] is no message of a chat: {_reason(error)}") from None
     return "\n\n".join(system), said
 
@@ -42,7 +44,7 @@ def _written(item: Said) -> Iterable[dict[str, Any]]:
         for result in message.tool_results:
             yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         return
-    body: dict[str, Any] = {"role": message.role, "content": message.text}
+    body: dict[str, Any] = {"role": message.role, "content": _content(message)}
     if message.thinking:
         body["reasoning_content"] = message.thinking
     if item.thinking_seconds is not None:
@@ -57,11 +59,19 @@ def _written(item: Said) -> Iterable[dict[str, Any]]:
     yield body
 
 
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    images = [part for part in message.parts if isinstance(part, ImagePart)]
+    if not images:
+        return message.text
+    urls = [f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in images]
+    return [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": message.text}]
+
+
 def _read(message: Mapping[str, Any]) -> Said:
     parts: list[Part] = []
     match message["role"]:
         case "user":
-            parts.append(TextPart(text=_text(message["content"])))
+            parts += _question(message["content"])
         case "assistant":
             if thinking := message.get("reasoning_content"):
                 parts.append(ThinkingPart(text=_string(thinking)))
@@ -88,6 +98,14 @@ def _joined(first: Said, second: Said) -> Said:
 def _call(call: Mapping[str, Any]) -> ToolCallPart:
     function = call["function"]
     return ToolCallPart(id=_string(call["id"]), name=_string(function["name"]), arguments=_string(function["arguments"]))
+
+
+def _question(content: object) -> Iterable[Part]:
+    parts = content if isinstance(content, list) else []
+    images = [part for part in parts if part["type"] == "image_url"]
+    for image in images:
+        yield image_from_data_url(_string(image["image_url"]["url"]), "image_url")
+    yield TextPart(text=_text([part for part in parts if part not in images] if parts else content))
 
 
 def _text(content: object) -> str:

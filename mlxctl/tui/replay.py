@@ -21,15 +21,15 @@ def replay(said: Sequence[Said]) -> list[Update]:
     return updates
 
 
-def turns(said: Sequence[Said]) -> Iterator[tuple[str | None, list[Said]]]:
+def turns(said: Sequence[Said]) -> Iterator[tuple[Message | None, list[Said]]]:
     """Yield each question with what followed it; what comes before the first question has None for one."""
-    question: str | None = None
+    question: Message | None = None
     answer: list[Said] = []
     for item in said:
         if item.message.role == "user":
             if question is not None or answer:
                 yield question, answer
-            question, answer = item.message.text, []
+            question, answer = item.message, []
         else:
             answer.append(item)
     if question is not None or answer:

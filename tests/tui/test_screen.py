@@ -9,7 +9,7 @@ from textual import events
 from textual.widgets import Input
 
 from mlxctl.errors import BrokenModel, ConnectionLost, InvalidRequest, ServerUnreachable
-from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta
+from mlxctl.ir import ImagePart, PromptProgress, TextDelta, ThinkingDelta
 from mlxctl.tui.partner import PartnerModel
 from mlxctl.tui.widgets.composer import Composer
 
@@ -265,3 +265,31 @@ def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) 
         await screen.wait_for("Stopped; what came is kept")
 
     drive(partner, look, uses_tools=True, asks_before_tools=True)
+
+
+PIXEL = b"\x89PNG\r\n\x1a\n and so on"
+
+
+def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PIXEL)
+    (tmp_path / "b.png").write_text("no image at all")
+    partner = ScriptedPartner(text("A dot."), text("Still a dot."))
+
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        for name, words in (("b.png", "Ask something"), ("a.png", "with 1 image")):
+            await screen.press("f6")
+            await screen.wait_for("Attach an image (")
+            screen.app.screen.query_one(Input).value = str(tmp_path / name)
+            await screen.press("enter")
+            await screen.wait_for(words)
+        await screen.ask("What is it?")
+        assert "[1 image]" in await screen.wait_for("A dot.")
+        await screen.press("ctrl+l")
+        await screen.wait_for("with 1 image")
+        await screen.press("enter")
+        await screen.wait_for("Still a dot.")
+
+    drive(partner, look)
+    for request in partner.requests:
+        assert request.messages[-1].parts[0] == ImagePart(data=PIXEL, media_type="image/png")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.errors import StoreError
-from mlxctl.ir import Message, TextDelta, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_message
+from mlxctl.ir import ImagePart, Message, TextDelta, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_message
 from mlxctl.stores import SessionStore
 from mlxctl.tui.beginning import Beginning, begin
 from mlxctl.tui.conversation import Said
@@ -42,7 +42,9 @@ def results() -> st.SearchStrategy[Said]:
 
 
 def questions() -> st.SearchStrategy[Said]:
-    return WORDS.map(lambda words: Said(message=text_message("user", words)))
+    images = st.lists(st.builds(ImagePart, data=st.binary(min_size=1, max_size=8), media_type=st.just("image/png")), max_size=2)
+    parts = st.tuples(images, st.builds(TextPart, text=WORDS))
+    return parts.map(lambda found: Said(message=Message(role="user", parts=(*found[0], found[1]))))
 
 
 @given(st.lists(st.tuples(questions(), answers(), results(), answers()), max_size=3), st.text(max_size=10))
@@ -58,7 +60,8 @@ def test_what_is_written_is_read_again(rounds: list[tuple[Said, ...]], system: s
         ("none", "messages: expected a list"),
         ([{"content": "x"}], r"messages\[0\] is no message of a chat: it has no 'role'"),
         ([{"role": "user", "content": "x"}, {"role": "judge"}], r"messages\[1\] .*nobody has the role 'judge'"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}], "its content is no text"),
+        ([{"role": "user", "content": [{"type": "input_audio"}]}], "its content is no text"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}], "must be a data URL"),
         ([{"role": "assistant", "tool_calls": [{"id": 5}]}], "it has no 'function'"),
         (["words"], r"messages\[0\]"),
     ],

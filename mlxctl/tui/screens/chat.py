@@ -1,36 +1,25 @@
-"""The chat: what a person wants goes to the conversation and the model, what comes back to the transcript. UI thread only.
-
-PERF: the screens that open above it are imported when they open; the first frame does not wait for them.
-"""
+"""The chat: what a person wants goes to the conversation and the model, what comes back to the transcript. UI thread only."""
 
 import asyncio
-import time
 from contextlib import aclosing, suppress
-from dataclasses import replace
-from pathlib import Path
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 from textual.widgets import Footer
-from textual.worker import Worker, WorkerCancelled
+from textual.worker import WorkerCancelled
 
 from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
-from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.coalescing import coalesce
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import Exchange
-from mlxctl.tui.export import export
 from mlxctl.tui.garbage import collect_all, keep_collections_short
-from mlxctl.tui.keeper import EarlierChat, Keeper
 from mlxctl.tui.keys import SCREEN_KEYS
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
 from mlxctl.tui.opening import greeting, open_partner
-from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.pace import Pace
-from mlxctl.tui.partner import Partner, PartnerModel
 from mlxctl.tui.replay import replay, turns
+from mlxctl.tui.screens.windows import ChatWindows
 from mlxctl.tui.widgets.answer import Answer
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
@@ -47,7 +36,7 @@ _STATUS_SECONDS = 0.1
 _IDLE_SECONDS = 1.0
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(ChatWindows):
     """One conversation with one partner."""
 
     DEFAULT_CSS = """
@@ -56,18 +45,6 @@ class ChatScreen(Screen[None]):
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
         Binding(key.key, key.action, key.word, show=bool(key.word), key_display=key.shown_as) for key in SCREEN_KEYS
     ]
-
-    def __init__(self, partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation) -> None:
-        super().__init__()
-        self._partner = partner
-        self._options = options
-        self._keeper = keeper
-        self._conversation = conversation
-        self._model: PartnerModel | None = None
-        self._opened = asyncio.Event()
-        self._state = "loading"
-        self._pace = Pace()
-        self._answering: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
         """Transcript above, input below, numbers and keys at the bottom."""
@@ -102,8 +79,8 @@ class ChatScreen(Screen[None]):
             self.notify("There is no model to ask; see above.", severity="error")
             return
         self.query_one(Composer).accept()
-        self._conversation.ask(submitted.text)
-        await self._transcript.add(Question(submitted.text))
+        self._conversation.ask(submitted.text, self._take_attached())
+        await self._transcript.add(Question(submitted.text, num_images=len(self._conversation.last_images)))
         self._save()
         self._answering = self._answer()
 
@@ -139,9 +116,11 @@ class ChatScreen(Screen[None]):
         """Take the last question back into the input."""
         if self._is_busy:
             self.notify("An answer is on its way; Esc stops it.", severity="warning")
-        elif (text := self._conversation.take_back_question()) is None:
+        elif self._conversation.last_question is None:
             self.notify("There is no question to edit.", severity="warning")
         else:
+            self._show_attached(self._conversation.last_images)
+            text = self._conversation.take_back_question() or ""
             await self._transcript.drop_question()
             self.query_one(Composer).put(text)
 
@@ -151,96 +130,6 @@ class ChatScreen(Screen[None]):
         self._keeper.begin()
         await self._turn_to(Conversation())
         await self._transcript.add(Notice("A new conversation."))
-
-    def action_sessions(self) -> None:
-        """Choose an earlier chat to go on with."""
-        from mlxctl.tui.screens.sessions import SessionsScreen
-
-        async def go_on(chat: EarlierChat | None) -> None:
-            if chat is not None:
-                await self._settle()
-                self._keeper.go_on_with(chat)
-                self._options = replace(self._options, system_prompt=chat.system_prompt)
-                await self._turn_to(Conversation(chat.said))
-
-        self.app.push_screen(SessionsScreen(self._keeper), go_on)
-
-    def action_models(self) -> None:
-        """Choose another model for the next question."""
-        from mlxctl.tui.screens.models import ModelsScreen
-
-        if self._is_busy or not self._opened.is_set():
-            self.notify("An answer is on its way; Esc stops it.", severity="warning")
-            return
-
-        def take(name: str | None) -> None:
-            if name is not None:
-                self._opened.clear()
-                self._switch(name)
-
-        current = self._model.name if self._model is not None else ""
-        self.app.push_screen(ModelsScreen(self._partner.choices, current=current), take)
-
-    def action_monitor(self) -> None:
-        """Watch whoever answers."""
-        from mlxctl.tui.screens.monitor import MonitorScreen
-
-        if self._model is None:
-            self.notify("There is nobody to watch yet.", severity="warning")
-            return
-        self.app.push_screen(MonitorScreen(self._partner.observe, where=self._partner.where))
-
-    def action_find(self) -> None:
-        """Find words in this conversation."""
-        self.query_one(FindBar).open()
-
-    def action_copy(self) -> None:
-        """Copy the last answer."""
-        text = self._conversation.last_answer
-        if text is None:
-            self.notify("There is no answer to copy.", severity="warning")
-            return
-        self.app.copy_to_clipboard(text)
-        self.notify(f"{len(text):,} characters went to the clipboard, if the terminal allows it (OSC 52).")
-
-    def action_help(self) -> None:
-        """Show the keys."""
-        from mlxctl.tui.screens.help import HelpScreen
-
-        self.app.push_screen(HelpScreen())
-
-    def action_theme(self) -> None:
-        """Choose a theme."""
-        self.app.search_themes()
-
-    def action_settings(self) -> None:
-        """Change the options; they hold from the next question on."""
-        from mlxctl.tui.screens.settings import SettingsScreen
-
-        def take_over(options: ChatOptions | None) -> None:
-            self._options = options or self._options
-
-        self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), take_over)
-
-    def action_export(self) -> None:
-        """Write the conversation to a file."""
-        from mlxctl.tui.screens.export import ExportScreen
-
-        if not self._conversation.said:
-            self.notify("There is nothing to export yet.", severity="warning")
-            return
-        self.app.push_screen(ExportScreen(time.strftime("chat-%Y%m%d-%H%M%S.md")), self._export)
-
-    def action_scroll(self, pages: int) -> None:
-        """Scroll by pages; anchoring takes over again at the end."""
-        if pages < 0:
-            self._transcript.scroll_page_up(animate=False)
-        else:
-            self._transcript.scroll_page_down(animate=False)
-
-    def action_follow(self) -> None:
-        """Go to the end and stay there."""
-        self._transcript.anchor()
 
     async def _settle(self) -> None:
         """Stop the answer that is on its way, and keep the conversation as it is then."""
@@ -256,14 +145,6 @@ class ChatScreen(Screen[None]):
         self._pace = Pace()
         await self._transcript.clear()
         await self._show_earlier()
-
-    @property
-    def _transcript(self) -> Transcript:
-        return self.query_one(Transcript)
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._answering is not None and not self._answering.is_finished
 
     @work(group="open")
     async def _open(self) -> None:
@@ -302,7 +183,7 @@ class ChatScreen(Screen[None]):
         """Draw a conversation that was not had on this screen."""
         for question, said in turns(self._conversation.said):
             if question is not None:
-                await self._transcript.add(Question(question))
+                await self._transcript.add(Question(question.text, num_images=question.num_images))
             if said:
                 answer = Answer()
                 await self._transcript.add(answer)
@@ -353,34 +234,6 @@ class ChatScreen(Screen[None]):
             async for batch in batches:
                 await answer.show(batch)
 
-    async def _ask_about(self, call: ToolCallPart) -> ToolResultPart:
-        """Have a person decide about a call; stopping the answer closes the question."""
-        from mlxctl.tui.screens.tool_call import ToolCallScreen
-
-        screen = ToolCallScreen(call)
-        decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
-        self._state = "waiting for you"
-        self.app.push_screen(screen, decided.set_result)
-        try:
-            result = await decided
-            assert result is not None, "the screen always gives one"
-            return result
-        finally:
-            self._state = "answering"
-            if screen.is_current and not decided.done():
-                self.app.pop_screen()
-
-    def _export(self, path: Path | None) -> None:
-        if path is None:
-            return
-        model = self._model.name if self._model else "nobody"
-        try:
-            export(path, self._conversation.said, model=model, system_prompt=self._options.system_prompt)
-        except StoreError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.notify(f"Written to {path}")
-
     def _show_status(self) -> None:
         model = self._model.name if self._model else "no model yet"
         self.query_one(StatusLine).show(
@@ -392,11 +245,6 @@ class ChatScreen(Screen[None]):
                 has_tools=self._options.uses_tools,
             )
         )
-
-    def _tools_note(self) -> str:
-        if self._model is not None and self._model.supports_tools is False:
-            return f"{self._model.name} cannot call tools: its chat template does not offer them."
-        return "A clock and a calculator, run here; they touch nothing else."
 
 
 def _import_drawing() -> None:

@@ -13,8 +13,9 @@ class Question(Static):
     Question { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text; background: $boost; }
     """
 
-    def __init__(self, text: str) -> None:
-        super().__init__(_shortened(text), markup=False)
+    def __init__(self, text: str, *, num_images: int = 0) -> None:
+        images = f"[{num_images} image{'' if num_images == 1 else 's'}]\n" if num_images else ""
+        super().__init__(images + _shortened(text), markup=False)
         self.searchable = text
 
 

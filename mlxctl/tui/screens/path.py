@@ -1,4 +1,4 @@
-"""^S: where the conversation is written."""
+"""One line for a path: where the conversation is written (^S), or which image is attached (F6)."""
 
 from pathlib import Path
 
@@ -10,30 +10,32 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 
-class ExportScreen(ModalScreen[Path | None]):
+class PathScreen(ModalScreen[Path | None]):
     """Gives back the path, or None."""
 
     DEFAULT_CSS = """
-    ExportScreen { align: center middle;
+    PathScreen { align: center middle;
         & Vertical { width: 70; max-width: 96%; height: auto; padding: 0 2; border: round $primary; background: $surface;
             border-title-color: $primary; }
         & Static { color: $text-muted; } }
     """
     BINDINGS = [Binding("escape", "cancel", "Cancel")]  # noqa: RUF012 -- Textual declares it so
 
-    def __init__(self, proposal: str) -> None:
+    def __init__(self, title: str, *, proposal: str = "", hint: str) -> None:
         super().__init__()
+        self._title = title
         self._proposal = proposal
+        self._hint = hint
 
     def compose(self) -> ComposeResult:
-        """One line."""
+        """One line, and what to know of it."""
         with Vertical() as box:
-            box.border_title = "Export (Enter writes, Esc cancels)"
+            box.border_title = self._title
             yield Input(self._proposal, id="path", compact=True)
-            yield Static("The ending decides: .md to read, .json with messages in OpenAI's words.")
+            yield Static(self._hint, markup=False)
 
     @on(Input.Submitted)
-    def write(self, submitted: Input.Submitted) -> None:
+    def give(self, submitted: Input.Submitted) -> None:
         """Give the path back."""
         self.dismiss(Path(submitted.value.strip()).expanduser() if submitted.value.strip() else None)
 

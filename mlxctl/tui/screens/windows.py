@@ -1,0 +1,213 @@
+"""What opens above the chat, or looks at it from outside: other chats, models, settings, files, the monitor. UI thread only.
+
+PERF: the screens are imported when they open; the first frame does not wait for them.
+"""
+
+import asyncio
+import time
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+
+from textual.screen import Screen
+from textual.worker import Worker
+
+from mlxctl.errors import StoreError
+from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
+from mlxctl.tui.attachments import read_image
+from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.export import export
+from mlxctl.tui.keeper import EarlierChat, Keeper
+from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.pace import Pace
+from mlxctl.tui.partner import Partner, PartnerModel
+from mlxctl.tui.widgets.composer import Composer
+from mlxctl.tui.widgets.find_bar import FindBar
+from mlxctl.tui.widgets.transcript import Transcript
+
+
+class ChatWindows(Screen[None]):
+    """The state of a chat, and the actions that do not ask the model. The chat itself is `ChatScreen`."""
+
+    def __init__(self, partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation) -> None:
+        super().__init__()
+        self._partner = partner
+        self._options = options
+        self._keeper = keeper
+        self._conversation = conversation
+        self._attached: tuple[ImagePart, ...] = ()
+        self._model: PartnerModel | None = None
+        self._opened = asyncio.Event()
+        self._state = "loading"
+        self._pace = Pace()
+        self._answering: Worker[None] | None = None
+
+    def action_sessions(self) -> None:
+        """Choose an earlier chat to go on with."""
+        from mlxctl.tui.screens.sessions import SessionsScreen
+
+        async def go_on(chat: EarlierChat | None) -> None:
+            if chat is not None:
+                await self._settle()
+                self._keeper.go_on_with(chat)
+                self._options = replace(self._options, system_prompt=chat.system_prompt)
+                await self._turn_to(Conversation(chat.said))
+
+        self.app.push_screen(SessionsScreen(self._keeper), go_on)
+
+    def action_models(self) -> None:
+        """Choose another model for the next question."""
+        from mlxctl.tui.screens.models import ModelsScreen
+
+        if self._is_busy or not self._opened.is_set():
+            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+            return
+
+        def take(name: str | None) -> None:
+            if name is not None:
+                self._opened.clear()
+                self._switch(name)
+
+        current = self._model.name if self._model is not None else ""
+        self.app.push_screen(ModelsScreen(self._partner.choices, current=current), take)
+
+    def action_monitor(self) -> None:
+        """Watch whoever answers."""
+        from mlxctl.tui.screens.monitor import MonitorScreen
+
+        if self._model is None:
+            self.notify("There is nobody to watch yet.", severity="warning")
+            return
+        self.app.push_screen(MonitorScreen(self._partner.observe, where=self._partner.where))
+
+    def action_find(self) -> None:
+        """Find words in this conversation."""
+        self.query_one(FindBar).open()
+
+    def action_copy(self) -> None:
+        """Copy the last answer."""
+        text = self._conversation.last_answer
+        if text is None:
+            self.notify("There is no answer to copy.", severity="warning")
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify(f"{len(text):,} characters went to the clipboard, if the terminal allows it (OSC 52).")
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        from mlxctl.tui.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen())
+
+    def action_theme(self) -> None:
+        """Choose a theme."""
+        self.app.search_themes()
+
+    def action_settings(self) -> None:
+        """Change the options; they hold from the next question on."""
+        from mlxctl.tui.screens.settings import SettingsScreen
+
+        def take_over(options: ChatOptions | None) -> None:
+            self._options = options or self._options
+
+        self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), take_over)
+
+    def action_export(self) -> None:
+        """Write the conversation to a file."""
+        from mlxctl.tui.screens.path import PathScreen
+
+        if not self._conversation.said:
+            self.notify("There is nothing to export yet.", severity="warning")
+            return
+        hint = "The ending decides: .md to read, .json with messages in OpenAI's words."
+        proposal = time.strftime("chat-%Y%m%d-%H%M%S.md")
+        self.app.push_screen(PathScreen("Export (Enter writes, Esc cancels)", proposal=proposal, hint=hint), self._export)
+
+    def action_attach(self) -> None:
+        """Attach an image to the next question."""
+        from mlxctl.tui.screens.path import PathScreen
+
+        hint = "PNG, JPEG, GIF or WebP, for models that see; nothing typed takes attached images away."
+        self.app.push_screen(PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image)
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll by pages; anchoring takes over again at the end."""
+        if pages < 0:
+            self._transcript.scroll_page_up(animate=False)
+        else:
+            self._transcript.scroll_page_down(animate=False)
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there."""
+        self._transcript.anchor()
+
+    @abstractmethod
+    async def _settle(self) -> None:
+        """Stop the answer that is on its way, and keep the conversation as it is then."""
+
+    @abstractmethod
+    async def _turn_to(self, conversation: Conversation) -> None:
+        """Show another conversation instead."""
+
+    @abstractmethod
+    def _switch(self, name: str) -> Worker[None]:
+        """Take another model."""
+
+    @property
+    def _transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._answering is not None and not self._answering.is_finished
+
+    def _attach_image(self, path: Path | None) -> None:
+        if path is None:
+            self._show_attached(())
+            return
+        try:
+            self._show_attached((*self._attached, read_image(path)))
+        except StoreError as error:
+            self.notify(str(error), severity="error")
+
+    def _take_attached(self) -> tuple[ImagePart, ...]:
+        images = self._attached
+        self._show_attached(())
+        return images
+
+    def _show_attached(self, images: tuple[ImagePart, ...]) -> None:
+        self._attached = images
+        self.query_one(Composer).border_title = f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
+
+    async def _ask_about(self, call: ToolCallPart) -> ToolResultPart:
+        """Have a person decide about a call; stopping the answer closes the question."""
+        from mlxctl.tui.screens.tool_call import ToolCallScreen
+
+        screen = ToolCallScreen(call)
+        decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
+        self._state = "waiting for you"
+        self.app.push_screen(screen, decided.set_result)
+        try:
+            result = await decided
+            assert result is not None, "the screen always gives one"
+            return result
+        finally:
+            self._state = "answering"
+            if screen.is_current and not decided.done():
+                self.app.pop_screen()
+
+    def _export(self, path: Path | None) -> None:
+        if path is None:
+            return
+        model = self._model.name if self._model else "nobody"
+        try:
+            export(path, self._conversation.said, model=model, system_prompt=self._options.system_prompt)
+        except StoreError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.notify(f"Written to {path}")
+
+    def _tools_note(self) -> str:
+        if self._model is not None and self._model.supports_tools is False:
+            return f"{self._model.name} cannot call tools: its chat template does not offer them."
+        return "A clock and a calculator, run here; they touch nothing else."
