@@ -44,6 +44,13 @@ class Screen:
             await self._pilot.pause(0.02)
         return seen
 
+    async def wait_gone(self, words: str, *, seconds: float = 20.0) -> None:
+        """Wait until the screen does not show `words` any more."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while words in (seen := self.text()):
+            assert asyncio.get_running_loop().time() < deadline, f"{words!r} did not go:\n{seen}"
+            await self._pilot.pause(0.02)
+
     def text(self) -> str:
         """What the screen shows, line by line, without colours."""
         width, height = self.app.size
