@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource, RowUpdate, Score, TokenStream
-from mlxctl.ir import CacheOptions, SamplingParams
+from mlxctl.ir import CacheOptions, Guidance, SamplingParams
 from mlxctl.settings import EngineSettings
 from tests import forge
 
@@ -53,6 +53,7 @@ def submit(
     stop: frozenset[int] = frozenset(),
     priority: int = 0,
     cache: CacheOptions = _ALL_CACHED,
+    guidance: Guidance | None = None,
 ) -> TokenStream:
     """Start a sequence."""
     return client.submit(
@@ -63,6 +64,7 @@ def submit(
         max_tokens=max_tokens,
         priority=priority,
         cache=cache,
+        guidance=guidance,
     )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from llguidance import LLMatcher
 
-from mlxctl.engine import EngineClient
-from mlxctl.ir import SamplingParams
+from mlxctl.engine import EngineClient, TokenStream
+from mlxctl.ir import Guidance, Repetition, SamplingParams, ThinkingLimit, ToneCurve
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
@@ -28,6 +29,7 @@ class Job:
     prompt: tuple[int, ...]
     max_tokens: int
     sampling: SamplingParams
+    guidance: Guidance | None
     delay_steps: int
     leaves_after: int | None
 
@@ -45,8 +47,25 @@ def samplings() -> st.SearchStrategy[SamplingParams]:
         logit_bias=st.sampled_from([{}, {40: 3.0, 41: -100.0}]),
         seed=st.integers(0, 2**63 - 1),
         num_top_logprobs=st.sampled_from([None, 0, 4]),
+        typical_p=st.sampled_from([1.0, 0.6]),
+        xtc_probability=st.sampled_from([0.0, 0.5]),
+        tone_curve=st.sampled_from([None, ToneCurve(width=1.0)]),
+        repetition=st.sampled_from([None, Repetition(multiplier=2.0, allowed_length=1, num_last=32)]),
     )
     return st.one_of(greedy, seeded)
+
+
+def guidances() -> st.SearchStrategy[Guidance | None]:
+    limits = st.builds(
+        ThinkingLimit,
+        max_tokens=st.integers(0, 6),
+        is_open=st.booleans(),
+        opener_ids=st.just((21,)),
+        closer_ids=st.sampled_from([(40,), (40, 41)]),
+        closing_ids=st.just((30, 40, 41)),
+    )
+    forms = st.sampled_from([LLMatcher.grammar_from_regex("[a-z ]*"), LLMatcher.grammar_from_lark('start: ("ab" | "c" /[0-9]+/)*')])
+    return st.one_of(st.none(), st.builds(Guidance, thinking=limits), st.builds(Guidance, grammar=forms))
 
 
 def jobs() -> st.SearchStrategy[list[Job]]:
@@ -55,6 +74,7 @@ def jobs() -> st.SearchStrategy[list[Job]]:
         prompt=st.lists(st.integers(10, 500), min_size=1, max_size=70).map(tuple),
         max_tokens=st.integers(1, 40),
         sampling=samplings(),
+        guidance=guidances(),
         delay_steps=st.integers(0, 12),
         leaves_after=st.one_of(st.none(), st.none(), st.integers(1, 10)),
     )
@@ -62,12 +82,16 @@ def jobs() -> st.SearchStrategy[list[Job]]:
 
 
 async def run_alone(client: EngineClient, model: str, job: Job) -> Output:
-    return await finish(submit(client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling))
+    return await finish(start(client, model, job))
+
+
+def start(client: EngineClient, model: str, job: Job) -> TokenStream:
+    return submit(client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling, guidance=job.guidance)
 
 
 async def run_beside_others(client: EngineClient, model: str, job: Job) -> Output:
     await asyncio.sleep(job.delay_steps * 0.002)
-    stream = submit(client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling)
+    stream = start(client, model, job)
     if job.leaves_after is None:
         return await finish(stream)
     output = Output()

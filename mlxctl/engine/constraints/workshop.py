@@ -82,7 +82,7 @@ class GuideWorkshop:
     def _tokenizer(self, name: str, stops: _Stops, vocabulary_size: int) -> LLTokenizer:
         if (name, stops) not in self._tokenizers:
             text = (self._paths[name] / "tokenizer.json").read_text(encoding="utf-8")
-            self._tokenizers[name, stops] = LLTokenizer(text, n_vocab=vocabulary_size, eos_token=sorted(stops))
+            self._tokenizers[name, stops] = LLTokenizer(text, n_vocab=vocabulary_size, eos_token=sorted(stops) or None)
         return self._tokenizers[name, stops]
 
 
