@@ -44,6 +44,19 @@ def test_streamed_choices_take_turns_and_say_what_they_say_whole(openai_client: 
     assert order != sorted(order)
 
 
+def test_choices_read_their_prompt_once(server: ServerProcess) -> None:
+    def num_read() -> int:
+        return int(httpx.get(f"{server.url}/stats").json()["num_prompt_tokens"])
+
+    before = num_read()
+    question = " ".join(f"word{number}" for number in range(200))
+    body = {**ASKED, "messages": [{"role": "user", "content": question}], "n": 6, "max_tokens": 4}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).json()
+    num_prompt = answer["usage"]["prompt_tokens"]
+    assert num_prompt > 400
+    assert num_prompt - 2 <= num_read() - before < num_prompt + 50
+
+
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_leaving_ends_every_choice(server: ServerProcess, is_stream: bool) -> None:
     body = {**ASKED, "n": 4, "max_tokens": 20_000, "stream": is_stream}

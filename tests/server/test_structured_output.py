@@ -114,6 +114,9 @@ def test_responses_take_their_form_from_text_format(gpt: openai.OpenAI) -> None:
     form: Any = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}
     response = gpt.responses.create(model="mlxctl-demo", input="Hello!", text=form)
     assert response.status == "completed"
+    assert response.text is not None
+    assert response.text.format is not None
+    assert response.text.format.to_dict() == form["format"] | {"description": None}
     jsonschema.validate(json.loads(response.output_text), PERSON)
     with gpt.responses.stream(model="mlxctl-demo", input="Hello!", text=form, temperature=1.0) as stream:
         jsonschema.validate(json.loads(stream.get_final_response().output_text), PERSON)

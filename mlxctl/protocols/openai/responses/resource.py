@@ -99,8 +99,19 @@ def _reasoning(options: schema.ReasoningOptions | None) -> dict[str, object]:
 
 
 def _text(options: schema.TextOptions | None) -> dict[str, object]:
-    told: dict[str, object] = {"format": {"type": "text"}}
+    told: dict[str, object] = {"format": _format(options.format if options else None)}
     return told | {"verbosity": options.verbosity} if options and options.verbosity else told
+
+
+def _format(wish: schema.PlainFormat | schema.ObjectFormat | schema.SchemaFormat | None) -> dict[str, object]:
+    match wish:
+        case schema.SchemaFormat():
+            said = {"schema": wish.schema or {}, "strict": bool(wish.strict), "description": wish.description}
+            return {"type": "json_schema", "name": wish.name or "", **said}
+        case schema.ObjectFormat():
+            return {"type": "json_object"}
+        case _:
+            return {"type": "text"}
 
 
 def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
