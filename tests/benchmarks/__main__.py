@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
-    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory", "prefix"])
+    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory", "prefix", "restart"])
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
     findings = list(_measure(options))
@@ -45,6 +45,10 @@ def main() -> None:
 def _measure(options: argparse.Namespace) -> Any:
     wanted = lambda part: options.only in (None, part)  # noqa: E731
     model = forge.model("bench5m")
+    if wanted("restart"):
+        yield from prefix.after_restart(model, rounds=options.rounds)
+    if options.only == "restart":
+        return
     raw = Raw(model)
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:
         if wanted("throughput"):

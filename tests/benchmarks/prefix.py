@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import statistics
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from tokenizers import Tokenizer
 
 from tests.benchmarks.load import chat_body, run_stream
 from tests.benchmarks.rounds import Finding, Ratio
-from tests.benchmarks.servers import Server
+from tests.benchmarks.servers import Server, mlxctl_server
 
 _LONG_TOKENS = 8192
 # On no grid that a cache may have.
@@ -52,6 +53,22 @@ def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: in
         yield Finding(f"{name}, with a new ending / cold", Ratio.of(ending, cold), ending_bar, False, _milliseconds(ending, cold))
     mine, peer = ([exact for _, exact, _ in measured[server.name]] for server in (ours, theirs))
     yield Finding("first token of a repeated prompt / mlx_lm.server", Ratio.of(mine, peer), 0.6, False, _milliseconds(mine, peer))
+
+
+def after_restart(model: Path, *, rounds: int) -> Iterator[Finding]:
+    """A long prompt, cold, and again after the server was stopped and started on the same cache directory."""
+    prose = Prose(model)
+    cold, after = [], []
+    for _ in range(rounds):
+        text = prose.text(_LONG_TOKENS)
+        with tempfile.TemporaryDirectory() as directory:
+            for measured in (cold, after):
+                with mlxctl_server(model, cache_directory=Path(directory)) as server:
+                    # The first request of a process pays for what is made once.
+                    _first_token(server, prose.text(64))
+                    measured.append(_first_token(server, text))
+    name = f"mlxctl: first token of {_LONG_TOKENS} known tokens after a restart / cold"
+    yield Finding(name, Ratio.of(after, cold), 0.1, False, _milliseconds(after, cold))
 
 
 def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -40,11 +41,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def mlxctl_server(model: Path) -> Iterator[Server]:
-    """`mlxctl serve`."""
+def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterator[Server]:
+    """`mlxctl serve`, which finds nothing on disk from an earlier run, unless in a directory that is given."""
     port = free_port()
     command = [sys.executable, "-m", "mlxctl", "serve", "--model", str(model), "--name", "default_model", "--port", str(port)]
-    yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=dict(os.environ))
+    with tempfile.TemporaryDirectory() as scratch:
+        command += ["--cache-dir", str(cache_directory or scratch)]
+        yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=dict(os.environ))
 
 
 @contextmanager

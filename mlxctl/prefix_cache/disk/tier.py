@@ -207,6 +207,8 @@ class DiskTier:
             for state in chunk.checkpoints:
                 if not held.has_checkpoint_at(state.position):
                     self._add_state(held, state, deadline)
+            if chunk.is_pinned:
+                self.index.pin(held.key)
         return held if held is not None and self.index.holds(held) else None
 
     def _add_chunk(
