@@ -25,7 +25,7 @@ SCREEN_KEYS = (
     Key("f3", "F3", "sessions", "Chats", "Earlier chats: search, go on, forget"),
     Key("f4", "F4", "models", "", "Take another model for the next question"),
     Key("f5", "F5", "monitor", "", "Watch speed, queue, cache and requests"),
-    Key("f6", "F6", "attach", "", "Attach an image to the next question"),
+    Key("f8", "F8", "attach", "", "Attach an image to the next question"),
     Key("ctrl+f", "^F", "find", "", "Find words in this conversation"),
     Key("ctrl+t", "^T", "theme", "", "Choose a theme"),
     Key("pageup", "PgUp", "scroll(-1)", "", "Scroll back"),

@@ -278,7 +278,7 @@ def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: P
     async def look(screen: Screen) -> None:
         await screen.wait_for("ready")
         for name in ("b.png", "a.png"):
-            await screen.press("f6")
+            await screen.press("f8")
             await screen.wait_for("Attach an image (")
             screen.app.screen.query_one(Input).value = str(tmp_path / name)
             await screen.press("enter")

@@ -1,4 +1,4 @@
-"""One line for a path: where the conversation is written (^S), or which image is attached (F6)."""
+"""One line for a path: where the conversation is written (^S), or which image is attached (F8)."""
 
 from pathlib import Path
 
