@@ -28,6 +28,7 @@ from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.openapi import OpenApiResource
 from mlxctl.server.refusals import Refusals
 from mlxctl.server.responses import CancellationResource, InputItemsResource, KeptResponseResource, ResponsesResource
 from mlxctl.server.stats import RequestsResource, StatsResource
@@ -65,6 +66,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/library": LibraryResource(catalogue),
         "/downloads": (OpenDownloadsResource if catalogue.allows_downloads else DownloadsResource)(catalogue),
         "/fit": FitResource(catalogue, inference),
+        "/openapi.json": OpenApiResource(allows_downloads=catalogue.allows_downloads),
         "/stats": StatsResource(inference),
         "/requests": RequestsResource(inference),
         "/health": HealthResource(inference, requests, services.responses),

@@ -71,14 +71,14 @@ def requests(draw: st.DrawFn) -> FuzzedRequest:
 def _mutated(draw: st.DrawFn, body: Any) -> Any:
     """Change one place, anywhere in the body."""
     if not isinstance(body, dict | list) or not body:
-        return draw(_POISON)
+        return deepcopy(draw(_POISON))
     *steps, last = draw(st.sampled_from(list(_places(body))))
     place = body
     for step in steps:
         place = place[step]
     match draw(st.sampled_from(("replace", "replace", "replace", "remove", "repeat", "wrap", "rename", "deepen"))):
         case "replace":
-            place[last] = draw(_POISON)
+            place[last] = deepcopy(draw(_POISON))
         case "remove":
             del place[last]
         case "repeat" if isinstance(place, list):

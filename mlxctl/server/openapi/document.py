@@ -1,0 +1,82 @@
+"""The OpenAPI 3.1 document of a table of operations. Pure: types and table in, one dictionary out."""
+
+import re
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from mlxctl import __version__
+from mlxctl.server.openapi.answers import AnthropicError, OpenAIError
+from mlxctl.server.openapi.operations import Dialect, Operation
+
+# What any request may get: it is malformed, or its key is missing; and any request with a body: it is too large.
+_ALWAYS = (400, 401)
+_WITH_BODY = (413,)
+_ERROR_TYPES: dict[Dialect, tuple[type[Any], ...]] = {
+    "openai": (OpenAIError,),
+    "anthropic": (AnthropicError,),
+    "either": (OpenAIError, AnthropicError),
+}
+_OTHER_PHRASES = {529: "Overloaded"}
+
+
+def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Return the document; each type that occurs is described once."""
+    types = list(dict.fromkeys(kind for operation in operations for kind in _types(operation)))
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method] = _describe(operation, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "mlxctl", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"key": []}],
+    }
+
+
+def _types(operation: Operation) -> Iterable[type[Any]]:
+    yield operation.answer
+    yield from _ERROR_TYPES[operation.dialect]
+    if operation.body is not None:
+        yield operation.body
+
+
+def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": re.sub(r"\W+", "_", f"{operation.method} {operation.path}").strip("_"),
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
+        "responses": _responses(operation, schema_of),
+    }
+    if operation.body is not None:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema_of[operation.body]}}}
+    return described
+
+
+def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": schema_of[operation.answer]}}
+    if operation.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    shapes = [schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]]
+    refusal = {"application/json": {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}}
+    statuses = sorted({*_ALWAYS, *(_WITH_BODY if operation.body else ()), *operation.errors})
+    refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
+    return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    schema = {"type": "string", "minLength": 1}
+    return [{"name": name, "in": "path", "required": True, "schema": schema} for name in re.findall(r"\{(\w+)\}", path)]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [{"name": query.name, "in": "query", "required": query.required, "schema": query.schema} for query in operation.query]
+
+
+def _phrase(status: int) -> str:
+    return _OTHER_PHRASES.get(status) or HTTPStatus(status).phrase

@@ -1,0 +1,196 @@
+"""Every operation of the server in one table: what it takes, what it answers, and how it refuses."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
+from mlxctl.protocols.openai.agents.schema import AgentSpec, AgentTurn
+from mlxctl.protocols.openai.chat_schema import ChatRequest
+from mlxctl.protocols.openai.completions_schema import CompletionRequest
+from mlxctl.protocols.openai.responses.schema import ResponsesRequest
+from mlxctl.server.openapi import answers
+
+Dialect = Literal["openai", "anthropic", "either"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A parameter in the address; `schema` is JSON schema."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one route; names in braces in the path are parameters.
+
+    `errors` are the statuses of refusals beside those that any request may get, in the error shape of `dialect`.
+    """
+
+    method: Literal["get", "post", "delete"]
+    path: str
+    summary: str
+    answer: type[Any]
+    body: type[Any] | None = None
+    query: tuple[Query, ...] = ()
+    status: int = 200
+    streams: bool = False
+    dialect: Dialect = "openai"
+    errors: tuple[int, ...] = ()
+
+
+class DownloadRequest(Struct):
+    """Which repository of the hub."""
+
+    repo: str
+
+
+_GENERATES = (404, 500, 503, 504)
+_LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": 100})
+_ORDER = Query(name="order", schema={"type": "string", "enum": ["asc", "desc"]})
+_AFTER = Query(name="after", schema={"type": "string"})
+_NO_STREAM = Query(name="stream", schema={"type": "string", "enum": ["false"]})
+_MODEL = Query(name="model", schema={"type": "string"}, required=True)
+_CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
+
+
+def _get(path: str, summary: str, answer: type[Any] = answers.Facts, *query: Query, errors: tuple[int, ...] = ()) -> Operation:
+    """Return a look at something that belongs to no protocol."""
+    return Operation(method="get", path=path, summary=summary, answer=answer, query=query, dialect="either", errors=errors)
+
+
+OPERATIONS = (
+    Operation(
+        method="post",
+        path="/v1/chat/completions",
+        summary="Go on with a conversation (OpenAI chat completions)",
+        body=ChatRequest,
+        answer=answers.ChatCompletion,
+        streams=True,
+        errors=_GENERATES,
+    ),
+    Operation(
+        method="post",
+        path="/v1/completions",
+        summary="Go on with texts or token ids (OpenAI legacy completions)",
+        body=CompletionRequest,
+        answer=answers.TextCompletion,
+        streams=True,
+        errors=_GENERATES,
+    ),
+    Operation(
+        method="post",
+        path="/v1/responses",
+        summary="Make a response (OpenAI Responses)",
+        body=ResponsesRequest,
+        answer=answers.ResponseAnswer,
+        streams=True,
+        errors=_GENERATES,
+    ),
+    Operation(
+        method="get",
+        path="/v1/responses/{response_id}",
+        summary="Give a response that is kept",
+        answer=answers.ResponseAnswer,
+        query=(_NO_STREAM,),
+        errors=(404,),
+    ),
+    Operation(
+        method="delete", path="/v1/responses/{response_id}", summary="Forget a response", answer=answers.Deletion, errors=(404,)
+    ),
+    Operation(
+        method="post",
+        path="/v1/responses/{response_id}/cancel",
+        summary="Refused: only background responses can be cancelled",
+        answer=answers.ResponseAnswer,
+        errors=(404,),
+    ),
+    Operation(
+        method="get",
+        path="/v1/responses/{response_id}/input_items",
+        summary="List what led to a response",
+        answer=answers.ItemList,
+        query=(_LIMIT, _ORDER, _AFTER),
+        errors=(404,),
+    ),
+    Operation(method="get", path="/v1/agents", summary="List agents", answer=answers.AgentAnswerPage, query=(_LIMIT, _AFTER)),
+    Operation(
+        method="post",
+        path="/v1/agents",
+        summary="Make an agent, whose conversation is kept here",
+        body=AgentSpec,
+        answer=answers.AgentAnswer,
+        status=201,
+        errors=(409,),
+    ),
+    Operation(method="get", path="/v1/agents/{agent_id}", summary="Look at an agent", answer=answers.AgentAnswer, errors=(404,)),
+    Operation(method="delete", path="/v1/agents/{agent_id}", summary="Forget an agent", answer=answers.Deletion, errors=(404,)),
+    Operation(
+        method="get",
+        path="/v1/agents/{agent_id}/messages",
+        summary="List what was said",
+        answer=answers.ItemList,
+        query=(_LIMIT, _AFTER),
+        errors=(404,),
+    ),
+    Operation(
+        method="post", path="/v1/agents/{agent_id}/reset", summary="Forget what was said", answer=answers.AgentAnswer, errors=(404,)
+    ),
+    Operation(
+        method="post",
+        path="/v1/agents/{agent_id}/generate",
+        summary="Go on with an agent's conversation, from new messages only",
+        body=AgentTurn,
+        answer=answers.ChatCompletion,
+        streams=True,
+        errors=(*_GENERATES, 409),
+    ),
+    Operation(
+        method="post",
+        path="/v1/messages",
+        summary="Go on with a conversation (Anthropic messages)",
+        dialect="anthropic",
+        body=MessagesRequest,
+        answer=answers.AnthropicMessage,
+        streams=True,
+        errors=(*_GENERATES, 529),
+    ),
+    Operation(
+        method="post",
+        path="/v1/messages/count_tokens",
+        summary="Count the tokens of a prompt",
+        dialect="anthropic",
+        body=CountTokensRequest,
+        answer=answers.TokenCount,
+        errors=(404, 503),
+    ),
+    _get("/v1/models", "List the models that are served", answers.ModelAnswerList),
+    _get("/v1/models/{name}", "Describe a model", answers.ModelAnswer, errors=(404,)),
+    _get("/library", "List the models on this machine"),
+    _get("/downloads", "List the downloads of this server"),
+    _get("/fit", "Say whether a model fits this machine", answers.Facts, _MODEL, _CONTEXT, errors=(404,)),
+    _get("/stats", "Count what the engine has done and holds", errors=(500, 503)),
+    _get("/requests", "List open and recent requests"),
+    _get("/health", "Tell how the server is", answers.Health),
+    _get("/readyz", "Say whether requests are taken", answers.Readiness, errors=(503,)),
+    _get("/livez", "Say who is here", answers.Greeting),
+    _get("/api/hello", "Say who is here", answers.Greeting),
+    _get("/", "Say who is here", answers.Greeting),
+    _get("/openapi.json", "Describe all this"),
+)
+
+DOWNLOAD = Operation(
+    method="post",
+    path="/downloads",
+    summary="Download a model",
+    body=DownloadRequest,
+    answer=answers.Facts,
+    status=202,
+    dialect="either",
+    errors=(503,),
+)
+"""Only where the settings allow it."""

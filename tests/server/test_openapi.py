@@ -1,0 +1,70 @@
+"""The description is that of this server: every route, every method, and no answer that it does not describe."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from fuzz.target import with_short_context
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import CheckFunction
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from mlxctl.server.openapi.document import build_document
+from mlxctl.server.openapi.operations import DOWNLOAD, OPERATIONS
+from mlxctl.settings import ServerSettings
+
+from .conftest import unstarted_app
+from .process import ServerProcess, serving
+
+DOCUMENT: dict[str, Any] = build_document(OPERATIONS)
+CHECKS: list[CheckFunction] = [
+    schemathesis.checks.not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+schema = schemathesis.openapi.from_dict(DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def described(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    target = with_short_context(endless_model, tmp_path_factory.mktemp("models") / "short")
+    with serving(target) as running:
+        yield running
+
+
+@schema.parametrize()
+@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_whatever_is_asked_the_answer_is_one_that_is_described(case: schemathesis.Case, described: ServerProcess) -> None:
+    case.call_and_validate(base_url=described.url, checks=CHECKS, timeout=60)
+
+
+def test_it_is_served_as_it_is_written(described: ServerProcess) -> None:
+    assert httpx.get(f"{described.url}/openapi.json").json() == DOCUMENT
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))
+def test_every_method_of_a_route_is_described_and_no_other(endless_model: Path, path: str) -> None:
+    client = unstarted_app(endless_model, ServerSettings())
+    allowed = client.simulate_options(path.replace("{", "").replace("}", "")).headers["allow"].split(", ")
+    assert {method.lower() for method in allowed} - {"head", "options"} == set(DOCUMENT["paths"][path])
+
+
+def test_downloads_are_described_where_they_are_allowed() -> None:
+    assert set(build_document((*OPERATIONS, DOWNLOAD))["paths"]["/downloads"]) == {"get", "post"}
+
+
+def test_answers_that_went_well_are_as_described(described: ServerProcess) -> None:
+    httpx.post(f"{described.url}/v1/agents", json={"model": "tiny", "id": "0"})
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+    for path in ("/v1/chat/completions", "/v1/messages", "/v1/agents/{agent_id}/generate"):
+        answer = httpx.post(f"{described.url}{path.format(agent_id=0)}", json=body, timeout=60)
+        assert answer.status_code == 200
+        schema[path]["POST"].validate_response(answer)
