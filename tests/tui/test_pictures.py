@@ -1,0 +1,74 @@
+"""The screens as pictures, colours and all: what the README shows and what a change of style changes."""
+
+import re
+
+import pytest
+from snapshot_location import TopLevelDirectory
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from mlxctl.ir import TextDelta, ThinkingDelta
+
+from .screens import Screen, drive, masked
+from .scripted import ScriptedPartner, call, end
+
+ANSWER = """The sum is **42**. In Python:
+
+```python
+def multiply(a: int, b: int) -> int:
+    return a * b
+```
+
+1. six times seven
+2. forty-two
+"""
+
+
+class Pictures(TopLevelDirectory, SingleFileSnapshotExtension):
+    """One SVG per snapshot."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "svg"
+
+
+@pytest.fixture
+def picture(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(Pictures)
+
+
+def taken(screen: Screen) -> str:
+    """The picture without what is a matter of time; ids in it are a checksum of all of it."""
+    svg = screen.app.export_screenshot(title="mlxctl chat", simplify=True)
+    return re.sub(r"(<text [^>]*>)(.*?)</text>", timeless, re.sub(r"terminal-\d+", "terminal", svg))
+
+
+def timeless(element: re.Match[str]) -> str:
+    head, words = element[1], element[2].replace("&#160;", " ")
+    if masked(words) == words:
+        return element[0]
+    fitting = re.sub(r' textLength="[\d.]+"', "", head)
+    return f"{fitting}{masked(words).rstrip().replace(' ', '&#160;')}</text>"
+
+
+def scripted() -> ScriptedPartner:
+    thinking = [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*7"}')]
+    return ScriptedPartner(thinking, [TextDelta(text=ANSWER), end()])
+
+
+def test_a_chat(picture: SnapshotAssertion) -> None:
+    async def look(screen: Screen) -> None:
+        await screen.ask("How much is 6*7?")
+        await screen.wait_for("context 105")
+        assert taken(screen) == picture
+
+    drive(scripted(), look, size=(100, 30), uses_tools=True)
+
+
+def test_the_settings(picture: SnapshotAssertion) -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press("f2")
+        await screen.wait_for("Take over")
+        assert taken(screen) == picture
+
+    drive(ScriptedPartner(), look, size=(100, 30))
