@@ -26,12 +26,14 @@ class ModelLoader:
         self._roster = roster
         self._max_models = max_models
         self._adapters: dict[str, ModelAdapter] = {}
+        self._at_start: str | None = None
         self._spares: dict[str, ModelAdapter] = {}
         self._abilities: dict[str, Abilities] = {}
         self._spoken_of: set[str] = set()
 
     async def start(self, model: ModelToServe | None) -> None:
         """Start the engine, with a model that it is to have whenever it starts. Raises the ModelError of that one, EngineDied."""
+        self._at_start = model.name if model else None
         await self._engine.start([_source(model)] if model else [])
         if model is not None:
             self._adapters[model.name] = await self._create_adapter(model)
@@ -93,7 +95,8 @@ class ModelLoader:
     async def unload(self, name: str) -> None:
         """Let the model go. Raises ModelInUse, EngineDied and CapacityError."""
         unloaded = await self._engine.unload(name)
-        if name in self._adapters:
+        # An engine that has to be started again comes back with the model of the start, which then needs its adapter.
+        if name in self._adapters and name != self._at_start:
             self._keep(name, self._adapters.pop(name))
         if unloaded.freed_bytes < _FREED_SHARE * unloaded.weights_bytes:
             held, all_bytes = unloaded.weights_bytes - unloaded.freed_bytes, unloaded.weights_bytes

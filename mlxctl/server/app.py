@@ -26,6 +26,7 @@ from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.request_id import RequestId
+from mlxctl.server.model_admin import ModelActionResource
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.openapi import OpenApiResource
@@ -63,6 +64,10 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/v1/messages/count_tokens": TokenCountResource(inference, settings),
         "/v1/models": ModelsResource(inference, catalogue),
         "/v1/models/{name:path}": ModelResource(inference, catalogue),
+        "/models/load": ModelActionResource(inference.pool.load),
+        "/models/unload": ModelActionResource(inference.pool.unload),
+        "/models/pin": ModelActionResource(partial(inference.pool.pin, is_pinned=True)),
+        "/models/unpin": ModelActionResource(partial(inference.pool.pin, is_pinned=False)),
         "/library": LibraryResource(catalogue),
         "/downloads": (OpenDownloadsResource if catalogue.allows_downloads else DownloadsResource)(catalogue),
         "/fit": FitResource(catalogue, inference),

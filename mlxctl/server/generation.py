@@ -1,7 +1,7 @@
 """The one resource that generates. Mounted once per protocol, it knows none: a factory makes the formatter."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
@@ -9,13 +9,14 @@ from typing import Generic, TypeVar
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.inference import InferenceService
+from mlxctl.inference import Answers, InferenceService
 from mlxctl.ir import GenerationRequest, SamplingParams
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.start import Start, stream_when_started
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
 
@@ -55,7 +56,8 @@ class GenerationResource(Generic[FormatterType]):
     async def on_post(self, request: Request, response: Response, **names: str) -> None:
         """Answer one request; `names` are those in its address, for the formatter.
 
-        The generation starts before the first byte is sent, so that a refusal has a real status.
+        The generation starts before the first byte is sent, so that a refusal has a real status. Only a stream that takes longer to
+        start than a client may be left in silence, because its model is loaded first, begins with pings.
         """
         self._open_requests.enter(request.scope)
         deadline = Deadline(self._settings.request_timeout_seconds)
@@ -63,20 +65,46 @@ class GenerationResource(Generic[FormatterType]):
         caller: str = request.context.caller
         async with deadline.limit():
             body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-            asked = await self.parse(formatter, body, request)
+            asked = replace(await self.parse(formatter, body, request), fairness_key=caller)
             if formatter.dropped_tools:
                 _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
-            answers = await self._inference.start_all(replace(asked, fairness_key=caller))
-            call_at_end(request.scope, answers.cancel)
-            self.started(formatter, answers.sampling)
-            if not asked.stream:
-                response.data = formatter.whole(*await answers.results())
-                response.content_type = falcon.MEDIA_JSON
-                await self.ended(formatter, caller)
-                return
+            stream = partial(self._stream, formatter=formatter, caller=caller, deadline=deadline)
+            if asked.stream and self._inference.pool.has_to_load(asked.model):
+                chunks = await self._start_slowly(request, asked, formatter, stream, deadline)
+            else:
+                answers = await self._inference.start_all(asked)
+                call_at_end(request.scope, answers.cancel)
+                if not asked.stream:
+                    self.started(formatter, answers.sampling)
+                    response.data = formatter.whole(*await answers.results())
+                    response.content_type = falcon.MEDIA_JSON
+                    await self.ended(formatter, caller)
+                    return
+                chunks = stream(answers)
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        response.stream = stream_answer(
+        response.stream = chunks
+
+    async def _start_slowly(
+        self,
+        request: Request,
+        asked: GenerationRequest,
+        formatter: FormatterType,
+        stream: Callable[[Answers], AsyncGenerator[bytes, None]],
+        deadline: Deadline,
+    ) -> AsyncGenerator[bytes, None]:
+        start = Start(self._inference.start_all(asked))
+        call_at_end(request.scope, start.cancel)
+        seconds = self._settings.ping_interval_seconds
+        if answers := await start.answers_within(seconds):
+            return stream(answers)
+        return stream_when_started(start, formatter, stream=stream, ping_interval_seconds=seconds, deadline=deadline)
+
+    def _stream(
+        self, answers: Answers, *, formatter: FormatterType, caller: str, deadline: Deadline
+    ) -> AsyncGenerator[bytes, None]:
+        self.started(formatter, answers.sampling)
+        return stream_answer(
             answers,
             formatter,
             ping_interval_seconds=self._settings.ping_interval_seconds,

@@ -7,7 +7,7 @@ from mlxctl.inference import InferenceService
 
 
 class StatsResource:
-    """GET /stats: counters of requests, tokens, memory and the prefix cache."""
+    """GET /stats: counters of requests, tokens, memory and the prefix cache, and which models are in memory."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
@@ -15,7 +15,8 @@ class StatsResource:
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Ask the engine. Raises EngineRecovering while there is none."""
         counters = msgspec.to_builtins(await self._inference.stats())
-        response.media = {name: value for name, value in counters.items() if name not in ("type", "token")}
+        told = {name: value for name, value in counters.items() if name not in ("type", "token")}
+        response.media = told | {"pool": self._inference.pool.facts()}
 
     on_head = on_get
 

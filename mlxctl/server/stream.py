@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from mlxctl.errors import MlxctlError, SequenceFailed
 from mlxctl.inference import Answers
@@ -19,7 +19,7 @@ async def stream_answer(
     ping_interval_seconds: float,
     deadline: Deadline,
     before_end: Callable[[], Awaitable[None]],
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of `resp.stream`. Events that are ready together are one chunk; silence is broken by a ping.
 
     `before_end` is awaited when everything was said, before the client can read the end.

@@ -1,6 +1,10 @@
 """Several models in one server: each is asked by its name, in either protocol, though memory holds only one of them."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +15,7 @@ import forge
 import httpx
 import pytest
 
-from .process import ServerProcess
+from .process import ServerProcess, wait_for
 
 FAMILIES = ("qwen3", "llama3", "lfm2")
 
@@ -120,3 +124,93 @@ def test_counting_tokens_loads_no_weights(server: ServerProcess) -> None:
     asked = {"model": "llama3", "messages": [{"role": "user", "content": "hi"}]}
     assert httpx.post(f"{server.url}/v1/messages/count_tokens", json=asked, timeout=30).json()["input_tokens"] > 0
     assert listed(server)["llama3"]["state"] == "not_loaded"
+
+
+def ask_to(server: ServerProcess, action: str, model: str) -> httpx.Response:
+    return httpx.post(f"{server.url}/models/{action}", json={"model": model}, timeout=30)
+
+
+def test_models_are_loaded_unloaded_and_pinned_by_hand(server: ServerProcess) -> None:
+    assert ask_to(server, "load", "lfm2").json() == {"model": "lfm2", "state": "loaded", "pinned": False}
+    assert ask_to(server, "pin", "lfm2").json()["pinned"]
+    pool = httpx.get(f"{server.url}/stats").json()["pool"]
+    assert [(model["name"], model["is_pinned"], model["num_requests"]) for model in pool["models"]] == [("lfm2", True, 0)]
+
+    refused = httpx.post(f"{server.url}/v1/chat/completions", json=body("qwen3"), timeout=30)
+
+    assert refused.json()["error"]["code"] == "model_unavailable"
+    assert all(part in refused.json()["error"]["message"] for part in ("memory limit", "'lfm2'", "is pinned", "MB"))
+    assert not ask_to(server, "unpin", "lfm2").json()["pinned"]
+    assert ask_to(server, "unload", "lfm2").json()["state"] == "not_loaded"
+    assert httpx.get(f"{server.url}/stats").json()["pool"]["models"] == []
+    assert answer(server, "qwen3")
+
+
+@pytest.mark.parametrize("sent", [b"", b"[]", b'{"model": 5}', b'{"model": "qwen3", "path": "/etc"}', b"{"])
+def test_what_is_asked_by_hand_is_checked(server: ServerProcess, sent: bytes) -> None:
+    for action in ("load", "unload", "pin", "unpin"):
+        url = f"{server.url}/models/{action}"
+        as_json = httpx.post(url, content=sent, headers={"content-type": "application/json"})
+        as_text = httpx.post(url, content=b'{"model": "qwen3"}', headers={"content-type": "text/plain"})
+        assert (as_json.status_code, as_text.status_code) == (400, 400)
+        assert ask_to(server, action, "nobody").status_code == 404
+
+
+def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stays(models: Path) -> None:
+    """Memory holds one model, and a long answer uses it: who wants another waits with pings, and is served after it."""
+    limit = int(1.5 * max(size(models / family) for family in FAMILIES))
+    endless = forge.model("endless")
+    running = ServerProcess(
+        "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit", str(limit),
+        environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2"},
+    )  # fmt: skip
+    try:
+        running.wait_ready()
+        for path in ("/v1/chat/completions", "/v1/messages"):
+            with httpx.stream("POST", f"{running.url}{path}", json=body("endless", max_tokens=20_000, stream=True)) as first:
+                first_lines = first.iter_lines()
+                next(first_lines)
+                with httpx.stream("POST", f"{running.url}{path}", json=body("qwen3", stream=True), timeout=30) as second:
+                    lines = second.iter_lines()
+                    pings = [next(lines) for _ in range(3)]
+                    in_use = ask_to(running, "unload", "endless")
+                    first.close()
+                    rest = [line for line in lines if line]
+            assert "ping" in pings[0]
+            assert (in_use.status_code, in_use.json()["error"]["code"]) == (503, "model_in_use")
+            assert "[DONE]" in rest[-1] or "message_stop" in rest[-1]
+            assert ask_to(running, "load", "endless").status_code == 200
+    finally:
+        running.kill()
+
+
+def test_after_the_engine_died_the_first_model_is_back_and_the_others_come_when_asked_for(server: ServerProcess) -> None:
+    answer(server, "llama3")
+    os.kill(server.engine_pid(), signal.SIGKILL)
+    wait_for(lambda: server.health()["status"] == "recovering", seconds=5)
+    waiting = httpx.post(f"{server.url}/v1/chat/completions", json=body("llama3"), timeout=30)
+    assert (waiting.status_code, waiting.json()["error"]["code"]) == (503, "engine_recovering")
+    assert int(waiting.headers["retry-after"]) >= 1
+
+    server.wait_ready()
+
+    assert listed(server)["qwen3"]["state"] == "loaded"
+    assert answer(server, "llama3")
+
+
+def run_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mlxctl", "serve", "--port", "0", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_server_of_which_no_model_can_be_used_ends_with_one_line(models: Path, tmp_path: Path) -> None:
+    broken = str(models / "cut-short")
+    run = run_serve("--model", broken, "--model", "/nowhere")
+    assert run.returncode == 1
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("mlxctl: ")
+    assert "cut-short" in last
+    for arguments in (["--models-dir", str(tmp_path)], ["--model", str(models / "qwen3"), "--pin", "nobody"]):
+        run = run_serve(*arguments)
+        assert (run.returncode, run.stderr.count("\n")) == (1, 1), run.stderr
+        assert run.stderr.startswith("mlxctl: there is no model")
