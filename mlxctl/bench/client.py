@@ -60,9 +60,14 @@ class Stream:
         return self.ended - self.sent
 
     @property
+    def arrivals(self) -> list[float]:
+        """When something came; pieces that came together are one arrival, as a person sees them."""
+        return list(dict.fromkeys(self.events))
+
+    @property
     def gaps(self) -> list[float]:
-        """Seconds between pieces."""
-        return [after - before for before, after in pairwise(self.events)]
+        """Seconds between arrivals."""
+        return [after - before for before, after in pairwise(self.arrivals)]
 
     @property
     def num_counted(self) -> int:

@@ -81,6 +81,12 @@ def test_what_is_no_whole_answer_is_said(data: bytes, error: type[MlxctlError], 
         read(data)
 
 
+def test_pieces_that_come_together_are_one_arrival() -> None:
+    stream = read(answer())
+    stream.events[:] = [1.0, 1.0, 1.0, 1.5, 1.5, 1.6]
+    assert stream.gaps == pytest.approx([0.5, 0.1])
+
+
 def test_times_are_those_of_the_server() -> None:
     with metronome(pause_seconds=0.02) as server:
         stream = asyncio.run(run_stream(Endpoint.of(server.url), {"messages": [], "max_tokens": 10}))

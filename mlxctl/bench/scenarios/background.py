@@ -46,7 +46,7 @@ class DecodingStream:
 
     def gaps_since(self, moment: float) -> list[float]:
         """Return the times between tokens that ended after `moment`, with that in which nothing has come yet."""
-        gaps = [gap for stream in self._streams for gap, end in zip(stream.gaps, stream.events[1:], strict=True) if end > moment]
+        gaps = [gap for stream in self._streams for gap, end in zip(stream.gaps, stream.arrivals[1:], strict=True) if end > moment]
         last = self._streams[-1]
         is_open = bool(last.events) and last.num_tokens is None
         return [*gaps, time.perf_counter() - max(last.events[-1], moment)] if is_open else gaps

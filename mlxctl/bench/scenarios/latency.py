@@ -22,7 +22,7 @@ class Latency:
     name: ClassVar[str] = "latency"
     figures: ClassVar[tuple[Figure, ...]] = (
         *percentile_figures("ttft", "time to first token"),
-        *percentile_figures("itl", "time between tokens"),
+        *percentile_figures("itl", "time between arrivals of tokens"),
         *percentile_figures("request", "whole request"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
