@@ -1,4 +1,6 @@
-"""A server of known speed: every answer has the tokens that were asked for, one each `pause_seconds`. Runs in a thread."""
+"""A server of known speed: it reads a word of the prompt in `word_seconds`, then says a token each `pause_seconds`, as many as were
+asked for. Runs in a thread.
+"""
 
 import asyncio
 import json
@@ -13,10 +15,13 @@ _CHUNK = b'data: {"choices":[{"index":0,"delta":{"content":"tick"},"finish_reaso
 class Metronome:
     """`url` is where it answers, `bodies` what it was asked. After `num_answers` it hangs up in mid-answer."""
 
-    def __init__(self, *, pause_seconds: float, tells_usage: bool, num_answers: int | None, refuses: str | None) -> None:
+    def __init__(
+        self, *, pause_seconds: float, word_seconds: float, tells_usage: bool, num_answers: int | None, refuses: str | None
+    ) -> None:
         self.url = ""
         self.bodies: list[dict[str, Any]] = []
         self._pause = pause_seconds
+        self._word = word_seconds
         self._tells_usage = tells_usage
         self._left = num_answers
         self._refuses = refuses
@@ -24,7 +29,7 @@ class Metronome:
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection, and close it however that ends."""
         try:
-            with suppress(asyncio.IncompleteReadError, ConnectionError):
+            with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
                 await self._answer(reader, writer)
                 await writer.drain()
         finally:
@@ -50,13 +55,16 @@ class Metronome:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
         if self._left is not None:
             self._left -= 1
+        words = len(json.dumps(body["messages"]).split())
+        await asyncio.sleep(words * self._word)
         for _ in range(body["max_tokens"]):
+            if writer.transport.is_closing():
+                return
             await asyncio.sleep(self._pause)
             writer.write(_CHUNK)
             if self._left is not None and self._left < 0:
                 return
         if self._tells_usage:
-            words = len(json.dumps(body["messages"]).split())
             usage = {"completion_tokens": body["max_tokens"], "prompt_tokens": 2 * words}
             writer.write(b"data: %s\n\n" % json.dumps({"choices": [], "usage": usage}).encode())
         writer.write(b"data: [DONE]\n\n")
@@ -64,10 +72,17 @@ class Metronome:
 
 @contextmanager
 def metronome(
-    *, pause_seconds: float = 0.002, tells_usage: bool = True, num_answers: int | None = None, refuses: str | None = None
+    *,
+    pause_seconds: float = 0.002,
+    word_seconds: float = 0.0,
+    tells_usage: bool = True,
+    num_answers: int | None = None,
+    refuses: str | None = None,
 ) -> Iterator[Metronome]:
     """A running one."""
-    server = Metronome(pause_seconds=pause_seconds, tells_usage=tells_usage, num_answers=num_answers, refuses=refuses)
+    server = Metronome(
+        pause_seconds=pause_seconds, word_seconds=word_seconds, tells_usage=tells_usage, num_answers=num_answers, refuses=refuses
+    )
     loop = asyncio.new_event_loop()
     listener = loop.run_until_complete(asyncio.start_server(server.answer, "127.0.0.1", 0))
     server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"

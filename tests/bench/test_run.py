@@ -45,7 +45,7 @@ def options(*urls: str, num_rounds: int = 3, model: str | None = None) -> RunOpt
 
 def test_two_servers_take_turns_on_the_same_texts() -> None:
     diary = Diary()
-    with metronome() as one, metronome(pause_seconds=0.006) as other:
+    with metronome() as one, metronome(pause_seconds=0.05) as other:
         result = run_bench(SMALL, options(one.url, other.url, num_rounds=2), diary)
     assert diary.lines == ["A warm-up 1/1", "B warm-up 1/1", "A round 1/2", "B round 1/2", "A round 2/2", "B round 2/2"]
     assert [body["messages"] for body in one.bodies] == [body["messages"] for body in other.bodies]

@@ -111,7 +111,7 @@ def _three_times(server: Server, prose: Prose) -> tuple[float, float, float]:
 
 
 def _first_token(server: Server, text: str) -> float:
-    return asyncio.run(run_stream(server.port, chat_body(text, max_tokens=_ANSWER_TOKENS))).first_event_seconds
+    return asyncio.run(run_stream(server.port, chat_body(text, max_tokens=_ANSWER_TOKENS))).ttft
 
 
 async def _last_first_token(server: Server, trunk: str) -> float:

@@ -1,4 +1,4 @@
-"""Alternating rounds and what they say: medians, ratios, spread."""
+"""Alternating rounds and what they say: ratios, and what was aimed at."""
 
 import statistics
 from collections.abc import Sequence
@@ -34,9 +34,3 @@ class Finding:
     def is_met(self) -> bool:
         """Whether the median reaches the bar."""
         return self.ratio.median >= self.bar if self.at_least else self.ratio.median <= self.bar
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` of the values lie (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,19 +1,24 @@
 """The measurements: throughput beside the yardsticks, latency beside the server's own idle value."""
 
 import asyncio
-import itertools
 import random
+import secrets
 import statistics
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 
-from tests.benchmarks.load import Stream, chat_body, run_many, run_stream
+from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.prompts import Prompts
+from mlxctl.bench.scenarios import Contention
+from mlxctl.bench.target import Target
+from tests.benchmarks.load import chat_body, run_many, run_stream
 from tests.benchmarks.raw import Raw
-from tests.benchmarks.rounds import Finding, Ratio, percentile
+from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import Server
 
 _SHORT = "how are you today?"
 _SHORT_TOKENS = 8
+_CONTENTION = Contention(prompt_tokens=14_000, watch_seconds=3.0)
 
 
 def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
@@ -38,23 +43,18 @@ def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_token
 
 def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
     """A short request, idle, beside a decoding stream, and beside a long prompt; and what that does to the decoding stream."""
-    measured = [asyncio.run(_contention(server.port)) for _ in range(rounds)]
-    idle = [round_.idle for round_ in measured]
-    for name, values, bar in (
-        ("first token beside a decoding stream / idle", [round_.beside_decode for round_ in measured], 3.0),
-        ("first token beside a long prompt / idle", [round_.beside_prompt for round_ in measured], 5.0),
-        ("first token beside a long prompt and a decoding stream / idle", [round_.beside_both for round_ in measured], 5.0),
+    target = Target("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
+    prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
+    prompts = replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
+    samples = [asyncio.run(_CONTENTION.measure(target, prompts, f"round {number}")) for number in range(rounds)]
+    for name, figure, other, bar in (
+        ("first token beside a decoding stream / idle", "ttft_beside_stream", "ttft_idle", 3.0),
+        ("first token beside a long prompt / idle", "ttft_beside_prompt", "ttft_idle", 5.0),
+        ("first token beside a long prompt and a decoding stream / idle", "ttft_beside_both", "ttft_idle", 5.0),
+        ("p99 gap while a long prompt is read / idle gap", "gap_beside_prompt_p99", "gap_idle", 4.0),
     ):
+        values, idle = [sample[figure] for sample in samples], [sample[other] for sample in samples]
         yield Finding(f"{server.name}: {name}", Ratio.of(values, idle), bar, False, _milliseconds(values, idle))
-    gaps = [round_.contended_gap for round_ in measured]
-    idle_gaps = [round_.idle_gap for round_ in measured]
-    yield Finding(
-        f"{server.name}: p99 gap while a long prompt is read / idle gap",
-        Ratio.of(gaps, idle_gaps),
-        4.0,
-        False,
-        _milliseconds(gaps, idle_gaps),
-    )
 
 
 def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
@@ -72,94 +72,6 @@ def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
     ratio = Ratio.of(fresh_seconds, known_seconds)
     detail = _milliseconds(fresh_seconds, known_seconds)
     yield Finding(f"{server.name}: new sampling values / known values", ratio, 1.15, False, detail)
-
-
-class _Contention:
-    """One round of latencies, in seconds."""
-
-    idle: float
-    beside_decode: float
-    beside_prompt: float
-    beside_both: float
-    idle_gap: float
-    contended_gap: float
-
-
-async def _contention(port: int) -> _Contention:
-    found = _Contention()
-    found.idle = statistics.median([await _short(port) for _ in range(5)])
-    decoding = await _Background.start(port, chat_body("keep talking", max_tokens=20_000))
-    await asyncio.sleep(0.5)
-    found.beside_decode = statistics.median([await _short(port) for _ in range(5)])
-    mark = len(decoding.times)
-    await asyncio.sleep(1.0)
-    found.idle_gap = statistics.median(_gaps(decoding.times[mark:]))
-    prompt = await _start_long_prompt(port)
-    mark = len(decoding.times)
-    await asyncio.sleep(3.0)
-    found.contended_gap = percentile(_gaps([*decoding.times[mark:], time.perf_counter()]), 0.99)
-    found.beside_both = await _shorts_beside(port, prompt)
-    await decoding.stop()
-    await prompt.stop()
-    await asyncio.sleep(0.2)
-    prompt = await _start_long_prompt(port)
-    found.beside_prompt = await _shorts_beside(port, prompt)
-    await prompt.stop()
-    await asyncio.sleep(0.2)
-    return found
-
-
-async def _start_long_prompt(port: int) -> "_Background":
-    prompt = await _Background.start(port, chat_body(_long_text(), max_tokens=4), wait=False)
-    await asyncio.sleep(0.3)
-    assert not prompt.times, "the long prompt is too short to measure beside"
-    return prompt
-
-
-async def _shorts_beside(port: int, prompt: "_Background") -> float:
-    """Median time to the first token of short requests that begin while the prompt is being read."""
-    seconds: list[float] = []
-    while len(seconds) < 3 and not prompt.times:
-        seconds.append(await _short(port))
-    return statistics.median(seconds)
-
-
-class _Background:
-    """A stream that goes on while others are measured; stopping it is leaving."""
-
-    def __init__(self, task: "asyncio.Task[Stream]", times: list[float]) -> None:
-        self._task = task
-        self.times = times
-
-    @classmethod
-    async def start(cls, port: int, body: dict[str, object], *, wait: bool = True) -> "_Background":
-        first = asyncio.Event()
-        stream = Stream(sent=0.0)
-        task = asyncio.create_task(run_stream(port, body, on_first=first, into=stream))
-        if wait:
-            await first.wait()
-        return cls(task, stream.events)
-
-    async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-
-async def _short(port: int) -> float:
-    # Random tokens may be pieces of a character: some more, so that there is text.
-    # Never the same twice, so that no server answers from a cache.
-    text = f"{random.randrange(10**6)} {_SHORT}"
-    return (await run_stream(port, chat_body(text, max_tokens=6))).first_event_seconds
-
-
-def _long_text() -> str:
-    # Never the same twice, so that no server answers from a cache. Its length in tokens is checked by the caller of the benchmark.
-    generator = random.Random()
-    return " ".join(f"{generator.randrange(10**6)}" for _ in range(2000))
-
-
-def _gaps(times: list[float]) -> list[float]:
-    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def _rates(ours: list[float], theirs: list[float]) -> str:

@@ -21,6 +21,12 @@ class LongPrompt:
         """Whether there is nothing more to be beside of."""
         return self._first.is_set() or self._task.done()
 
+    async def read(self, *, within_seconds: float) -> None:
+        """Wait until it is read, but no longer than that."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_seconds):
+                await self._first.wait()
+
     async def stop(self) -> None:
         """Leave; raises what the server failed with."""
         self._task.cancel()

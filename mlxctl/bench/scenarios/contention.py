@@ -65,10 +65,7 @@ class Contention:
             await asyncio.sleep(self.watch_seconds)
             if gaps := stream.gaps_since(watched):
                 sample["gap_idle"] = statistics.median(gaps)
-            read = time.perf_counter()
-            sample |= await self._beside_prompt(target, prompts, f"{key} both", "ttft_beside_both")
-            if "ttft_beside_both" in sample and (gaps := stream.gaps_since(read)):
-                sample["gap_beside_prompt_p99"] = percentile(gaps, 0.99)
+            sample |= await self._beside_prompt(target, prompts, f"{key} both", "ttft_beside_both", stream)
         finally:
             await stream.stop()
         return sample | await self._beside_prompt(target, prompts, f"{key} prompt", "ttft_beside_prompt")
@@ -80,18 +77,25 @@ class Contention:
     async def _short(self, target: Target, prompts: Prompts, key: str) -> float:
         return (await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)).ttft
 
-    async def _beside_prompt(self, target: Target, prompts: Prompts, key: str, figure: str) -> Sample:
-        """Ask short questions for as long as a long prompt is read."""
+    async def _beside_prompt(
+        self, target: Target, prompts: Prompts, key: str, figure: str, stream: DecodingStream | None = None
+    ) -> Sample:
+        """Watch the stream, then ask short questions, for as long as a long prompt is read."""
         text = prompts.text(f"{key} long", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
-        prompt = LongPrompt(target, text)
+        prompt, begun = LongPrompt(target, text), time.perf_counter()
         seconds: list[float] = []
+        sample: Sample = {}
         try:
             await asyncio.sleep(_HEAD_START_SECONDS)
+            if stream is not None and not prompt.is_read:
+                await prompt.read(within_seconds=self.watch_seconds)
+                if gaps := stream.gaps_since(begun):
+                    sample["gap_beside_prompt_p99"] = percentile(gaps, 0.99)
             while len(seconds) < self.num_requests and not prompt.is_read:
                 seconds.append(await self._short(target, prompts, f"{key} {len(seconds)}"))
         finally:
             await prompt.stop()
         if not seconds:
             target.note("the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens")
-            return {}
-        return {figure: statistics.median(seconds)}
+            return sample
+        return sample | {figure: statistics.median(seconds)}
