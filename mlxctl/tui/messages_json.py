@@ -9,7 +9,6 @@ from typing import Any
 
 from mlxctl.errors import InvalidRequest, StoreError
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from mlxctl.protocols.media import image_from_data_url
 from mlxctl.tui.conversation import Said
 
 
@@ -101,6 +100,9 @@ def _call(call: Mapping[str, Any]) -> ToolCallPart:
 
 
 def _question(content: object) -> Iterable[Part]:
+    # PERF: only conversations with images need the room of protocols, and the first frame does not wait for it.
+    from mlxctl.protocols.media import image_from_data_url
+
     parts = content if isinstance(content, list) else []
     images = [part for part in parts if part["type"] == "image_url"]
     for image in images:

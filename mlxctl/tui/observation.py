@@ -3,9 +3,11 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlxctl.inference.request_log import RequestView
+if TYPE_CHECKING:
+    # PERF: the chat's first frame does not wait for the room of inference.
+    from mlxctl.inference.request_log import RequestView
 
 HISTORY = 120
 """How many moments are remembered."""
@@ -17,7 +19,7 @@ class Observation:
 
     at: float
     stats: Mapping[str, Any]
-    requests: tuple[RequestView, ...] = ()
+    requests: "tuple[RequestView, ...]" = ()
 
     def count(self, name: str) -> float:
         """Return a counter; one that this engine does not have is 0."""

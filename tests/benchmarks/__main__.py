@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests import forge
-from tests.benchmarks import agent_replay, memory, prefix, prefix_index, serving
+from tests.benchmarks import agent_replay, memory, prefix, prefix_index, serving, terminal
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import mlx_lm_server, mlxctl_server
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
-    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory", "prefix", "restart"])
+    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory", "prefix", "restart", "terminal"])
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
     findings = list(_measure(options))
@@ -47,7 +47,9 @@ def _measure(options: argparse.Namespace) -> Any:
     model = forge.model("bench5m")
     if wanted("restart"):
         yield from prefix.after_restart(model, rounds=options.rounds)
-    if options.only == "restart":
+    if wanted("terminal"):
+        yield from terminal.findings(options.rounds)
+    if options.only in ("restart", "terminal"):
         return
     raw = Raw(model)
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:

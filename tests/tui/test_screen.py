@@ -1,5 +1,7 @@
 """The screen with scripted answers: what a person sees and may do, down to the last letter."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -294,3 +296,19 @@ def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: P
     drive(partner, look)
     for request in partner.requests:
         assert request.messages[-1].parts[0] == ImagePart(data=PIXEL, media_type="image/png")
+
+
+def test_the_first_frame_waits_for_nothing_that_only_answers_need() -> None:
+    heavy = [
+        "mlxctl.adapters",
+        "mlxctl.engine",
+        "mlxctl.inference",
+        "mlxctl.protocols",
+        "httpx",
+        "jinja2",
+        "tokenizers",
+        "numpy",
+        "mlx",
+    ]
+    script = f"import sys, mlxctl.tui.door, mlxctl.tui.app; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"

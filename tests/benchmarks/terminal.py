@@ -1,0 +1,108 @@
+"""What a person feels of `mlxctl chat`: when the first frame is there, and how long it stands still as an answer comes."""
+
+import asyncio
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import AsyncIterator, Iterator
+
+from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage
+from mlxctl.tui.app import ChatApp
+from mlxctl.tui.options import ChatOptions
+from tests.benchmarks.rounds import Finding, Ratio
+from tests.tui.scripted import ScriptedPartner
+
+_TOKENS_PER_SECOND = 200
+_SECONDS = 8
+_HEARTBEAT_SECONDS = 0.005
+_FIRST_WORDS = b"F1 shows the keys"
+_PARAGRAPH = "Some *words* of a paragraph that goes on for a while, with `code` in it, and then it ends.\n\n"
+_CODE = "```python\ndef function(argument: int) -> int:\n    return argument + 1\n```\n\n"
+
+
+def findings(rounds: int) -> Iterator[Finding]:
+    """First frame and longest hold, both in seconds."""
+    frames = sorted(_first_frame() for _ in range(rounds))
+    yield _finding("chat: first frame, s", frames, bar=0.6)
+    holds = sorted(asyncio.run(_longest_hold()) for _ in range(rounds))
+    yield _finding(f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s, s", holds, bar=0.05)
+
+
+def _finding(name: str, seconds: list[float], *, bar: float) -> Finding:
+    median = seconds[len(seconds) // 2]
+    return Finding(name, Ratio(median, seconds[0], seconds[-1]), bar, False, f"{median * 1e3:.0f} ms")
+
+
+def _first_frame() -> float:
+    """Seconds from the start of the process until its first words are on a terminal of 80 by 24."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with tempfile.TemporaryDirectory() as state:
+        environment = os.environ | {"TERM": "xterm-256color", "XDG_STATE_HOME": state}
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "mlxctl", "chat"]
+        process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
+        try:
+            return _wait_for_words(controller) - started
+        finally:
+            process.kill()
+            process.wait()
+            os.close(controller)
+            os.close(terminal)
+
+
+def _wait_for_words(controller: int) -> float:
+    seen = b""
+    deadline = time.perf_counter() + 30
+    while _FIRST_WORDS not in seen:
+        ready, _, _ = select.select([controller], [], [], max(deadline - time.perf_counter(), 0))
+        assert ready, f"no first frame: {seen[-500:]!r}"
+        seen += os.read(controller, 65536)
+    return time.perf_counter()
+
+
+class _Steady(ScriptedPartner):
+    """Answers at a steady pace with text that has to be highlighted."""
+
+    async def start(self, request: GenerationRequest) -> "_SteadyAnswer":  # type: ignore[override]
+        return _SteadyAnswer()
+
+
+class _SteadyAnswer:
+    async def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
+        text = (_PARAGRAPH * 3 + _CODE) * 100
+        num_tokens = _TOKENS_PER_SECOND * _SECONDS
+        started = time.perf_counter()
+        for index in range(num_tokens):
+            await asyncio.sleep(max(started + index / _TOKENS_PER_SECOND - time.perf_counter(), 0))
+            yield [TextDelta(text=text[index * 4 : index * 4 + 4])]
+        yield [Finished(reason="stop", usage=Usage(num_prompt_tokens=10, num_completion_tokens=num_tokens))]
+
+    def cancel(self) -> None:
+        """Nothing runs."""
+
+
+async def _longest_hold() -> float:
+    """The longest time for which nothing else could run on the screen's thread while an answer came."""
+    app = ChatApp(_Steady(), ChatOptions())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("h", "i", "enter")
+        await asyncio.sleep(1.0)
+        return await _watch(_SECONDS - 2.0)
+
+
+async def _watch(seconds: float) -> float:
+    longest = 0.0
+    last = started = time.perf_counter()
+    while last < started + seconds:
+        await asyncio.sleep(_HEARTBEAT_SECONDS)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last - _HEARTBEAT_SECONDS), now
+    return longest
