@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
-    parser.add_argument("--only", choices=["throughput", "latency", "values", "start", "memory", "prefix", "restart", "terminal"])
+    parser.add_argument("--only", choices=["throughput", "latency", "values", "forms", "start", "memory", "prefix", "restart", "terminal"])
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
     findings = list(_measure(options))
@@ -55,6 +55,8 @@ def _measure(options: argparse.Namespace) -> Any:
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:
         if wanted("throughput"):
             yield from serving.throughput(ours, theirs, raw, rounds=options.rounds, num_tokens=options.tokens)
+        if wanted("forms"):
+            yield from serving.forms(ours, rounds=options.rounds, num_tokens=options.tokens)
         for server in (ours, theirs):
             if wanted("latency"):
                 # A server that reads long prompts in one go takes minutes a round.

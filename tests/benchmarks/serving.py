@@ -74,6 +74,29 @@ def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
     yield Finding(f"{server.name}: new sampling values / known values", ratio, 1.15, False, detail)
 
 
+def forms(server: Server, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
+    """What an answer that is held to a form costs itself, and the free ones that decode beside it."""
+    free = chat_body(_SHORT, max_tokens=num_tokens)
+    held = free | {"guided_regex": "[a-z ]*"}
+    asyncio.run(run_stream(server.port, held))
+    alone, alone_free, beside_held, beside_free = [], [], [], []
+    for _ in range(rounds):
+        alone_free.append(asyncio.run(_rate_beside(server.port, free, None, num_tokens)))
+        alone.append(asyncio.run(_rate_beside(server.port, held, None, num_tokens)))
+        beside_free.append(asyncio.run(_rate_beside(server.port, free, free, num_tokens)))
+        beside_held.append(asyncio.run(_rate_beside(server.port, free, held, num_tokens)))
+    yield Finding("1 stream in a form / free", Ratio.of(alone, alone_free), 0.9, True, _rates(alone, alone_free))
+    name = "7 free streams beside one in a form / beside a free one"
+    yield Finding(name, Ratio.of(beside_held, beside_free), 0.9, True, _rates(beside_held, beside_free))
+
+
+async def _rate_beside(port: int, body: dict[str, object], other: dict[str, object] | None, num_tokens: int) -> float:
+    """Mean rate of one stream alone, or of seven beside another one; a token without text of its own counts, too."""
+    bodies = [body] if other is None else [*[body] * 7, other]
+    streams = await asyncio.gather(*(run_stream(port, each) for each in bodies))
+    return statistics.fmean(num_tokens / (stream.events[-1] - stream.events[0]) for stream in streams[:7])
+
+
 def _rates(ours: list[float], theirs: list[float]) -> str:
     return f"{statistics.median(ours):.0f} and {statistics.median(theirs):.0f} tokens/s"
 
