@@ -6,10 +6,11 @@ into the prompt to force a call is not the grammar's; what follows it is.
 
 from collections.abc import Mapping, Sequence
 
+from mlxctl.adapters.form_proof import FormProof
 from mlxctl.adapters.prompt import ForcePrefix, Prompt
 from mlxctl.adapters.vocabulary import Vocabulary
 from mlxctl.errors import InvalidRequest
-from mlxctl.grammars import Definition, Spelling, compile_constraint, compose
+from mlxctl.grammars import Definition, Spelling, compose
 from mlxctl.ir import Constraint, GenerationRequest, Guidance, ThinkingLimit, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
@@ -30,6 +31,7 @@ class AnswerGrammars:
         stop_token_ids: frozenset[int],
     ) -> None:
         self._vocabulary = vocabulary
+        self._proof = FormProof(vocabulary, stop_token_ids)
         self._tools = tools
         self._thinking = thinking
         self._force_call = force_call
@@ -52,10 +54,10 @@ class AnswerGrammars:
         """Return what guides the continuation of a text."""
         if constraint is None:
             return None
-        return Guidance(grammar=compose("start: @form", {"form": compile_constraint(constraint)}))
+        return Guidance(grammar=compose("start: @form", {"form": self._proof.compile(constraint)}))
 
     def _grammar(self, request: GenerationRequest, prompt: Prompt) -> str:
-        form = None if request.constraint is None else compile_constraint(request.constraint)
+        form = None if request.constraint is None else self._proof.compile(request.constraint)
         offered = request.tools if request.tool_choice.mode != "none" else ()
         if request.tool_choice.is_forced:
             return self._forced_grammar(request, offered)
@@ -69,7 +71,7 @@ class AnswerGrammars:
         """The rest of a call whose beginning is in the prompt; "" where a format's arguments are no JSON."""
         name = request.tool_choice.name
         tools = [tool for tool in offered if name in (None, tool.name)]
-        calls = _Calls(self._tools, self._force_call, self._spelling, self._stops)
+        calls = self._calls()
         if not calls.are_json(tools[0].name):
             return ""
         repeats = name is None and request.parallel_tool_calls
@@ -80,7 +82,7 @@ class AnswerGrammars:
         if not offered:
             rules = [f"start: {self._before(prompt)} @form", *self._thought_rules(prompt)]
             return compose("\n".join(rules), {"form": form})
-        calls = _Calls(self._tools, self._force_call, self._spelling, self._stops)
+        calls = self._calls()
         assert request.constraint is not None
         if not calls.are_json(offered[0].name):
             message = (
@@ -93,12 +95,15 @@ class AnswerGrammars:
 
     def _free_grammar(self, request: GenerationRequest, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
         """Text in which calls may stand; "" where nothing tells text from calls for sure."""
-        calls = _Calls(self._tools, self._force_call, self._spelling, self._stops)
+        calls = self._calls()
         if self._thinking.wrappers or not calls.are_json(offered[0].name) or not calls.are_marked(offered[0].name):
             return ""
         times = "*" if request.parallel_tool_calls else "?"
         rules = [f"start: {self._before(prompt)} (TEXT whole){times} TEXT", _TEXT, *calls.rules(offered, after="")]
         return compose("\n".join([*rules, *self._thought_rules(prompt)]), calls.parts(offered))
+
+    def _calls(self) -> "_Calls":
+        return _Calls(self._tools, self._force_call, self._spelling, self._stops, self._proof)
 
     def _before(self, prompt: Prompt) -> str:
         """What may stand before the form: the heads of messages, a thought, the blanks behind it."""
@@ -147,8 +152,9 @@ class AnswerGrammars:
 class _Calls:
     """How the calls of one format are written, as rules of a grammar."""
 
-    def __init__(self, parser: ToolParser, force_call: ForcePrefix, spelling: Spelling, stops: set[str]) -> None:
+    def __init__(self, parser: ToolParser, force_call: ForcePrefix, spelling: Spelling, stops: set[str], proof: FormProof) -> None:
         self._parser = parser
+        self._proof = proof
         self._force_call = force_call
         self._spelling = spelling
         self._stops = stops
@@ -176,7 +182,7 @@ class _Calls:
 
     def parts(self, tools: Sequence[ToolSpec]) -> Mapping[str, Definition]:
         """The arguments of each tool."""
-        return {f"arguments_{index}": compile_constraint(_arguments_of(tool)) for index, tool in enumerate(tools)}
+        return {f"arguments_{index}": self._proof.compile(_arguments_of(tool)) for index, tool in enumerate(tools)}
 
     def _call(self, tool: ToolSpec, index: int, after: str) -> str:
         prefix = self._force_call(tool.name) or ""

@@ -53,6 +53,11 @@ class Vocabulary:
         bare, dressed = (tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True))
         self._beginning: list[int] = dressed if dressed != bare else []
 
+    def serialized(self) -> str:
+        """The tokenizer as the text of a tokenizer.json."""
+        text: str = self._tokenizer.to_str()
+        return text
+
     def encode(self, text: str) -> list[int]:
         """The ids of a rendered prompt: special tokens in the text are recognised, none are added."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids

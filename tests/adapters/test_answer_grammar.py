@@ -203,6 +203,21 @@ def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> 
     assert refused.value.param == "tools[0].function.parameters.properties.a"
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "what"),
+    [
+        ("grammar", 'start: <no_such_token> "a"', "no_such_token"),
+        ("grammar", 'start: <[99999]> "a"', "99999"),
+        ("grammar", 'start: a\na: a "x"', "no text fits it"),
+        ("json_schema", {"$ref": "#"}, "no text fits it"),
+    ],
+)
+def test_a_form_that_only_fails_with_the_models_own_tokens_is_refused_as_well(kind: str, value: Any, what: str) -> None:
+    with pytest.raises(InvalidRequest, match=what) as refused:
+        HERMES.guides(asked(constraint=form(kind, value)))
+    assert refused.value.param == "response_format"
+
+
 @pytest.fixture(scope="module")
 def demo() -> Any:
     return create_adapter(read_model(MODEL_DIR), name="demo")

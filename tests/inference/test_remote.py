@@ -26,10 +26,12 @@ from mlxctl.inference.remote.chunks import ChunkReader
 from mlxctl.inference.remote.lines import LineReader
 from mlxctl.inference.remote.request_body import encode_request
 from mlxctl.ir import (
+    Constraint,
     Finished,
     GenerationRequest,
     Message,
     PromptProgress,
+    Repetition,
     SamplingOptions,
     StreamEvent,
     TextDelta,
@@ -37,6 +39,7 @@ from mlxctl.ir import (
     ThinkingDelta,
     ThinkingOptions,
     ThinkingPart,
+    ToneCurve,
     ToolArgumentsDelta,
     ToolCallEnded,
     ToolCallPart,
@@ -202,6 +205,38 @@ def test_what_is_said_is_sent() -> None:
     assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.0, 3, 5)
     assert body["tools"][0]["function"]["name"] == "add"
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+SAMPLING = SamplingOptions(
+    typical_p=0.9,
+    xtc_probability=0.5,
+    xtc_threshold=0.2,
+    min_tokens=3,
+    tone_curve=ToneCurve(width=2.0),
+    repetition=Repetition(multiplier=0.8, num_last=64, breakers=("a",)),
+)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        None,
+        Constraint(kind="json_schema", value={"type": "object"}, param="response_format.json_schema.schema", is_strict=True),
+        Constraint(kind="choice", value=("a", "b"), param="structured_outputs.choice"),
+        Constraint(kind="grammar", value='start: "a"', param="structured_outputs.grammar"),
+    ],
+)
+def test_a_server_of_ours_is_asked_for_what_was_asked_for(constraint: Constraint | None) -> None:
+    asked = GenerationRequest(
+        model="m",
+        messages=(text_message("user", "Hi"),),
+        sampling=SAMPLING,
+        thinking=ThinkingOptions(max_tokens=9),
+        constraint=constraint,
+        tools=(ToolSpec(name="f", is_strict=True),),
+    )
+    heard = OpenAIChatFormatter().parse(encode_request(asked))
+    assert (heard.sampling, heard.thinking, heard.constraint, heard.tools) == (SAMPLING, asked.thinking, constraint, asked.tools)
 
 
 def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:

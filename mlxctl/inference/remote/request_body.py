@@ -5,12 +5,23 @@ Raw prompts, several choices, echo and template arguments that only our own serv
 
 import base64
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest, ImagePart, Message, SamplingOptions, TextPart, ToolCallPart, ToolSpec
+from mlxctl.ir import (
+    Constraint,
+    GenerationRequest,
+    ImagePart,
+    Message,
+    Repetition,
+    SamplingOptions,
+    TextPart,
+    ToolCallPart,
+    ToolSpec,
+)
 
 
 def encode_request(request: GenerationRequest) -> bytes:
@@ -23,6 +34,7 @@ def encode_request(request: GenerationRequest) -> bytes:
         "stream_options": {"include_usage": True},
         **_sampling(request.sampling),
         **_thinking(request),
+        **_form(request.constraint),
         "max_tokens": request.max_tokens,
         "stop": list(request.stop) or None,
         **_tools(request),
@@ -92,7 +104,36 @@ def _sampling(sampling: SamplingOptions) -> dict[str, Any]:
         "frequency_penalty": sampling.frequency_penalty,
         "logit_bias": bias,
         "seed": sampling.seed,
+        "typical_p": sampling.typical_p,
+        "xtc_probability": sampling.xtc_probability,
+        "xtc_threshold": sampling.xtc_threshold,
+        "min_tokens": sampling.min_tokens,
+        "hlg": None if sampling.tone_curve is None else {"enabled": True, **asdict(sampling.tone_curve)},
+        **_repetition(sampling.repetition),
     }
+
+
+def _repetition(repetition: Repetition | None) -> dict[str, Any]:
+    if repetition is None:
+        return {}
+    return {
+        "dry_multiplier": repetition.multiplier,
+        "dry_base": repetition.base,
+        "dry_allowed_length": repetition.allowed_length,
+        "dry_penalty_last_n": repetition.num_last,
+        "dry_sequence_breakers": list(repetition.breakers),
+    }
+
+
+def _form(constraint: Constraint | None) -> dict[str, Any]:
+    match constraint:
+        case None:
+            return {}
+        case Constraint(kind="json_object" | "json_schema", value=schema, is_strict=is_strict):
+            named = {"name": "form", "schema": schema, "strict": is_strict}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
+        case Constraint(kind=kind, value=value):
+            return {"structured_outputs": {kind: value}}
 
 
 def _thinking(request: GenerationRequest) -> dict[str, Any]:
@@ -100,7 +141,8 @@ def _thinking(request: GenerationRequest) -> dict[str, Any]:
     if request.thinking.enabled is not None:
         # Servers of open models take the switch as an argument of the template.
         kwargs["enable_thinking"] = request.thinking.enabled
-    return {"chat_template_kwargs": kwargs or None, "reasoning_effort": request.thinking.effort}
+    said = {"reasoning_effort": request.thinking.effort, "thinking_budget": request.thinking.max_tokens}
+    return {"chat_template_kwargs": kwargs or None, **said}
 
 
 def _tools(request: GenerationRequest) -> dict[str, Any]:
@@ -118,4 +160,4 @@ def _tools(request: GenerationRequest) -> dict[str, Any]:
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": function | {"strict": True} if tool.is_strict else function}
