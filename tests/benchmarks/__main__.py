@@ -31,7 +31,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
-    parser.add_argument("--only", choices=["throughput", "latency", "values", "forms", "start", "memory", "prefix", "restart", "terminal"])
+    parts = ["throughput", "latency", "values", "forms", "start", "memory", "prefix", "restart", "terminal"]
+    parser.add_argument("--only", choices=parts)
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
     findings = list(_measure(options))
