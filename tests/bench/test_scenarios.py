@@ -6,9 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios import Agents, Contention, Latency, Mixed, Prefix, Sample, Scenario, Throughput, contention
+from mlxctl.bench.scenarios.throughput import decode_rate
 from mlxctl.bench.target import Target
 from tests.bench.metronome import Metronome, metronome
 
@@ -130,6 +132,15 @@ def test_contention_measures_while_a_long_prompt_is_read_and_leaves_what_it_star
     assert set(sample) == {figure.name for figure in scenario.figures}
     # The prompt alone takes a second and a half to read.
     assert sample["ttft_beside_prompt"] < 1
+
+
+def test_streams_count_as_far_as_all_of_them_decode() -> None:
+    early = Stream(events=[0.0, 1.0, 2.0, 3.0], num_tokens=8)
+    late = Stream(events=[1.5, 2.0, 2.5, 3.5], num_tokens=4)
+    # Between 1.5 and 3.0 s come two pieces of two tokens each, and two of one.
+    assert decode_rate([early, late]) == pytest.approx((2 * 2 + 2 * 1) / 1.5)
+    assert decode_rate([early, Stream(events=[3.0, 4.0])]) is None
+    assert decode_rate([early, Stream()]) is None
 
 
 def test_mixed_lengths_depend_on_the_seed_alone_and_keep_their_bounds() -> None:

@@ -48,7 +48,9 @@ class Throughput:
         for num in self.streams:
             questions = [user(prompts.text(f"{key} {num} {index}", _QUESTION_TOKENS)) for index in range(num)]
             streams = await asyncio.gather(*(target.ask(question, max_tokens=self.answer_tokens) for question in questions))
-            sample |= _rates(num, streams)
+            sample |= (rates := _rates(num, streams))
+            if len(rates) == 1:
+                target.note(f"{_streams(num)} never decoded all at once; make the answers longer with --answer-tokens")
         return sample
 
 
