@@ -41,14 +41,34 @@ OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
 
 def create_app(services: Services, settings: ServerSettings, open_requests: OpenRequests | None = None) -> Application:
     """Return the ASGI application. `open_requests` is what a graceful stop waits for."""
+    routes = create_routes(services, settings, open_requests or OpenRequests())
+    app: App[Request, Response] = App(middleware=_middleware(settings))
+    for template, resource in routes.items():
+        app.add_route(template, resource)
+    Refusals(
+        {
+            **{template: openai_error for template in routes if template.startswith(("/v1/agents", "/v1/responses/"))},
+            "/v1/chat/completions": openai_error,
+            "/v1/completions": partial(openai_error, prompt_field="prompt"),
+            "/v1/responses": partial(openai_error, prompt_field="input"),
+            "/v1/messages": anthropic_error,
+            "/v1/messages/count_tokens": anthropic_error,
+        },
+        marked={"anthropic-version": anthropic_error},
+        usual=openai_error,
+    ).install(app)
+    return DisconnectWatch(app)
+
+
+def create_routes(services: Services, settings: ServerSettings, requests: OpenRequests) -> dict[str, object]:
+    """Return all resources by their templates. What is added here is described in `openapi.operations`, too."""
     inference, catalogue = services.inference, services.catalogue
-    requests = open_requests or OpenRequests()
     agents = AgentViews(services.agents, inference)
 
     def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource[Formatter]:
         return GenerationResource(inference, create_formatter, requests, settings)
 
-    routes: dict[str, object] = {
+    return {
         "/v1/chat/completions": generation(OpenAIChatFormatter),
         "/v1/completions": generation(OpenAICompletionsFormatter),
         "/v1/responses": ResponsesResource(inference, services.responses, requests, settings),
@@ -80,22 +100,6 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         "/api/hello": GreetingResource(),
         "/": GreetingResource(),
     }
-    app: App[Request, Response] = App(middleware=_middleware(settings))
-    for template, resource in routes.items():
-        app.add_route(template, resource)
-    Refusals(
-        {
-            **{template: openai_error for template in routes if template.startswith(("/v1/agents", "/v1/responses/"))},
-            "/v1/chat/completions": openai_error,
-            "/v1/completions": partial(openai_error, prompt_field="prompt"),
-            "/v1/responses": partial(openai_error, prompt_field="input"),
-            "/v1/messages": anthropic_error,
-            "/v1/messages/count_tokens": anthropic_error,
-        },
-        marked={"anthropic-version": anthropic_error},
-        usual=openai_error,
-    ).install(app)
-    return DisconnectWatch(app)
 
 
 def _middleware(settings: ServerSettings) -> list[Any]:

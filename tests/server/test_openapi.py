@@ -1,5 +1,6 @@
 """The description is that of this server: every route, every method, and no answer that it does not describe."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from mlxctl.bootstrap import build_services
+from mlxctl.server.app import create_routes
+from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.openapi.document import build_document
 from mlxctl.server.openapi.operations import DOWNLOAD, OPERATIONS
-from mlxctl.settings import ServerSettings
+from mlxctl.settings import ModelSettings, ServerSettings, Settings
 
 from .conftest import unstarted_app
 from .process import ServerProcess, serving
@@ -55,6 +59,14 @@ def test_every_method_of_a_route_is_described_and_no_other(endless_model: Path, 
     client = unstarted_app(endless_model, ServerSettings())
     allowed = client.simulate_options(path.replace("{", "").replace("}", "")).headers["allow"].split(", ")
     assert {method.lower() for method in allowed} - {"head", "options"} == set(DOCUMENT["paths"][path])
+
+
+def test_every_route_is_described(endless_model: Path) -> None:
+    async def templates() -> set[str]:
+        services = build_services(Settings(model=ModelSettings(path=endless_model)))
+        return set(create_routes(services, ServerSettings(), OpenRequests()))
+
+    assert {template.replace(":path}", "}") for template in asyncio.run(templates())} == set(DOCUMENT["paths"])
 
 
 def test_downloads_are_described_where_they_are_allowed() -> None:

@@ -241,6 +241,14 @@ class ModelAnswerList(Struct):
     last_id: str | None
 
 
+class ModelState(Struct):
+    """How a model is now."""
+
+    model: str
+    state: str
+    pinned: bool
+
+
 class Greeting(Struct):
     """Who is here."""
 

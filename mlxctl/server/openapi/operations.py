@@ -49,6 +49,12 @@ class DownloadRequest(Struct):
     repo: str
 
 
+class ModelChoice(Struct):
+    """Which model."""
+
+    model: str
+
+
 _GENERATES = (404, 500, 503, 504)
 _LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": 100})
 _ORDER = Query(name="order", schema={"type": "string", "enum": ["asc", "desc"]})
@@ -61,6 +67,19 @@ _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maxim
 def _get(path: str, summary: str, answer: type[Any] = answers.Facts, *query: Query, errors: tuple[int, ...] = ()) -> Operation:
     """Return a look at something that belongs to no protocol."""
     return Operation(method="get", path=path, summary=summary, answer=answer, query=query, dialect="either", errors=errors)
+
+
+def _act(verb: str, summary: str) -> Operation:
+    """Return something that is done with a model by hand."""
+    return Operation(
+        method="post",
+        path=f"/models/{verb}",
+        summary=summary,
+        body=ModelChoice,
+        answer=answers.ModelState,
+        dialect="either",
+        errors=(404, 500, 503, 529),
+    )
 
 
 OPERATIONS = (
@@ -170,6 +189,10 @@ OPERATIONS = (
     ),
     _get("/v1/models", "List the models that are served", answers.ModelAnswerList),
     _get("/v1/models/{name}", "Describe a model", answers.ModelAnswer, errors=(404,)),
+    _act("load", "Load a model"),
+    _act("unload", "Let go of a model"),
+    _act("pin", "Keep a model in memory"),
+    _act("unpin", "Let a model go when room is needed"),
     _get("/library", "List the models on this machine"),
     _get("/downloads", "List the downloads of this server"),
     _get("/fit", "Say whether a model fits this machine", answers.Facts, _MODEL, _CONTEXT, errors=(404,)),
