@@ -39,6 +39,7 @@ def serve(
     ] = None,
     memory_limit_bytes: Annotated[Text, setting(EngineSettings, "memory_limit_bytes", "--memory-limit", metavar="SIZE")] = None,
     prefix_cache_bytes: Annotated[Text, setting(EngineSettings, "prefix_cache_bytes", "--prefix-cache", metavar="SIZE")] = None,
+    prefix_cache_bits: Annotated[Text, setting(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", metavar="BITS")] = None,
     cache_dir: Annotated[Path | None, setting(EngineSettings, "cache_dir", "--cache-dir", metavar="DIRECTORY")] = None,
     cache_disk_bytes: Annotated[Text, setting(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", metavar="SIZE")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,

@@ -39,6 +39,7 @@ from mlxctl.engine.sequence import Sequence
 from mlxctl.engine.waker import Waker
 from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.prefix_cache.packing import Packing
 from mlxctl.settings import EngineSettings
 
 _IDLE_SECONDS = 1.0
@@ -58,6 +59,7 @@ class EngineLoop:
             limit_bytes=settings.memory_limit_bytes or loading.default_memory_limit(),
             prefix_cache_bytes=settings.prefix_cache_bytes,
             disk=self._open_disk(settings),
+            packing=_packing(settings),
         )
         self._scheduler = Scheduler(
             max_rows=settings.max_rows,
@@ -299,6 +301,12 @@ class EngineLoop:
                 buffer_cache_bytes=int(mx.get_cache_memory()),
             )
         )
+
+
+def _packing(settings: EngineSettings) -> Packing | None:
+    if settings.prefix_cache_bits == "full":
+        return None
+    return Packing(bits=int(settings.prefix_cache_bits), exact_tokens=settings.prefix_cache_exact_tokens)
 
 
 def _failed(name: str, error: ModelError) -> ModelFailed:

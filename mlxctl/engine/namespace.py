@@ -5,16 +5,17 @@ from hashlib import blake2b
 from pathlib import Path
 
 from mlxctl.models.fingerprint import fingerprint
+from mlxctl.prefix_cache.packing import Packing
 
 # Changes with the meaning of what is kept.
 _RECORDS_VERSION = 2
 
 
-def prefix_namespace(path: Path) -> bytes:
+def prefix_namespace(path: Path, packing: Packing | None) -> bytes:
     """Return a digest that stays the same where the model is moved or renamed, and changes with anything in it.
 
     The fingerprint reads a little of every tensor, so that equal sizes and times of different weights are told apart; sizes and
-    times are in it, too, so that weights edited in place are. Raises BrokenModel.
+    times are in it, too, so that weights edited in place are. What was packed is never taken for exact. Raises BrokenModel.
     """
     home = path.resolve()
     digest = blake2b(b"%d:" % _RECORDS_VERSION + importlib.metadata.version("mlx-lm").encode())
@@ -22,4 +23,6 @@ def prefix_namespace(path: Path) -> bytes:
     for file in sorted(home.glob("*.safetensors")):
         status = file.stat()
         digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
+    if packing is not None:
+        digest.update(f"{packing.bits} bits after {packing.exact_tokens}".encode())
     return digest.digest()

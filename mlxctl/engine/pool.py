@@ -15,9 +15,10 @@ from mlxctl.engine.messages import LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
-from mlxctl.prefix_cache.cache import PrefixCache, Record
+from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
 
 # Freed buffers that MLX may keep for reuse: enough for a step's scratch, never a second model.
@@ -50,10 +51,13 @@ class ModelPool:
     Keeps `limit_bytes` for weights and caches together and says what is left of it.
     """
 
-    def __init__(self, *, limit_bytes: int, prefix_cache_bytes: int | None, disk: DiskTier | None = None) -> None:
+    def __init__(
+        self, *, limit_bytes: int, prefix_cache_bytes: int | None, disk: DiskTier | None = None, packing: Packing | None = None
+    ) -> None:
         self.limit_bytes = limit_bytes
         budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
         self.disk = disk
+        self._packing = packing
         self.prefixes: PrefixIndex[Record] = PrefixIndex(
             max_bytes=budget,
             max_buffers=int(int(mx.device_info().get("resource_limit", _METAL_BUFFERS)) * _BUFFERS_SHARE),
@@ -197,13 +201,15 @@ class ModelPool:
         self.disk.close(deadline=deadline)
 
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
-        namespace = prefix_namespace(loading.path)
+        namespace = prefix_namespace(loading.path, self._packing)
         self._names[namespace] = loading.name
         if self.disk is not None:
             self.disk.name(namespace, loading.name)
         if namespace not in self._caches:
             layout = CacheLayout(new_caches(weights.model))
-            self._caches[namespace] = PrefixCache(self.prefixes, namespace=namespace, layout=layout, disk=self.disk)
+            self._caches[namespace] = PrefixCache(
+                self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
+            )
         self._runners[loading.name] = ModelRunner(weights, self._caches[namespace])
         self._weights_bytes[loading.name] = weights.weights_bytes
         return weights

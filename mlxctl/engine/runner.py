@@ -15,11 +15,12 @@ from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.scheduler import Batch, RowResult
 from mlxctl.engine.sequence import Found, Sequence
-from mlxctl.prefix_cache.cache import Plan, PrefixCache, Record
+from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.index import Chunk
+from mlxctl.prefix_cache.packing import Record
 
 # Room for the answer that a prompt's cache is made with, so that the first tokens of it copy nothing.
 _ANSWER_ROOM_TOKENS = 256

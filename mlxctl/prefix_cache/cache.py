@@ -16,10 +16,10 @@ from mlxctl.prefix_cache.departures import Departure
 from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
+from mlxctl.prefix_cache.packing import Packing, Record, pack_record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
 
 Hit = Literal["exact", "prefix", "common_prefix", "checkpoint", "miss"]
-Record = KVRecord | StateRecord
 P = TypeVar("P")
 
 # Below this a copy costs more than reading the tokens again.
@@ -60,9 +60,18 @@ class Counters:
 class PrefixCache:
     """What one model has already computed, in an index, and a disk, that all models share."""
 
-    def __init__(self, index: PrefixIndex[Record], *, namespace: bytes, layout: CacheLayout, disk: DiskTier | None = None) -> None:
+    def __init__(
+        self,
+        index: PrefixIndex[Record],
+        *,
+        namespace: bytes,
+        layout: CacheLayout,
+        disk: DiskTier | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         self._index = index
         self._disk = disk
+        self._packing = packing
         self._namespace = namespace
         self._layout = layout
         self.counters = Counters()
@@ -125,9 +134,9 @@ class PrefixCache:
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
         if num_cached:
-            records = [chunk.payload for chunk in chunks if isinstance(chunk.payload, KVRecord)]
             self._index.lease(plan.match)
             try:
+                records = [unpack_record(chunk.payload) for chunk in chunks]
                 self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint))
                 self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
                 if plan.checkpoint is not None:
@@ -189,7 +198,7 @@ class PrefixCache:
         start = known.end if known is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            record = self._layout.cut(caches, start, end, row=row)
+            record = self._stored(self._layout.cut(caches, start, end, row=row), start)
             piece = tokens[start:end].tobytes()
             place = self._index.publish(self._namespace, known, piece, record, record.num_bytes, ttl_seconds=ttl_seconds)
             if place is None:
@@ -204,6 +213,10 @@ class PrefixCache:
         if place is not None and self._index.holds(place):
             self._index.touch(place, ttl_seconds=ttl_seconds)
         return known
+
+    def _stored(self, record: KVRecord, start: int) -> Record:
+        is_packed = self._packing is not None and start >= self._packing.exact_tokens
+        return pack_record(record, self._packing.bits) if is_packed and self._packing is not None else record
 
     def _thin(self, chunk: Chunk[Record]) -> None:
         """Keep the checkpoints of the path to `chunk` few and spread."""

@@ -84,6 +84,12 @@ class EngineSettings:
     prefix_cache_bytes: int | None = bounded(None, least=0)
     """Memory for prompts and answers computed already; without one, a fifth of the memory limit; 0 keeps nothing."""
 
+    prefix_cache_bits: Literal["full", "8", "4"] = "full"
+    """Bits in which computed prompts are kept: fewer hold more, and what is taken over is then no longer exact."""
+
+    prefix_cache_exact_tokens: int = bounded(4096, least=0)
+    """Tokens at the beginning of every prompt that are kept exactly, whatever the bits."""
+
     cache_dir: Path | None = None
     """Directory for what memory has no room for, and for the next start; without one, in the user's cache."""
 

@@ -8,7 +8,11 @@ import numpy as np
 
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, Header, encode_header, read_header
+from mlxctl.prefix_cache.packing import PackedKVRecord, Record
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
+
+Kind = Literal["kv", "packed", "state"]
+_KV_KINDS: dict[str, type[KVRecord] | type[PackedKVRecord]] = {"kv": KVRecord, "packed": PackedKVRecord}
 
 _DTYPES = {
     str(dtype): dtype
@@ -19,11 +23,10 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def encode(record: KVRecord | StateRecord, *, chunk: Key, position: int | None) -> list[bytes]:
+def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
     """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after the other."""
     arrays: list[mx.array] = []
-    kind: Literal["kv", "state"] = "kv" if isinstance(record, KVRecord) else "state"
-    content: Any = (record.layers, record.groups) if isinstance(record, KVRecord) else record.states
+    kind, content = _content(record)
     tree = _pack(content, arrays)
     flat = [mx.contiguous(array).reshape(-1).view(mx.uint8) for array in arrays]
     mx.eval(flat)
@@ -32,16 +35,26 @@ def encode(record: KVRecord | StateRecord, *, chunk: Key, position: int | None) 
     return [encode_header(header), *(bytes(memoryview(array)) for array in flat)]  # type: ignore[arg-type]
 
 
-def decode(data: bytes, *, chunk: Key, position: int | None) -> KVRecord | StateRecord:
+def decode(data: bytes, *, chunk: Key, position: int | None) -> Record:
     """Return the record in `data`. Raises DamagedRecordError unless it is that of this chunk and position, in this format."""
     header, start = read_header(data, chunk=chunk, position=position)
     arrays = _read_arrays(header, data, start)
     try:
         content = _unpack(header.tree, arrays)
         mx.eval(arrays)
-        return KVRecord(*content) if header.kind == "kv" else StateRecord(content)
+        return StateRecord(content) if header.kind == "state" else _KV_KINDS[header.kind](*content)
     except (TypeError, KeyError, IndexError) as error:
         raise DamagedRecordError(f"its arrays do not hang together: {error}") from error
+
+
+def _content(record: Record) -> tuple[Kind, Any]:
+    match record:
+        case KVRecord():
+            return "kv", (record.layers, record.groups)
+        case PackedKVRecord():
+            return "packed", (record.layers, record.groups, record.bits, record.group_size)
+        case StateRecord():
+            return "state", record.states
 
 
 def _read_arrays(header: Header, data: bytes, start: int) -> list[mx.array]:

@@ -28,7 +28,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     `tree` holds the arrays by number: `{"array": 3}`; tuples are `{"tuple": [...]}`.
     """
 
-    kind: Literal["kv", "state"]
+    kind: Literal["kv", "packed", "state"]
     chunk: bytes
     position: int | None
     arrays: list[tuple[str, list[int]]]

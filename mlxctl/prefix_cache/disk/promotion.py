@@ -8,9 +8,10 @@ from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.header import DamagedRecordError
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
 from mlxctl.prefix_cache.disk.stored import Stored
-from mlxctl.prefix_cache.disk.tier import DiskTier, Record
+from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
-from mlxctl.prefix_cache.records import CacheLayout, KVRecord
+from mlxctl.prefix_cache.packing import Record, unpack_record
+from mlxctl.prefix_cache.records import CacheLayout, StateRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,10 @@ class Promotion:
         self.end()
 
     def _fits(self, want: Wanted, record: Record) -> bool:
-        if (want.position is None) != isinstance(record, KVRecord):
+        if (want.position is None) == isinstance(record, StateRecord):
             return False
-        return self._layout.accepts(record, want.chunk.num_tokens)
+        whole = record if isinstance(record, StateRecord) else unpack_record(record)
+        return self._layout.accepts(whole, want.chunk.num_tokens)
 
     def _publish(self, want: Wanted, record: Record) -> bool:
         """Put the record into memory; False when there is no room for it, or none any more for what it builds on."""

@@ -24,9 +24,7 @@ from mlxctl.prefix_cache.disk.space import Extent, Space
 from mlxctl.prefix_cache.disk.stored import Stored
 from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
-from mlxctl.prefix_cache.records import KVRecord, StateRecord
-
-Record = KVRecord | StateRecord
+from mlxctl.prefix_cache.packing import Record
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 

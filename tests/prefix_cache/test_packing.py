@@ -1,0 +1,79 @@
+"""What is kept in fewer bits: it is smaller, close to what it was, only beyond the exact beginning, and never taken for exact."""
+
+import asyncio
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from mlxctl.engine.namespace import prefix_namespace
+from mlxctl.prefix_cache.disk.encoding import decode, encode
+from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
+from mlxctl.prefix_cache.records import KVRecord
+from mlxctl.settings import EngineSettings
+from tests import forge
+from tests.engine.harness import running_engine
+from tests.prefix_cache.test_reuse import ask, cold, text
+
+
+def record(dim: int = 64, dtype: mx.Dtype = mx.bfloat16) -> KVRecord:
+    keys, values = (mx.random.normal((4, 2, 256, dim), key=mx.random.key(seed)).astype(dtype) for seed in (1, 2))
+    mx.eval(keys, values)
+    return KVRecord(((0, 1, 2, 3),), ((keys, values),))
+
+
+@pytest.mark.parametrize(("bits", "share", "error"), [(8, 0.54, 0.01), (4, 0.29, 0.1)])
+def test_a_packed_record_is_smaller_and_close_to_what_it_was(bits: int, share: float, error: float) -> None:
+    exact = record()
+    packed = pack_record(exact, bits)
+    again = unpack_record(packed)
+
+    assert packed.num_bytes <= share * exact.num_bytes
+    assert packed.num_buffers == 6
+    for one, other in zip(exact.groups[0], again.groups[0], strict=True):
+        assert one.dtype == other.dtype
+        assert mx.mean(mx.abs(one - other).astype(mx.float32)).item() <= error
+
+
+def test_what_cannot_be_packed_stays_as_it_is() -> None:
+    for odd in (record(dim=80), record(dtype=mx.uint32)):
+        assert pack_record(odd, 8) is odd
+
+
+def test_a_packed_record_comes_back_from_bytes_as_it_was() -> None:
+    packed = pack_record(record(), 4)
+    again = decode(b"".join(encode(packed, chunk=b"key", position=None)), chunk=b"key", position=None)
+
+    assert isinstance(packed, PackedKVRecord)
+    assert isinstance(again, PackedKVRecord)
+    assert again.bits == 4
+    for one, other in zip(packed.groups[0], again.groups[0], strict=True):
+        assert all(mx.array_equal(part, twin) for part, twin in zip(one, other, strict=True))
+
+
+def test_what_was_packed_is_kept_apart_from_what_is_exact() -> None:
+    model = forge.model("bench5m")
+    packings = (None, Packing(bits=8, exact_tokens=0), Packing(bits=4, exact_tokens=0), Packing(bits=4, exact_tokens=256))
+    assert len({prefix_namespace(model, packing) for packing in packings}) == len(packings)
+
+
+def test_an_engine_that_packs_holds_more_and_keeps_the_beginning_exact(tmp_path: Path) -> None:
+    def packing(bits: str) -> EngineSettings:
+        return EngineSettings(prefix_cache_bytes=1 << 30, prefix_cache_bits=bits, prefix_cache_exact_tokens=256, cache_dir=tmp_path)
+
+    async def run() -> None:
+        prompt = text(600, 1)
+        sizes = {}
+        for bits in ("full", "8"):
+            async with running_engine("bench5m", settings=packing(bits)) as client:
+                await ask(client, "bench5m", prompt)
+                sizes[bits] = (await client.stats()).cache_bytes
+                known = await ask(client, "bench5m", prompt)
+                beginning = await ask(client, "bench5m", [*prompt[:256], 7, 8, 9])
+            assert (known.num_cached, beginning.num_cached) == (599, 256)
+            assert [beginning.token_ids] == await cold("bench5m", [[*prompt[:256], 7, 8, 9]])
+        assert sizes["8"] < 0.7 * sizes["full"]
+        async with running_engine("bench5m", settings=packing("8")) as client:
+            assert (await ask(client, "bench5m", prompt)).num_cached == 599
+
+    asyncio.run(run())
