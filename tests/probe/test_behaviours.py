@@ -21,6 +21,7 @@ PLAIN_TEMPLATE = (
 )
 HERMES = '<tool_call>\n{{"name": "{name}", "arguments": {{"city": "{city}"}}}}\n</tool_call>'
 MISTRAL = '[TOOL_CALLS]{name}[ARGS]{{"city": "{city}"}}'
+TOOL_CODE = "```tool_code\n{name}(city='{city}')\n```"
 INJECTED = "You can call these tools"
 
 
@@ -91,6 +92,22 @@ def test_tools_go_into_the_system_prompt_where_the_template_offers_them_in_vain(
     request = GenerationRequest(model="x", messages=(text_message("user", "Hi"),), tools=(TOOL_QUESTIONS[0].tool,))
     prompt = serving.vocabulary.decode(serving.prepare_input(request).token_ids)
     assert INJECTED in prompt
+
+
+def test_a_format_of_its_own_is_found_where_tools_are_injected(plain_model: Path, store: CapabilityStore) -> None:
+    found = finding_of(plain_model, caller(TOOL_CODE), store)
+    assert (found.verdict, found.value) == ("yes", {"parser": "gemma", "delivery": "injected"})
+
+
+def test_a_format_counts_only_if_the_model_still_calls_when_it_is_asked_for_it(plain_model: Path, store: CapabilityStore) -> None:
+    """The format decides how an injected offer is worded."""
+    found = finding_of(plain_model, caller(TOOL_CODE, only_if="<tool_call>"), store)
+    assert found.verdict == "unknown"
+
+
+def test_who_thinks_for_long_before_calling_gets_the_room(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, caller("<think>\n" + "hm " * 300 + "\n</think>\n\n" + HERMES), store)
+    assert (found.verdict, found.value["parser"]) == ("yes", "hermes_json")
 
 
 def test_a_right_call_beside_one_that_is_made_up_wants_a_third_question(model: Path, store: CapabilityStore) -> None:

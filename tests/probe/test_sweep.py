@@ -31,10 +31,10 @@ def test_the_format_is_found_whatever_the_models_files_say(parser_id: str, own: 
     assert (found.parser_id, found.judgements, found.num_left_over) == (parser_id, ("called", "called"), 0)
 
 
-def test_the_models_own_parser_is_believed_before_others_that_read_the_same() -> None:
-    spoken = answers(FORMATS["llama_python"].format(**SKY), FORMATS["llama_python"].format(**CLOCK))
-    readings = read_with_all(spoken, own_parser_id="llama_python")
-    assert readings[0].parser_id == "llama_python"
+@pytest.mark.parametrize("own", ["gemma", "mistral"])
+def test_every_parser_reads_and_the_models_own_comes_first(own: str) -> None:
+    readings = read_with_all(answers("Sunny.", "Noon."), own_parser_id=own)
+    assert readings[0].parser_id == own
     assert {reading.parser_id for reading in readings} == set(TOOL_PARSER_IDS) - {"null"}
 
 
