@@ -1,7 +1,7 @@
 """Whether an answer holds the call that was asked for. Pure.
 
 A call counts when the tool is the one on offer and the argument is what the question said; a name or a value that was made up does
-not.
+not, and the same call when nothing is offered shows that it is a guess.
 """
 
 import json

@@ -24,9 +24,9 @@ def _tool(name: str, description: str) -> ToolSpec:
     )
 
 
-# Nobody guesses these names: who calls them has read the offer.
-_WEATHER = _tool("sky_report", "Get the weather of a city")
-_TIME = _tool("read_clock", "Get the time of day in a city")
+# Not the first verbs that come to mind: who calls these has read the offer.
+_WEATHER = _tool("check_weather", "Get the weather of a city")
+_TIME = _tool("show_time", "Get the time of day in a city")
 
 TOOL_QUESTIONS = (
     ToolQuestion(text="What is the weather in Lisbon?", tool=_WEATHER, argument="city", value="Lisbon"),

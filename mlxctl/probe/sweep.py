@@ -26,7 +26,7 @@ class ToolAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one parser read. `calls_unasked` is about calls when nothing was offered: they prove nothing, and are noted.
+    """What one parser read. `calls_unasked` says that there were calls when nothing was offered, `guesses` that they were right.
 
     `num_left_over` counts the characters beside thinking and calls.
     """
@@ -34,17 +34,18 @@ class Reading:
     parser_id: str
     judgements: tuple[Judgement, ...]
     calls_unasked: bool
+    guesses: bool
     num_left_over: int
 
     @property
     def is_credited(self) -> bool:
         """Whether these are the answers of a model that calls tools."""
-        return is_credited(self.judgements)
+        return is_credited(self.judgements) and not self.guesses
 
     @property
     def is_undecided(self) -> bool:
         """Whether one more question would tell."""
-        return is_undecided(self.judgements)
+        return is_undecided(self.judgements) and not self.guesses
 
 
 def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[Reading]:
@@ -55,21 +56,24 @@ def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[Reading]:
 
 
 def _read(answers: ToolAnswers, parser_id: str) -> Reading:
-    messages = [_extract(transcript, answers, parser_id) for _, transcript in answers.asked]
+    messages = [_extract(transcript, question, answers, parser_id) for question, transcript in answers.asked]
+    first, _ = answers.asked[0]
+    unasked = _extract(answers.unasked, first, answers, parser_id)
     return Reading(
         parser_id=parser_id,
         judgements=tuple(judge(message, question) for message, (question, _) in zip(messages, answers.asked, strict=True)),
-        calls_unasked=bool(_extract(answers.unasked, answers, parser_id).tool_calls),
+        calls_unasked=bool(unasked.tool_calls),
+        guesses=judge(unasked, first) == "called",
         num_left_over=sum(len(message.text) for message in messages),
     )
 
 
-def _extract(transcript: Transcript, answers: ToolAnswers, parser_id: str) -> Message:
+def _extract(transcript: Transcript, question: ToolQuestion, answers: ToolAnswers, parser_id: str) -> Message:
     return extract(
         transcript.output,
         tools=tool_parser(parser_id),
         thinking=thinking_parser(answers.thinking_parser_id),
-        offered=transcript.request.tools,
+        offered=(question.tool,),
         prompt_tail=transcript.prepared.prompt_tail,
     )
 

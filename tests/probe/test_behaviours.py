@@ -112,19 +112,30 @@ def test_who_thinks_for_long_before_calling_gets_the_room(model: Path, store: Ca
 
 def test_a_right_call_beside_one_that_is_made_up_wants_a_third_question(model: Path, store: CapabilityStore) -> None:
     def forgetful(prompt: str) -> str:
-        return HERMES.format(name="sky_report", city="Nairobi" if "Nairobi" in prompt else "Lisbon")
+        return HERMES.format(name="check_weather", city="Nairobi" if "Nairobi" in prompt else "Lisbon")
 
     found = finding_of(model, forgetful, store)
     assert (found.verdict, found.reason.split(",")[0]) == ("yes", "2 of 3 right")
     assert len(found.exchanges) == 4
 
 
+def test_who_calls_the_same_when_nothing_is_offered_has_guessed(model: Path, store: CapabilityStore) -> None:
+    def guesser(prompt: str) -> str:
+        return (
+            HERMES.format(name="show_time", city="Oslo") if "Oslo" in prompt else HERMES.format(name="check_weather", city="Lisbon")
+        )
+
+    found = finding_of(model, guesser, store)
+    assert found.verdict == "no"
+    assert "it calls what was not asked for" in found.reason
+
+
 @pytest.mark.parametrize(
     "call",
     [
         HERMES.format(name="get_weather", city="Lisbon"),
-        HERMES.format(name="sky_report", city="Paris"),
-        MISTRAL.format(name="sky_report", city="Paris"),
+        HERMES.format(name="check_weather", city="Paris"),
+        MISTRAL.format(name="check_weather", city="Paris"),
     ],
 )
 def test_who_only_makes_calls_up_is_not_credited(model: Path, store: CapabilityStore, call: str) -> None:
@@ -143,7 +154,7 @@ def test_who_calls_rightly_and_also_unasked_is_credited_and_that_is_told(model: 
 def test_calls_that_no_parser_reads_are_unknown_and_their_tags_are_told(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, caller("<my:call what={name}>{city}</my:call>"), store)
     assert found.verdict == "unknown"
-    assert found.value == {"unknown_tags": ["<my:call what=sky_report>", "</my:call>", "<my:call what=read_clock>"]}
+    assert found.value == {"unknown_tags": ["<my:call what=check_weather>", "</my:call>", "<my:call what=show_time>"]}
     assert "it seems to call in a format that no parser reads" in found.reason
 
 

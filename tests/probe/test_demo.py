@@ -54,7 +54,7 @@ def test_the_evidence_is_the_whole_exchange(demo_record: ProbeRecord) -> None:
     sky, clock, unasked = tools.exchanges
     assert tools.value == {"parser": "hermes_json", "delivery": "template"}
     assert sky.prompt.endswith("What is the weather in Lisbon?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    assert sky.output == '<tool_call>\n{"name": "sky_report", "arguments": {"city": "Lisbon"}}\n</tool_call>'
+    assert sky.output == '<tool_call>\n{"name": "check_weather", "arguments": {"city": "Lisbon"}}\n</tool_call>'
     assert (sky.parser_id, clock.parser_id, unasked.parser_id) == ("hermes_json", "hermes_json", None)
     assert sky.num_tokens > 0
     assert "<tools>" not in unasked.prompt

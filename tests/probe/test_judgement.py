@@ -41,12 +41,13 @@ def test_a_name_or_a_value_of_its_own_making_is_made_up_even_beside_a_right_call
 
 
 def test_an_answer_in_words_is_silence() -> None:
-    assert judge(answer(text="It is sunny in Lisbon: sky_report."), QUESTION) == "silent"
+    assert judge(answer(text="It is sunny in Lisbon: check_weather."), QUESTION) == "silent"
 
 
-def test_the_questions_cannot_be_answered_without_reading_the_offer() -> None:
+def test_only_the_question_tells_the_value_and_only_the_offer_the_name() -> None:
     for question in TOOL_QUESTIONS:
         assert question.tool.name not in question.text
+        assert question.value not in str(question.tool)
         assert question.value in question.text
 
 

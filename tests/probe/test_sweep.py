@@ -19,7 +19,7 @@ FORMATS = {
     '{{"city": "{city}"}}<|tool_call_end|><|tool_calls_section_end|>',
 }
 FOREIGN = "<my:call what={name}><my:value>{city}</my:value></my:call><|over|>"
-SKY, CLOCK = {"name": "sky_report", "city": "Lisbon"}, {"name": "read_clock", "city": "Oslo"}
+SKY, CLOCK = {"name": "check_weather", "city": "Lisbon"}, {"name": "show_time", "city": "Oslo"}
 
 
 @pytest.mark.parametrize("parser_id", FORMATS)
@@ -62,7 +62,7 @@ def test_tags_that_no_parser_knows_are_told_once_without_those_of_the_prompt() -
     prompt = "<|im_start|>user\n<tools>{}</tools><|im_end|>"
     said = FOREIGN.format(**SKY) + "<tools><|im_start|><think></think>" + FORMATS["hermes_json"].format(**SKY)
     assert unknown_tags([(prompt, said), (prompt, said)]) == [
-        "<my:call what=sky_report>", "<my:value>", "</my:value>", "</my:call>", "<|over|>",
+        "<my:call what=check_weather>", "<my:value>", "</my:value>", "</my:call>", "<|over|>",
     ]  # fmt: skip
 
 
