@@ -122,6 +122,7 @@ class Interview:
             sampling=prepared.sampling,
             stop_token_ids=prepared.stop_token_ids,
             max_tokens=prepared.max_tokens,
+            guidance=prepared.guidance,
         )
         token_ids: list[int] = []
         try:

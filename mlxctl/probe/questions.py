@@ -40,12 +40,15 @@ THINKING_QUESTION = "How many days do three weeks have?"
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
 SCHEMA_QUESTION = "Which city is the capital of France, and on which continent is it?"
+_CONTINENTS = ["Africa", "Antarctica", "Asia", "Australia", "Europe", "North America", "South America"]
+_MAX_CITY_CHARS = 40
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"city": {"type": "string"}, "continent": {"type": "string"}},
+    "properties": {"city": {"type": "string", "maxLength": _MAX_CITY_CHARS}, "continent": {"enum": _CONTINENTS}},
     "required": ["city", "continent"],
     "additionalProperties": False,
 }
+"""Nothing in it can go on for ever: a model that is held to it comes to an end."""
 
 
 def fits_schema(text: str) -> bool:
@@ -54,5 +57,7 @@ def fits_schema(text: str) -> bool:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    has_keys = isinstance(value, dict) and value.keys() == set(SCHEMA["required"])
-    return has_keys and all(isinstance(word, str) for word in value.values())
+    if not isinstance(value, dict) or value.keys() != set(SCHEMA["required"]):
+        return False
+    city, continent = value["city"], value["continent"]
+    return isinstance(city, str) and len(city) <= _MAX_CITY_CHARS and continent in _CONTINENTS

@@ -1,17 +1,20 @@
-"""Whether a model keeps to a JSON schema when it is asked to."""
+"""Whether a model keeps to a JSON schema: asked in words alone, and held to it by the engine as `response_format` does."""
 
 import json
+from dataclasses import replace
 
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
-from mlxctl.probe.interview import GREEDY, Interview
+from mlxctl.ir import Constraint, GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.probe.interview import GREEDY, Interview, Transcript
 from mlxctl.probe.questions import SCHEMA, SCHEMA_QUESTION, fits_schema
-from mlxctl.stores import Finding
+from mlxctl.stores import Finding, Verdict
 
 _MAX_TOKENS = 256
+_CONSTRAINT = Constraint(kind="json_schema", value=SCHEMA, param="response_format", is_strict=True)
 
 
 async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for JSON in words, with nothing that would hold the model to it, and read the whole answer."""
+    """Ask in both ways and read the whole answers; how it is served decides, and what words alone do is told beside it."""
+    adapter = interview.adapter(known)
     request = GenerationRequest(
         model=interview.model,
         messages=(text_message("user", f"{SCHEMA_QUESTION} Answer only with JSON that fits this schema: {json.dumps(SCHEMA)}"),),
@@ -19,14 +22,24 @@ async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[
         thinking=ThinkingOptions(enabled=False),
         max_tokens=_MAX_TOKENS,
     )
-    transcript = await interview.ask(interview.adapter(known), request)
-    fits = fits_schema(transcript.result.text)
+    held = await interview.ask(adapter, replace(request, constraint=_CONSTRAINT))
+    asked = await interview.ask(adapter, request)
+    verdict, reason = _judge(held)
+    kept = "kept" if fits_schema(asked.result.text) else "did not keep"
     return (
         Finding(
             question="structured_output",
-            verdict="yes" if fits else "no",
-            reason=f"asked in words alone, it {'kept' if fits else 'did not keep'} to the schema",
+            verdict=verdict,
+            reason=f"{reason}; asked in words alone, it {kept} to the schema",
             value={"schema": SCHEMA},
-            exchanges=(transcript.evidence(),),
+            exchanges=(held.evidence(), asked.evidence()),
         ),
     )
+
+
+def _judge(held: Transcript) -> tuple[Verdict, str]:
+    if fits_schema(held.result.text):
+        return "yes", "held to it, it kept to the schema"
+    if held.is_cut_off:
+        return "unknown", f"held to the schema, it had not come to an end after {_MAX_TOKENS} tokens"
+    return "no", "held to it, it did not keep to the schema"

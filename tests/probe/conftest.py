@@ -15,6 +15,8 @@ from mlxctl.probe.targets import Target
 from mlxctl.settings import EngineSettings
 from mlxctl.stores import CapabilityStore, ProbeRecord
 
+_LONGEST_SECONDS = 120.0
+
 
 def target(path: Path, name: str = "model") -> Target:
     """A model under a name that says nothing of what it is."""
@@ -32,7 +34,7 @@ def probed(
     """Probe them all and return what came of it."""
     watcher = watcher or SilentWatcher()
     run = ProbeRun(store, EngineSettings(), watcher=watcher, launcher=launcher, deadline_seconds=deadline_seconds)
-    asyncio.run(run.probe(targets))
+    asyncio.run(asyncio.wait_for(run.probe(targets), _LONGEST_SECONDS))
     return run.outcomes
 
 

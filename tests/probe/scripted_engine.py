@@ -49,7 +49,15 @@ class ScriptedEngine:
             self._thread.join(grace_seconds)
 
     def _live(self, connection: socket.socket) -> None:
-        hello = Hello(pid=1, device="script", mlx_version="0", mlx_lm_version="0", blas="none", memory_limit_bytes=10**9)
+        hello = Hello(
+            pid=1,
+            device="script",
+            mlx_version="0",
+            mlx_lm_version="0",
+            blas="none",
+            memory_limit_bytes=10**9,
+            prefix_cache_bytes=0,
+        )
         reader = command_reader()
         with connection:
             connection.sendall(encode_frame(hello))

@@ -112,7 +112,8 @@ def test_who_thinks_for_long_before_calling_gets_the_room(model: Path, store: Ca
 
 def test_a_right_call_beside_one_that_is_made_up_wants_a_third_question(model: Path, store: CapabilityStore) -> None:
     def forgetful(prompt: str) -> str:
-        return HERMES.format(name="check_weather", city="Nairobi" if "Nairobi" in prompt else "Lisbon")
+        call = HERMES.format(name="check_weather", city="Nairobi" if "Nairobi" in prompt else "Lisbon")
+        return call if "<tools>" in prompt else "I do not know."
 
     found = finding_of(model, forgetful, store)
     assert (found.verdict, found.reason.split(",")[0]) == ("yes", "2 of 3 right")
@@ -221,10 +222,12 @@ def test_an_answer_without_an_end_or_without_words_is_no_proof_of_conversation(m
 
 
 def test_json_that_fits_is_kept_to_and_json_that_does_not_is_not(model: Path, store: CapabilityStore, tmp_path: Path) -> None:
+    """A script cannot be held to anything: it says what it says."""
     fits = finding_of(model, lambda prompt: '{"city": "Paris", "continent": "Europe"}', store, "structured_output")
     other = CapabilityStore(tmp_path / "other.sqlite")
     lacks = finding_of(model, lambda prompt: '{"city": "Paris"}', other, "structured_output")
     assert (fits.verdict, lacks.verdict) == ("yes", "no")
+    assert fits.reason == "held to it, it kept to the schema; asked in words alone, it kept to the schema"
 
 
 def test_another_answer_in_company_is_not_batch_safe(model: Path, store: CapabilityStore) -> None:

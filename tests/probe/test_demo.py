@@ -39,7 +39,7 @@ def test_every_question_has_an_answer(demo_record: ProbeRecord) -> None:
     yes = {found.question for found in demo_record.findings if found.verdict == "yes"}
     assert yes == {
         "chat", "tools", "thinking", "thinking_toggle", "later_system", "tool_turns", "batch_safe", "trimmable_cache",
-        "practical_context",
+        "practical_context", "structured_output",
     }  # fmt: skip
 
 
