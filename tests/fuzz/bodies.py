@@ -29,12 +29,13 @@ BODIES: dict[str, list[dict[str, Any]]] = {
             "logit_bias": {"5": 1.5},
             "reasoning_effort": "low",
             "chat_template_kwargs": {"enable_thinking": False},
-            "response_format": {"type": "text"},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}},
         },
     ],
     "/v1/completions": [
         {"model": "tiny", "prompt": "Once", "max_tokens": 3, "echo": True, "logprobs": 1, "n": 2, "best_of": 2},
         {"model": "tiny", "prompt": ["Once", "Twice"], "max_tokens": 3, **SAMPLING, "stop": "."},
+        {"model": "tiny", "prompt": "Once", "max_tokens": 3, "guided_regex": "[a-z]{2}"},
         {"model": "tiny", "prompt": [1, 2, 3], "max_tokens": 3, "presence_penalty": 0.5, "min_p": 0.1, "top_k": 4},
     ],
     "/v1/responses": [
@@ -49,7 +50,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
             "tools": [{"type": "function", **FUNCTION, "strict": False}, {"type": "web_search"}],
             "tool_choice": "auto",
             "reasoning": {"effort": "low", "summary": "auto"},
-            "text": {"format": {"type": "text"}},
+            "text": {"format": {"type": "json_schema", "name": "city", "schema": SCHEMA}},
             "include": ["reasoning.encrypted_content"],
             "max_output_tokens": 3,
             "truncation": "auto",
