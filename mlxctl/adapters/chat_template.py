@@ -7,10 +7,10 @@ import jinja2
 from jinja2 import meta
 
 from mlxctl.adapters.environment import TemplateRefusal, chat_template_environment
+from mlxctl.adapters.template_limits import MAX_CHARS, counted_steps
 from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
-MAX_RENDERED_CHARS = 64 << 20
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 TemplateMessage = dict[str, Any]
@@ -50,7 +50,8 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         try:
-            return self._join(variables)
+            with counted_steps():
+                return self._join(variables)
         except TemplateRefusal as refusal:
             raise InvalidRequest(f"the chat template of {self._model!r} refuses this: {refusal}", param="messages") from refusal
         except InvalidRequest:
@@ -65,8 +66,8 @@ class ChatTemplate:
         for piece in self._template.generate(variables):
             pieces.append(piece)
             num_chars += len(piece)
-            if num_chars > MAX_RENDERED_CHARS:
-                raise InvalidRequest(f"the rendered prompt is longer than {MAX_RENDERED_CHARS} characters", param="messages")
+            if num_chars > MAX_CHARS:
+                raise InvalidRequest(f"the rendered prompt is longer than {MAX_CHARS} characters", param="messages")
         return "".join(pieces)
 
 

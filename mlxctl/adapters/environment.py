@@ -13,7 +13,8 @@ import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from mlxctl.adapters.template_limits import LimitedEnvironment
 
 
 class TemplateRefusal(jinja2.TemplateError):
@@ -32,11 +33,9 @@ class _GenerationTag(Extension):
 
 
 @lru_cache(maxsize=1)
-def chat_template_environment() -> ImmutableSandboxedEnvironment:
+def chat_template_environment() -> LimitedEnvironment:
     """Return the environment, which all templates share."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols], cache_size=0
-    )
+    environment = LimitedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols], cache_size=0)
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now

@@ -98,7 +98,9 @@ _PLAIN_CALL = _CallForm(call_id=_CALL_IDS[0], content="", as_text=False)
 
 
 def probe_shape(template: ChatTemplate) -> TemplateShape:
-    """Render the probes."""
+    """Render the probes; none but two for a template that renders nothing at all."""
+    if not _shows(template, [_USER]) and not _shows(template, [_SYSTEM, _USER]):
+        return TemplateShape()
     form = _find_call_form(template)
     rendered_call = "" if form is None else _rendered_call(template, form)
     form = form or _PLAIN_CALL

@@ -24,7 +24,7 @@ def _open_body(opening: Opening) -> BodyReader:
 
 
 def _force_object(name: str | None) -> str:
-    return '{"name":' if name is None else f'{{"name": {quote(name)}, "parameters":'
+    return '{"name": "' if name is None else f'{{"name": {quote(name)}, "parameters":'
 
 
 def _force_typed_object(name: str | None) -> str:

@@ -67,10 +67,47 @@ def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> Non
 
 
 def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.adapters.chat_template.MAX_RENDERED_CHARS", 1000)
+    monkeypatch.setattr("mlxctl.adapters.chat_template.MAX_CHARS", 1000)
     adapter = adapter_of(write_model(tmp_path, template="{% for n in range(10000) %}more{{ n }}{% endfor %}"))
     with pytest.raises(InvalidRequest, match="longer than 1000 characters"):
         adapter.prepare_input(ask(USER))
+
+
+ENDLESS = {
+    "loops in loops": "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
+    "macros that call twice": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "a loop that calls itself": (
+        "{% for a in range(9) recursive %}{% if loop.depth < 40 %}{{ loop(range(9)) }}{% endif %}{% endfor %}"
+    ),
+    "text that doubles": "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = n.t ~ n.t %}{% endfor %}{{ n.t }}",
+    "text that is added": "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = n.t + n.t %}{% endfor %}{{ n.t }}",
+    "text in a block": (
+        "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t %}{{ n.t }}{{ n.t }}{% endset %}{% endfor %}{{ n.t }}"
+    ),
+    "text from a macro": (
+        "{% macro d(t) %}{{ t }}{{ t }}{% endmacro %}"
+        "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = d(n.t) %}{% endfor %}{{ n.t }}"
+    ),
+    "one huge text": "{{ 'x' * 9999999999 }}",
+    "one huge number": "{{ 9 ** 9999999 }}",
+}
+
+
+@pytest.mark.parametrize("template", ENDLESS.values(), ids=ENDLESS)
+def test_a_template_without_end_is_stopped_with_one_clear_error(
+    tmp_path: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_CHARS", 1_000_000)
+    monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_STEPS", 20_000)
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    with pytest.raises(InvalidRequest, match=r"the chat template of .* cannot render this conversation: it (has not|makes|raises)"):
+        adapter.prepare_input(ask(USER))
+
+
+def test_a_long_conversation_is_within_the_limits(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, config={"max_position_embeddings": 10**7}))
+    said = [text_message("user" if number % 2 == 0 else "assistant", f"word {number}") for number in range(2_001)]
+    assert "word 2000" in prompt_of(adapter, ask(*said))
 
 
 def test_a_model_without_template_cannot_chat(tmp_path: Path) -> None:

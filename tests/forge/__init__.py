@@ -1,8 +1,8 @@
-"""Forges tiny models with random weights for tests: structure without ability.
+"""Tiny models for tests, which `mlx_lm.load` takes as it takes any other.
 
-`model(name)` gives the directory of a model that `mlx_lm.load` takes as it takes any other; `NAMES` says which there
-are. They are made when first asked for and kept outside the repository (see `shelf`). A model that really answers is
-the demo model of the package.
+`model(name)` gives the directory of one with random weights: structure without ability. They are made when first asked for and kept
+outside the repository (see `shelf`); `NAMES` says which there are. `trained(name)` gives one that was taught to call tools (see
+`train`); these lie in the repository. Another model that really answers is the demo model of the package.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ from .families import FAMILIES
 from .shelf import shelved
 
 NAMES = tuple(FAMILIES)
+TRAINED_NAMES = ("alder", "cedar")
 
 
 def model(name: str) -> Path:
@@ -21,4 +22,9 @@ def model(name: str) -> Path:
     return shelved(FAMILIES[name])
 
 
-__all__ = ["NAMES", "model"]
+def trained(name: str) -> Path:
+    """Give the directory of the trained model `name`, a tree; `trained/ABILITIES.md` says what each can do."""
+    return Path(__file__).parent / "trained" / name
+
+
+__all__ = ["NAMES", "TRAINED_NAMES", "model", "trained"]
