@@ -49,6 +49,7 @@ def samplings() -> st.SearchStrategy[SamplingParams]:
         num_top_logprobs=st.sampled_from([None, 0, 4]),
         typical_p=st.sampled_from([1.0, 0.6]),
         xtc_probability=st.sampled_from([0.0, 0.5]),
+        xtc_threshold=st.just(0.01),
         tone_curve=st.sampled_from([None, ToneCurve(width=1.0)]),
         repetition=st.sampled_from([None, Repetition(multiplier=2.0, allowed_length=1, num_last=32)]),
     )

@@ -175,3 +175,18 @@ def test_scores_are_those_of_the_free_distribution() -> None:
     assert score is not None
     assert score.logprob == pytest.approx(float(np.log(softmax(np.array([0.0, -1.0]))[1])), abs=1e-5)
     assert score.top[0][0] == 0
+
+
+def test_xtc_draws_alike_alone_and_in_any_place_of_a_batch_and_otherwise_at_another_position() -> None:
+    xtc = SamplingParams(temperature=1.0, xtc_probability=0.5, xtc_threshold=0.1, seed=7)
+    even = mx.array([[1.0, 0.9, 0.8, -9.0]])
+    drawn = []
+    for position in range(40):
+        row = make_row(xtc, num_sampled=position)
+        rows = [make_row(NOTHING), make_row(NOTHING), row]
+        alone, _ = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=4).sample(even, [row])
+        beside, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=4).sample(mx.repeat(even, 3, axis=0), rows)
+        assert beside[2].item() == alone[0].item()
+        drawn.append(alone[0].item())
+    # Half of the time only the least likely of the likely is left, and otherwise it has a good quarter.
+    assert 18 < drawn.count(2) < 35
