@@ -1,6 +1,6 @@
 """The only place where things are wired: settings in, services out."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from mlxctl import locations
@@ -35,8 +35,7 @@ def build_services(settings: Settings) -> Services:
 
     Raises ModelError when no model can be used, and SettingsError for models and overrides of capabilities that cannot be honoured.
     """
-    engine_settings = replace(settings.engine, cache_dir=settings.engine.cache_dir or locations.cache_directory())
-    engine = EngineClient(EngineProcess(engine_settings), engine_settings, max_queue=settings.server.max_queue)
+    engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
     responses = ResponseStore(
         locations.state_directory() / "responses.sqlite",
         max_bytes=settings.server.response_store_bytes,

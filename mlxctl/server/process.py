@@ -4,8 +4,10 @@ import asyncio
 import logging
 import os
 import signal
+from dataclasses import replace
 from typing import Protocol
 
+from mlxctl import locations
 from mlxctl.bootstrap import build_services
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.server.address import Address, claim_address
@@ -36,7 +38,7 @@ def run(settings: Settings, announcer: Announcer) -> int:
 async def _serve(settings: Settings, announcer: Announcer) -> int:
     stop = _stop_signals()
     address = claim_address(settings.server.host, settings.server.port)
-    services = build_services(settings)
+    services = build_services(_with_cache_directory(settings))
     open_requests = OpenRequests()
     listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
     _configure_logging(settings.server)
@@ -72,6 +74,12 @@ async def _end(inference: InferenceService, open_requests: OpenRequests, listene
     await inference.close(drain_seconds=settings.drain_seconds)
     await open_requests.wait_done(seconds=_LAST_WORDS_SECONDS)
     await listener.stop()
+
+
+def _with_cache_directory(settings: Settings) -> Settings:
+    """Let the engine of a server use the disk; others that start one, for a chat or a test, must name a directory themselves."""
+    directory = settings.engine.cache_dir or locations.cache_directory()
+    return replace(settings, engine=replace(settings.engine, cache_dir=directory))
 
 
 def _stop_signals() -> asyncio.Event:

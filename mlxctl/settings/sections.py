@@ -91,7 +91,7 @@ class EngineSettings:
     """Tokens at the beginning of every prompt that are kept exactly, whatever the bits."""
 
     cache_dir: Path | None = None
-    """Directory for what memory has no room for, and for the next start; without one, in the user's cache."""
+    """Directory for what memory has no room for, and for the next start; without one, `serve` takes the user's cache."""
 
     cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
     """Room on disk for them; 0 writes nothing. Only the owner can read them, and what is not used for a day goes."""
