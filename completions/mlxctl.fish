@@ -44,6 +44,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-level -x -a 'debug info warn
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l strip-agent-headers -l keep-agent-headers -d 'Whether lines that agents put before a system prompt for billing'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l memory-limit -x -d 'Memory for weights and caches together'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache -x -d 'Memory for prompts and answers computed already'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache-bits -x -d 'Bits in which computed prompts are kept'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-dir -x -a '(__fish_complete_directories)' -d 'Directory for what memory has no room for, and for the next start'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-disk-bytes -x -d 'Room on disk for them'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l config -r -F -d 'Settings file to read instead of the usual one'

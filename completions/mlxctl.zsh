@@ -458,6 +458,7 @@ _mlxctl_serve() {
         '*--keep-agent-headers[Whether lines that agents put before a system prompt for billing]' \
         '*--memory-limit[Memory for weights and caches together]: :' \
         '*--prefix-cache[Memory for prompts and answers computed already]: :' \
+        '*--prefix-cache-bits[Bits in which computed prompts are kept]: :' \
         '*--cache-dir[Directory for what memory has no room for, and for the next start]: :_files -/' \
         '*--cache-disk-bytes[Room on disk for them]: :' \
         '*--config[Settings file to read instead of the usual one]: :_files' \
