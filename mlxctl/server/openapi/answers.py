@@ -227,8 +227,11 @@ class ModelAnswer(Struct):
     created_at: str
     owned_by: str
     display_name: str
-    max_input_tokens: int
+    max_input_tokens: int | None
     supports_tools: bool
+    state: Literal["loaded", "loading", "not_loaded", "failed"]
+    problem: str | None
+    pinned: bool
 
 
 class ModelAnswerList(Struct):
@@ -245,7 +248,7 @@ class ModelState(Struct):
     """How a model is now."""
 
     model: str
-    state: str
+    state: Literal["loaded", "loading", "not_loaded", "failed"]
     pinned: bool
 
 

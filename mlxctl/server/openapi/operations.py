@@ -185,7 +185,7 @@ OPERATIONS = (
         dialect="anthropic",
         body=CountTokensRequest,
         answer=answers.TokenCount,
-        errors=(404, 503),
+        errors=(404, 500, 503),
     ),
     _get("/v1/models", "List the models that are served", answers.ModelAnswerList),
     _get("/v1/models/{name}", "Describe a model", answers.ModelAnswer, errors=(404,)),
