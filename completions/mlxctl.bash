@@ -2,9 +2,10 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat top models bench probe doctor completion demo" ;;
+        "") echo "serve chat top models bench probe cache doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents contention mixed compare report" ;;
+        " cache") echo "ls tree show diff stats explain warm pin unpin gc clear" ;;
         " completion") echo "bash zsh fish models" ;;
         " demo") echo "train" ;;
     esac
@@ -33,6 +34,18 @@ _mlxctl_options() {
         " bench compare") echo "--fail-if --json --help -h" ;;
         " bench report") echo "--out --help -h" ;;
         " probe") echo "--all --force --show --toml --timeout --trust-remote-code --json --config --help -h" ;;
+        " cache") echo "--help -h" ;;
+        " cache ls") echo "--json --url --api-key --help -h" ;;
+        " cache tree") echo "--json --url --api-key --help -h" ;;
+        " cache show") echo "--json --url --api-key --help -h" ;;
+        " cache diff") echo "--json --url --api-key --help -h" ;;
+        " cache stats") echo "--json --url --api-key --help -h" ;;
+        " cache explain") echo "--last --json --url --api-key --help -h" ;;
+        " cache warm") echo "--json --url --api-key --help -h" ;;
+        " cache pin") echo "--json --url --api-key --help -h" ;;
+        " cache unpin") echo "--json --url --api-key --help -h" ;;
+        " cache gc") echo "--json --url --api-key --help -h" ;;
+        " cache clear") echo "--json --url --api-key --help -h" ;;
         " doctor") echo "--json --help -h" ;;
         " completion") echo "--help -h" ;;
         " completion bash") echo "--help -h" ;;
@@ -185,6 +198,29 @@ _mlxctl_value() {
         " probe --toml") echo "files" ;;
         " probe --timeout") echo "unknown" ;;
         " probe --config") echo "files" ;;
+        " cache ls --url") echo "unknown" ;;
+        " cache ls --api-key") echo "unknown" ;;
+        " cache tree --url") echo "unknown" ;;
+        " cache tree --api-key") echo "unknown" ;;
+        " cache show --url") echo "unknown" ;;
+        " cache show --api-key") echo "unknown" ;;
+        " cache diff --url") echo "unknown" ;;
+        " cache diff --api-key") echo "unknown" ;;
+        " cache stats --url") echo "unknown" ;;
+        " cache stats --api-key") echo "unknown" ;;
+        " cache explain --last") echo "unknown" ;;
+        " cache explain --url") echo "unknown" ;;
+        " cache explain --api-key") echo "unknown" ;;
+        " cache warm --url") echo "unknown" ;;
+        " cache warm --api-key") echo "unknown" ;;
+        " cache pin --url") echo "unknown" ;;
+        " cache pin --api-key") echo "unknown" ;;
+        " cache unpin --url") echo "unknown" ;;
+        " cache unpin --api-key") echo "unknown" ;;
+        " cache gc --url") echo "unknown" ;;
+        " cache gc --api-key") echo "unknown" ;;
+        " cache clear --url") echo "unknown" ;;
+        " cache clear --api-key") echo "unknown" ;;
         " demo train --out") echo "directories" ;;
         " demo train --seed") echo "unknown" ;;
     esac
@@ -206,6 +242,13 @@ _mlxctl_argument() {
         " bench compare") echo "files" ;;
         " bench report") echo "files" ;;
         " probe") echo "models" ;;
+        " cache show") echo "unknown" ;;
+        " cache diff") echo "files" ;;
+        " cache explain") echo "unknown" ;;
+        " cache warm") echo "files" ;;
+        " cache pin") echo "unknown" ;;
+        " cache unpin") echo "unknown" ;;
+        " cache clear") echo "unknown" ;;
     esac
 }
 

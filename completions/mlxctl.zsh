@@ -99,6 +99,157 @@ _mlxctl_doctor() {
         && return
 }
 
+_mlxctl_cache_clear() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_gc() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_unpin() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_pin() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_warm() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_cache_explain() {
+    _arguments \
+        '*--last[The last N requests of the server instead]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_stats() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_diff() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_cache_show() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_tree() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache_ls() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_cache() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'ls:List the conversations that are kept, each with what it is the last of'
+            'tree:Draw what conversations share and where they part'
+            'show:Show one branch in full'
+            'diff:Show how far two branches say the same, and what each says then'
+            'stats:Count hits by kind'
+            'explain:Say how much of a prompt was known'
+            'warm:Have the prompt of a request read and kept'
+            'pin:Keep branches with all that they build on'
+            'unpin:Let pinned branches go when room is needed'
+            'gc:Drop what has outlived its time now'
+            'clear:Drop what is kept, in memory and on disk'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            ls) _mlxctl_cache_ls ;;
+            tree) _mlxctl_cache_tree ;;
+            show) _mlxctl_cache_show ;;
+            diff) _mlxctl_cache_diff ;;
+            stats) _mlxctl_cache_stats ;;
+            explain) _mlxctl_cache_explain ;;
+            warm) _mlxctl_cache_warm ;;
+            pin) _mlxctl_cache_pin ;;
+            unpin) _mlxctl_cache_unpin ;;
+            gc) _mlxctl_cache_gc ;;
+            clear) _mlxctl_cache_clear ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_probe() {
     _arguments \
         '*--all[Every model of the library]' \
@@ -484,6 +635,7 @@ _mlxctl() {
             'models:The models on this machine\: list, inspect, download, remove, name, fit'
             'bench:Measure the speed of a server, or of two side by side'
             'probe:Find out what models can do by having them generate, and remember it'
+            'cache:The prefix cache of a running server'
             'doctor:Check this installation, and say what to do'
             'completion:Print the completion script of a shell'
             'demo:The tiny built-in model\: rebuild it'
@@ -497,6 +649,7 @@ _mlxctl() {
             models) _mlxctl_models ;;
             bench) _mlxctl_bench ;;
             probe) _mlxctl_probe ;;
+            cache) _mlxctl_cache ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;
             demo) _mlxctl_demo ;;

@@ -174,6 +174,10 @@ class ModelAdapter:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
         return len(self.prompt_token_ids(request))
 
+    def prompt_text(self, request: GenerationRequest) -> str:
+        """Return the text of a request's prompt; raises InvalidRequest as `prepare_input` does."""
+        return self._write(request).text
+
     def prompt_token_ids(self, request: GenerationRequest) -> tuple[int, ...]:
         """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
         return self._encode(self._write(request))[0]

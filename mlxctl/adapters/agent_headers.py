@@ -16,10 +16,13 @@ from mlxctl.ir import Message, Part, TextPart
 _VOLATILE_LINES = (r"x-anthropic-billing-header:[^\n]*", r"cch=[0-9a-fA-F]+;?[ \t]*")
 _LEADING = re.compile(rf"(?:(?:{'|'.join(_VOLATILE_LINES)})(?:\n|\Z))+")
 
+_ANYWHERE = re.compile("|".join(_VOLATILE_LINES))
 
-def is_volatile(line: str) -> bool:
-    """Whether a line is one of the list."""
-    return _LEADING.fullmatch(line) is not None
+
+def find_volatile(line: str) -> tuple[int, int] | None:
+    """Return where in a line of a prompt one of the list begins and ends."""
+    found = _ANYWHERE.search(line)
+    return found.span() if found else None
 
 
 def without_agent_headers(messages: Sequence[Message]) -> tuple[Message, ...]:

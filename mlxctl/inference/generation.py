@@ -6,6 +6,7 @@ from typing import Literal
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.errors import MlxctlError
+from mlxctl.inference.cache.seen import SeenRequest
 from mlxctl.inference.request_log import RequestEntry
 from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextDelta, TextResult, TokenScore, Usage
 
@@ -24,6 +25,7 @@ class Generation:
         tokens: TokenStream,
         processor: StreamProcessor,
         entry: RequestEntry,
+        seen: SeenRequest,
         *,
         num_prompt_tokens: int,
         on_complete: Callable[[Sequence[int]], None],
@@ -32,6 +34,7 @@ class Generation:
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._entry = entry
+        self._seen = seen
         self._on_complete = on_complete
         self._on_end = on_end
         self._generated_ids: list[int] = []
@@ -100,6 +103,7 @@ class Generation:
                 self._processor.num_cached_tokens = update.num_cached
                 self._processor.num_kept_tokens = update.num_new
                 self._entry.read(update.num_processed, update.num_cached)
+                self._seen.found(update)
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.num_cached)
         self._generated_ids += token_ids
@@ -110,6 +114,7 @@ class Generation:
             # A stop string ended it; the engine knows only tokens.
             self._end()
         elif last.finish_reason is not None:
+            self._seen.answer_ids = self._generated_ids
             self._on_complete(self._generated_ids)
             reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
             events += self._processor.finish(reason)

@@ -11,6 +11,7 @@ from mlxctl.engine import EngineClient, EngineStatus, Hello, Lease, Stats
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import preparing
 from mlxctl.inference.answers import Answers, choice_of
+from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.pool import ModelPool
 from mlxctl.inference.request_log import RequestLog, RequestView
@@ -48,6 +49,7 @@ class InferenceService:
         self.pool = ModelPool(engine, roster, at_start=models, settings=pool, max_waiting=max_waiting)
         self._strip_agent_headers = strip_agent_headers
         self._log = RequestLog()
+        self.cache = CacheInspector(engine, self.pool)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
 
@@ -129,6 +131,10 @@ class InferenceService:
         """
         return await preparing.count_tokens(await self.pool.adapter(request.model), self._without_headers(request))
 
+    async def explain(self, request: GenerationRequest) -> Explanation:
+        """Explain how much of a conversation's prompt is computed already, and why not more. Raises what `start` does."""
+        return await self.cache.explain_request(self._without_headers(request))
+
     async def look_up(self, request: GenerationRequest) -> LookedUpPrompt:
         """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
         adapter, lease = await self.pool.use(request.model)
@@ -169,10 +175,12 @@ class InferenceService:
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
+        seen = self.cache.begin(request, prepared.token_ids, model=lease.name)
         return Generation(
             tokens,
             processor,
             entry,
+            seen,
             num_prompt_tokens=num_prompt_tokens,
             on_complete=partial(adapter.remember_answer, prepared),
             on_end=lease.share().release,

@@ -18,6 +18,7 @@ from mlxctl.protocols import (
 )
 from mlxctl.server.agent_turns import AgentTurnResource
 from mlxctl.server.agents import AgentMessagesResource, AgentResetResource, AgentResource, AgentsResource, AgentViews
+from mlxctl.server.cache import CHANGES, CacheChangeResource, CacheExplanationResource, CacheResource
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
@@ -92,6 +93,9 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
         "/downloads": (OpenDownloadsResource if catalogue.allows_downloads else DownloadsResource)(catalogue),
         "/fit": FitResource(catalogue, inference),
         "/openapi.json": OpenApiResource(allows_downloads=catalogue.allows_downloads),
+        "/cache": CacheResource(inference),
+        "/cache/explain": CacheExplanationResource(inference, settings),
+        **{f"/cache/{action}": CacheChangeResource(inference, action) for action in CHANGES},
         "/stats": StatsResource(inference),
         "/requests": RequestsResource(inference),
         "/health": HealthResource(inference, requests, services.responses),

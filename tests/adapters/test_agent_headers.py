@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlxctl.adapters.agent_headers import is_volatile, without_agent_headers
+from mlxctl.adapters.agent_headers import find_volatile, without_agent_headers
 from mlxctl.ir import Message, TextPart, text_message
 
 HEADER = "x-anthropic-billing-header: cc_version=2.1.36.9b1; cc_entrypoint=cli; cch=4c1d0;"
@@ -36,6 +36,6 @@ def test_what_stands_elsewhere_is_text_like_any_other(message: Message) -> None:
     assert without_agent_headers([message]) == (message,)
 
 
-def test_a_line_is_known_as_volatile() -> None:
-    assert is_volatile(HEADER)
-    assert not is_volatile("You are an agent.")
+def test_a_header_is_found_in_the_line_of_a_prompt() -> None:
+    assert find_volatile(f"<|system|>{HEADER}") == (10, 10 + len(HEADER))
+    assert find_volatile("You are an agent.") is None

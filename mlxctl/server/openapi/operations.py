@@ -10,6 +10,7 @@ from mlxctl.protocols.openai.agents.schema import AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
+from mlxctl.server.cache import MAX_EXPLAINED, MAX_PAGE_CHUNKS, CacheKeys, CacheQuestion
 from mlxctl.server.openapi import answers
 
 Dialect = Literal["openai", "anthropic", "either"]
@@ -60,6 +61,9 @@ _LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum":
 _ORDER = Query(name="order", schema={"type": "string", "enum": ["asc", "desc"]})
 _AFTER = Query(name="after", schema={"type": "string"})
 _NO_STREAM = Query(name="stream", schema={"type": "string", "enum": ["false"]})
+_OFFSET = Query(name="offset", schema={"type": "integer", "minimum": 0})
+_CHUNKS = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": MAX_PAGE_CHUNKS})
+_LAST = Query(name="last", schema={"type": "integer", "minimum": 1, "maximum": MAX_EXPLAINED})
 _MODEL = Query(name="model", schema={"type": "string"}, required=True)
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
 
@@ -196,6 +200,35 @@ OPERATIONS = (
     _get("/library", "List the models on this machine"),
     _get("/downloads", "List the downloads of this server"),
     _get("/fit", "Say whether a model fits this machine", answers.Facts, _MODEL, _CONTEXT, errors=(404,)),
+    _get("/cache", "List what the prefix cache holds, in pages", answers.Facts, _OFFSET, _CHUNKS, errors=(500, 503)),
+    *(
+        Operation(
+            method="post",
+            path=f"/cache/{action}",
+            summary=summary,
+            body=body,
+            answer=answers.Facts,
+            dialect="either",
+            errors=(500, 503),
+        )
+        for action, summary, body in (
+            ("pin", "Keep prefixes whatever the budget", CacheKeys),
+            ("unpin", "Let pinned prefixes go when room is needed", CacheKeys),
+            ("drop", "Forget prefixes with all that builds on them", CacheKeys),
+            ("clear", "Forget every prefix that is neither in use nor pinned", None),
+            ("gc", "Forget prefixes that have outlived their time", None),
+        )
+    ),
+    _get("/cache/explain", "Explain how much of the last requests was known", answers.Facts, _LAST, errors=(500, 503)),
+    Operation(
+        method="post",
+        path="/cache/explain",
+        summary="Explain how much of a request would be known",
+        body=CacheQuestion,
+        answer=answers.Facts,
+        dialect="either",
+        errors=_GENERATES,
+    ),
     _get("/stats", "Count what the engine has done and holds", errors=(500, 503)),
     _get("/requests", "List open and recent requests"),
     _get("/health", "Tell how the server is", answers.Health),

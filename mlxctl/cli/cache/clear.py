@@ -1,0 +1,31 @@
+"""`mlxctl cache clear`."""
+
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl cache clear    or: mlxctl cache clear 3fa91c")
+def clear(
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY]...", help="Branches to drop with all behind them; without any, everything.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Drop what is kept, in memory and on disk. What is in use or pinned stays."""
+    with plain_failures(), open_server(url, api_key) as server:
+        if keys:
+            from mlxctl.inspector.branches import build_trees, find_branch
+
+            trees = build_trees(server.chunks())
+            answer = server.change("drop", [find_branch(trees, key)[-1].chunks[0].key for key in keys])
+        else:
+            answer = server.change("clear")
+    print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left")

@@ -1,0 +1,33 @@
+"""`mlxctl cache diff`."""
+
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl cache diff 3fa91c 77b0e2")
+def diff(
+    one: Annotated[str, typer.Argument(metavar="A", help="A branch, by the beginning of its key.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="Another one of the same model.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show how far two branches say the same, and what each says then."""
+    with plain_failures(), open_server(url, api_key) as server:
+        from mlxctl.inspector.branches import build_trees, find_branch
+        from mlxctl.inspector.comparison import compare
+
+        trees = build_trees(server.chunks())
+        found = compare(find_branch(trees, one), find_branch(trees, other))
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from mlxctl.inspector.rendering import comparison, console
+
+    console().print(comparison(found))

@@ -1,0 +1,36 @@
+"""`mlxctl cache explain`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl cache explain --last 5    or: mlxctl cache explain request.json")
+def explain(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A request as JSON; it is explained, not made.")] = None,
+    last: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="The last N requests of the server instead.")] = 1,
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Say how much of a prompt was known, from which token on it was not, what stood there before, and why."""
+    with plain_failures(), open_server(url, api_key) as server:
+        if file is None:
+            found = server.explain_last(last)
+        else:
+            from mlxctl.inspector.request_file import read_request
+
+            request = read_request(file)
+            found = server.explain(request.protocol, request.body)
+    if as_json:
+        print_json(found)
+        return
+    from mlxctl.inspector.rendering import console, explanations
+
+    console().print(explanations(found))

@@ -1,0 +1,28 @@
+"""The options that every command about the cache has, and the server that they name."""
+
+import json
+import os
+from typing import Annotated, Any
+
+import typer
+
+from mlxctl.inspector.server import CacheServer
+from mlxctl.settings import resolve
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]")
+]
+ApiKey = Annotated[str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")]
+Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Branches, by the beginning of a key that `ls` shows.")]
+
+
+def open_server(url: str | None, api_key: str | None) -> CacheServer:
+    """Return the server that is meant; raises SettingsError."""
+    server = resolve(environment=os.environ).server
+    return CacheServer(url or f"http://{server.host}:{server.port}", api_key=api_key)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,32 @@
+"""`mlxctl cache show`."""
+
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl cache show 3fa91c")
+def show(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A branch, by the beginning of a key that `ls` shows.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show one branch in full: what it builds on, when it was used, where its checkpoints are, what it says."""
+    with plain_failures(), open_server(url, api_key) as server:
+        from mlxctl.inspector.branches import build_trees, find_branch
+
+        path = find_branch(build_trees(server.chunks()), key)
+    if as_json:
+        print_json([asdict(chunk) for branch in path for chunk in branch.chunks])
+        return
+    from mlxctl.inspector.rendering import branch_facts, console
+
+    console().print(branch_facts(path, now=time.time()))

@@ -1,0 +1,26 @@
+"""`mlxctl cache tree`."""
+
+import time
+
+import typer
+
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl cache tree --url http://127.0.0.1:8080")
+def tree(as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None:
+    """Draw what conversations share and where they part."""
+    with plain_failures(), open_server(url, api_key) as server:
+        chunks = server.chunks()
+    if as_json:
+        from dataclasses import asdict
+
+        print_json([asdict(chunk) for chunk in chunks])
+        return
+    from mlxctl.inspector.branches import build_trees
+    from mlxctl.inspector.rendering import branches_tree, console
+
+    console().print(branches_tree(build_trees(chunks), now=time.time()))

@@ -1,0 +1,207 @@
+"""The cache for people: a table, a tree, counters, explanations. Texts come from prompts: nothing in them is taken for markup."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from mlxctl.inspector.branches import Branch
+from mlxctl.inspector.comparison import Comparison
+
+_WIDE = 160
+_HEAD_CHARS = 48
+_HITS = {
+    "exact": "all of the prompt",
+    "prefix": "all of what was kept",
+    "common_prefix": "a part of what was kept",
+    "checkpoint": "up to a checkpoint",
+    "miss": "nothing",
+}
+
+
+def console() -> Console:
+    """Return the console for standard output."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
+    """One line for each leaf: a conversation with everything that it builds on."""
+    table = Table("key", "model", box=None, pad_edge=False, header_style="bold")
+    for heading in ("tokens", "own", "size", "hits", "used"):
+        table.add_column(heading, justify="right")
+    table.add_column("tier")
+    table.add_column("begins", no_wrap=True, overflow="ellipsis")
+    for model, paths in ((model, path) for model, roots in trees.items() for root in roots for path in root.walk()):
+        leaf = paths[-1]
+        if not leaf.branches:
+            tokens, own = f"{leaf.end:,}", f"{leaf.end - leaf.start:,}"
+            used = ago(leaf.used_at, now=now)
+            table.add_row(
+                leaf.key[:12], plain(model), tokens, own, _size_of(leaf), str(leaf.num_hits), used, _tier(leaf), _head(leaf)
+            )
+    return table
+
+
+def branches_tree(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
+    """Trunks and what branches off them."""
+    if not trees:
+        return Text("The cache is empty.")
+    roots = []
+    for model, branches in trees.items():
+        every = [path[-1] for branch in branches for path in branch.walk()]
+        tree = Tree(Text.assemble((plain(model).plain, "bold"), f"  {_sizes(every)}"), guide_style="dim")
+        for branch in branches:
+            _grow(tree, branch, now)
+        roots.append(tree)
+    return Group(*roots)
+
+
+def counters(stats: Mapping[str, Any]) -> RenderableType:
+    """What the cache holds and has saved."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    held, budget = stats["cache_bytes"], stats["cache_max_bytes"]
+    table.add_row("in memory", f"{size(held)} of {size(budget)}, {stats['cache_chunks']:,} chunks")
+    table.add_row("evicted", f"{stats['cache_evicted']:,} chunks")
+    read, saved = stats["num_prompt_tokens"], stats["cache_tokens_reused"]
+    share = f" ({100 * saved / (read + saved):.1f}% of all prompt tokens)" if read + saved else ""
+    table.add_row("tokens saved", f"{saved:,}{share}")
+    num_requests = sum(stats["cache_hits"].values())
+    for kind, num in stats["cache_hits"].items():
+        table.add_row(f"  {kind}", f"{num:>6,}  {_HITS.get(kind, '')} was known" if num_requests else "–")
+    return table
+
+
+def explanations(found: Iterable[Mapping[str, Any]]) -> RenderableType:
+    """One paragraph for each request."""
+    paragraphs = [_explanation(explanation) for explanation in found]
+    return Group(*paragraphs) if paragraphs else Text("This server has seen no request yet.")
+
+
+def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
+    """One branch in full."""
+    branch = path[-1]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    expiry = branch.chunks[-1].expires_at
+    checkpoints = sorted({position for part in path for chunk in part.chunks for position in chunk.checkpoints})
+    for name, value in (
+        ("key", branch.key),
+        ("tokens", f"{branch.start:,} to {branch.end:,}"),
+        ("builds on", " › ".join(part.key[:12] for part in path[:-1]) or "nothing"),
+        ("size", f"{_size_of(branch)} ({branch.tier})"),
+        ("hits", str(branch.num_hits)),
+        ("last use", ago(branch.used_at, now=now)),
+        ("expires", "never" if expiry is None else f"in {_span(expiry - now)}" if expiry > now else "now"),
+        ("pinned", "yes" if branch.is_pinned else "no"),
+        ("checkpoints", ", ".join(f"{position:,}" for position in checkpoints) or "none needed"),
+    ):
+        table.add_row(name, value)
+    text = branch.text
+    return Group(table, Text(), plain_lines(text) if text is not None else Text("(its model is not served any more)", style="dim"))
+
+
+def plain(text: str) -> Text:
+    """Return one line of text without control characters."""
+    shown = text.replace("\n", "⏎").replace("\t", "→")
+    return Text("".join(character if character.isprintable() else "?" for character in shown))
+
+
+def plain_lines(text: str) -> Text:
+    """Return lines of text without control characters."""
+    return Text("".join(character if character.isprintable() or character == "\n" else "?" for character in text))
+
+
+def size(num_bytes: int) -> str:
+    """Return bytes as a person reads them, in decimal units."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if num_bytes >= factor:
+            return f"{num_bytes / factor:.1f} {unit}"
+    return f"{num_bytes} B"
+
+
+def ago(at: float | None, *, now: float) -> str:
+    """Return how long ago something was."""
+    return "before start" if at is None else f"{_span(max(0.0, now - at))} ago"
+
+
+def _span(seconds: float) -> str:
+    for unit, factor in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= factor:
+            return f"{seconds / factor:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _grow(tree: Tree, branch: Branch, now: float) -> None:
+    facts = f"  {branch.end - branch.start:,} tokens  {_size_of(branch)}  {branch.num_hits} hits  {ago(branch.used_at, now=now)}  "
+    label = Text.assemble((branch.key[:12], "cyan"), facts, (_tier(branch), "dim"), "  ", _head(branch))
+    node = tree.add(label)
+    for child in branch.branches:
+        _grow(node, child, now)
+
+
+def _tier(branch: Branch) -> str:
+    return branch.tier + (", pinned" if branch.is_pinned else "")
+
+
+def _head(branch: Branch) -> Text:
+    text = branch.text
+    if text is None:
+        return Text("(unknown model)", style="dim")
+    # From the word on in which it differs from the branches beside it.
+    start = max(map(text[: branch.num_common_characters].rfind, " \n")) + 1 if branch.num_common_characters else 0
+    head = ("…" if start else "") + " ".join(text[start : start + 4 * _HEAD_CHARS].split())
+    return plain(head if len(head) <= _HEAD_CHARS else head[: _HEAD_CHARS - 1] + "…")
+
+
+def _size_of(branch: Branch) -> str:
+    return size(max(branch.memory_bytes, branch.disk_bytes))
+
+
+def _sizes(branches: Sequence[Branch]) -> str:
+    in_memory, on_disk = sum(branch.memory_bytes for branch in branches), sum(branch.disk_bytes for branch in branches)
+    return ", ".join([*([f"{size(in_memory)} in memory"] if in_memory else []), *([f"{size(on_disk)} on disk"] if on_disk else [])])
+
+
+def _explanation(found: Mapping[str, Any]) -> RenderableType:
+    num, known = found["num_prompt_tokens"], found["num_cached_tokens"]
+    share = 100 * known / max(num, 1)
+    style = "green" if share >= 90 else "yellow" if share >= 50 else "red"
+    title = Text.assemble((f"#{found['number']}", "bold"), f" {found['model']}  ", (f"{known:,} of {num:,} tokens known", style))
+    lines: list[RenderableType] = [title, Text.assemble("  ", (found["reason"], "bold"), ": ", plain(found["sentence"]))]
+    divergence = found["divergence"]
+    if divergence is not None:
+        lines.append(Padding(_difference(divergence, found["compared_with"]), (0, 0, 0, 2)))
+    return Group(*lines)
+
+
+def _difference(divergence: Mapping[str, Any], number: int | None) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim", justify="right")
+    table.add_column(overflow="fold")
+    table.add_row(f"from token {divergence['position']:,}", f"in {divergence['place']}")
+    before = Text.assemble(("…", "dim"), plain(divergence["before"]))
+    table.add_row("now", Text.assemble(before, (plain(divergence["here"]).plain, "red")))
+    table.add_row(f"in #{number}", Text.assemble(before, (plain(divergence["there"]).plain, "green")))
+    return table
+
+
+def comparison(found: Comparison) -> RenderableType:
+    """Two branches beside each other."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", justify="right")
+    table.add_column(overflow="fold")
+    table.add_row(
+        "shared", f"{found.num_shared_tokens:,} tokens in whole chunks, {found.num_shared_characters:,} characters of text"
+    )
+    before = Text.assemble(("…", "dim"), plain(found.before))
+    for name, rest, style in (("A", found.one, "red"), ("B", found.other, "green")):
+        table.add_row(name, Text.assemble(before, (plain(rest).plain or "(ends)", style)))
+    return table

@@ -1,0 +1,58 @@
+"""A request in a file, as a client would send it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mlxctl.errors import InvalidRequest
+
+Protocol = Literal["chat", "messages", "responses"]
+
+_PATHS: dict[Protocol, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
+_LENGTHS: dict[Protocol, str] = {"chat": "max_completion_tokens", "messages": "max_tokens", "responses": "max_output_tokens"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFile:
+    """A body and the protocol whose words it is in."""
+
+    protocol: Protocol
+    body: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Where it is sent."""
+        return _PATHS[self.protocol]
+
+    def of_one_token(self) -> dict[str, Any]:
+        """Return the body with an answer as short as can be."""
+        return self.body | {_LENGTHS[self.protocol]: 1, "stream": False}
+
+
+def read_request(path: Path) -> RequestFile:
+    """Read the file and tell its protocol by its fields. Raises InvalidRequest."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{str(path)!r} is no JSON: {error}") from None
+    if not isinstance(body, dict) or not ("messages" in body or "input" in body):
+        raise InvalidRequest(f"{str(path)!r} is no request: it has neither messages (chat, Anthropic) nor input (Responses)")
+    return RequestFile(protocol=_protocol_of(body), body=body)
+
+
+def _protocol_of(body: dict[str, Any]) -> Protocol:
+    if "input" in body:
+        return "responses"
+    tools = body.get("tools") or []
+    has_schemas = any(isinstance(tool, dict) and "input_schema" in tool for tool in tools)
+    return "messages" if "system" in body or has_schemas or _has_blocks(body["messages"]) else "chat"
+
+
+def _has_blocks(messages: Any) -> bool:
+    """Whether something is said that only Anthropic's protocol has words for."""
+    contents = [message.get("content") for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    return any(isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result", "thinking") for block in blocks)

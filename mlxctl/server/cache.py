@@ -1,0 +1,145 @@
+"""/cache: what the prefix cache holds, in pages; pin, unpin, drop, clear; and why a request was or was not known.
+
+Whoever may ask the models may look here, and then reads pieces of what others said: give one key to those who may.
+"""
+
+from array import array
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from falcon.asgi import Request, Response
+
+from mlxctl.engine import CacheAction, CachedChunk
+from mlxctl.errors import InvalidRequest
+from mlxctl.inference import InferenceService
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.server.body import read_body
+from mlxctl.settings import ServerSettings
+
+MAX_PAGE_CHUNKS = 500
+MAX_EXPLAINED = 64
+_MAX_KEYS_BODY_BYTES = 1 << 20
+
+CHANGES: tuple[CacheAction, ...] = ("pin", "unpin", "drop", "clear", "gc")
+"""What can be done beside looking: POST /cache/ACTION."""
+
+Protocol = Literal["chat", "messages", "responses"]
+_FORMATTERS: dict[Protocol, Callable[[], Formatter]] = {
+    "chat": OpenAIChatFormatter,
+    "messages": AnthropicMessagesFormatter,
+    "responses": OpenAIResponsesFormatter,
+}
+
+
+class CacheKeys(msgspec.Struct):
+    """Which chunks, as /cache names them."""
+
+    keys: Annotated[list[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]], msgspec.Meta(max_length=10_000)] = []
+
+
+class CacheQuestion(msgspec.Struct):
+    """A request that is not to be made, and whose words it is in."""
+
+    body: msgspec.Raw
+    protocol: Protocol = "chat"
+
+
+class CacheResource:
+    """GET /cache?offset=N&limit=N."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """List a page, the least recently used first; `next_offset` is null on the last. Raises InvalidRequest."""
+        offset = _number(request, "offset", default=0, least=0, most=1 << 40)
+        limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
+        page = await self._inference.cache.page(offset=offset, limit=limit)
+        end = offset + len(page.chunks)
+        response.media = {
+            "chunks": [await self._described(chunk) for chunk in page.chunks],
+            "num_chunks": page.num_chunks,
+            "next_offset": end if page.chunks and end < page.num_chunks else None,
+        }
+
+    on_head = on_get
+
+    async def _described(self, chunk: CachedChunk) -> dict[str, Any]:
+        token_ids = array("I", chunk.tokens)
+        return {
+            "key": chunk.key.hex(),
+            "parent": chunk.parent.hex() or None,
+            "model": chunk.model or None,
+            "namespace": chunk.namespace.hex(),
+            "start": chunk.start,
+            "num_tokens": len(token_ids),
+            "text": await self._inference.cache.text(chunk.model, token_ids) if chunk.model else None,
+            "memory_bytes": chunk.memory_bytes,
+            "disk_bytes": chunk.disk_bytes,
+            "checkpoints": chunk.checkpoints,
+            "num_hits": chunk.num_hits,
+            "used_at": chunk.used_at or None,
+            "expires_at": chunk.expires_at,
+            "is_pinned": chunk.is_pinned,
+            "is_in_use": chunk.num_leases > 0,
+        }
+
+
+class CacheChangeResource:
+    """POST /cache/pin, unpin and drop, which name `keys`; /cache/clear and gc, which need none."""
+
+    def __init__(self, inference: InferenceService, action: CacheAction) -> None:
+        self._inference = inference
+        self._action = action
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Change it and say how much was changed. Raises InvalidRequest."""
+        keys = [] if self._action in ("clear", "gc") else await self._keys(request)
+        answer = await self._inference.cache.change(self._action, keys)
+        response.media = {"num_changed": answer.num_changed, "num_chunks": answer.num_chunks}
+
+    async def _keys(self, request: Request) -> list[bytes]:
+        body = await read_body(request, limit_bytes=_MAX_KEYS_BODY_BYTES)
+        keys = _decoded(body, CacheKeys).keys
+        if not keys:
+            raise InvalidRequest("keys is empty; name at least one, as /cache lists them", param="keys")
+        return [bytes.fromhex(key) for key in keys]
+
+
+class CacheExplanationResource:
+    """GET /cache/explain?last=N, and POST /cache/explain with a request that was not made."""
+
+    def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
+        self._inference = inference
+        self._settings = settings
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Explain the last requests, the newest first. Raises InvalidRequest."""
+        num = _number(request, "last", default=1, least=1, most=MAX_EXPLAINED)
+        explanations = await self._inference.cache.explain_last(num)
+        response.media = {"explanations": msgspec.to_builtins(explanations)}
+
+    on_head = on_get
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Explain what would be known of `body`, a request of `protocol`. Raises what the request itself would."""
+        question = _decoded(await read_body(request, limit_bytes=self._settings.max_body_bytes), CacheQuestion)
+        asked = _FORMATTERS[question.protocol]().parse(bytes(question.body))
+        response.media = {"explanations": [msgspec.to_builtins(await self._inference.explain(asked))]}
+
+
+def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:
+    text = request.get_param(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and least <= int(text[:18]) <= most):
+        raise InvalidRequest(f"{name} must be a number from {least} to {most}", param=name)
+    return int(text)
+
+
+def _decoded(body: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"the request body is not what this address takes: {error}") from error

@@ -1,0 +1,157 @@
+"""`mlxctl cache` against a real server, through the commands as a person types them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import forge
+import httpx
+import pytest
+from server.process import ServerProcess, serving
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+
+SYSTEM = {"role": "system", "content": "You are a careful agent and read every file twice. " * 8}
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with serving(forge.model("endless"), "--api-key", "secret", "--cache-disk-bytes", "0") as running:
+        yield running
+
+
+@pytest.fixture
+def filled(server: ServerProcess) -> ServerProcess:
+    """The server after two conversations on one trunk, and nothing else."""
+    run(server, "clear")
+    ask(server, "Tell me of boats")
+    ask(server, "Tell me of hills")
+    return server
+
+
+def ask(server: ServerProcess, question: str) -> None:
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body(question), headers={"x-api-key": "secret"}, timeout=60)
+    answer.raise_for_status()
+
+
+def body(question: str) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [SYSTEM, {"role": "user", "content": question}], "max_tokens": 4, "temperature": 0}
+
+
+def run(server: ServerProcess, *arguments: str, key: str = "secret", code: int = 0) -> str:
+    """What the command prints, on both streams."""
+    result = runner.invoke(app, ["cache", *arguments, "--url", server.url, "--api-key", key])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def leaves(server: ServerProcess) -> list[str]:
+    """The keys that `ls` shows."""
+    return [line.split()[0] for line in run(server, "ls").splitlines()[1:]]
+
+
+def test_the_tree_shows_the_trunk_once_and_both_branches(filled: ServerProcess) -> None:
+    lines = run(filled, "tree").splitlines()
+
+    assert len(lines) == 4
+    assert lines[0].startswith("tiny")
+    assert "…hills" in lines[2]
+    assert "…boats" in lines[3]
+
+
+def test_the_list_names_each_conversation_and_json_every_chunk(filled: ServerProcess) -> None:
+    chunks = json.loads(run(filled, "ls", "--json"))
+
+    assert len(leaves(filled)) == 2
+    assert {chunk["key"][:12] for chunk in chunks} >= set(leaves(filled))
+    assert sum(chunk["parent"] is None for chunk in chunks) == 1
+
+
+def test_a_branch_is_shown_with_what_it_says(filled: ServerProcess) -> None:
+    hills, boats = leaves(filled)
+
+    assert "Tell me of hills" in run(filled, "show", hills)
+    assert "Tell me of boats" in run(filled, "show", boats)
+    assert "shared" in run(filled, "diff", hills, boats)
+
+
+def test_counters_tell_hits_and_tokens(filled: ServerProcess) -> None:
+    told = json.loads(run(filled, "stats", "--json"))
+
+    assert told["cache_hits"]["common_prefix"] >= 1
+    assert told["cache_tokens_reused"] > 100
+    assert "tokens saved" in run(filled, "stats")
+
+
+def test_the_last_request_is_explained(filled: ServerProcess) -> None:
+    ask(filled, "Tell me of rain")
+    output = run(filled, "explain")
+    (found,) = json.loads(run(filled, "explain", "--json"))
+
+    assert "message_changed: in message 2 (user)" in output
+    assert "Tell me of rain" in output
+    assert found["divergence"]["there"].startswith("hills")
+
+
+def test_a_request_in_a_file_is_warmed_and_explained(filled: ServerProcess, tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(body("Tell me of hens")))
+
+    assert "message_changed" in run(filled, "explain", str(file))
+    known, _, total = run(filled, "warm", str(file)).split()[:3]
+    assert int(known) == int(total) - 1
+    assert "all_known" in run(filled, "explain", str(file))
+
+
+def test_what_is_pinned_survives_clearing_and_what_is_unpinned_does_not(filled: ServerProcess) -> None:
+    hills, boats = leaves(filled)
+    run(filled, "pin", hills)
+    run(filled, "clear")
+    assert leaves(filled) == [hills]
+    run(filled, "unpin", hills)
+    run(filled, "clear")
+
+    assert run(filled, "tree").strip() == "The cache is empty."
+    assert boats
+
+
+def test_one_branch_can_be_cleared(filled: ServerProcess) -> None:
+    hills, boats = leaves(filled)
+
+    run(filled, "clear", boats)
+
+    assert hills in leaves(filled)
+    assert boats not in leaves(filled)
+
+
+def test_sweeping_says_what_it_did(filled: ServerProcess) -> None:
+    assert run(filled, "gc").startswith("0 chunks dropped")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "zz"], "no branch has a key that begins with 'zz'"),
+        (["explain", "nowhere.json"], "cannot read 'nowhere.json'"),
+        (["pin", "zz"], "no branch"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(filled: ServerProcess, arguments: list[str], words: str) -> None:
+    output = run(filled, *arguments, code=1)
+
+    assert words in output
+    assert len(output.splitlines()) == 1
+
+
+def test_without_the_key_the_cache_is_closed(server: ServerProcess) -> None:
+    assert "give it with --api-key" in run(server, "ls", key="wrong", code=1)
+
+
+def test_where_no_server_is_is_said_in_one_line() -> None:
+    result = runner.invoke(app, ["cache", "ls", "--url", "http://127.0.0.1:9"])
+
+    assert result.exit_code == 1
+    assert "127.0.0.1:9" in result.output

@@ -1,0 +1,296 @@
+"""Why a prompt was known so far and no further, asked of real servers with tiny models, one test for each reason."""
+
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import forge
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+PROSE = "The sea is wide and the hills are old; boats leave in the morning and come home at night. "
+
+
+@pytest.fixture(scope="module")
+def hybrid() -> Iterator[ServerProcess]:
+    """A server for a model with layers that cannot be cut."""
+    with serving(forge.model("lfm2")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small(endless_model: Path) -> Iterator[ServerProcess]:
+    """A server whose cache has room for one conversation, and that keeps agents' headers."""
+    with serving(endless_model, "--prefix-cache", "700KB", "--cache-disk-bytes", "0", "--keep-agent-headers") as running:
+        yield running
+
+
+class Agent:
+    """A conversation of its own: what it says first nobody has said before."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        self.system = f"You are {secrets.token_hex(8)}. " + PROSE * 2
+
+    def body(self, *said: Any, **fields: Any) -> dict[str, Any]:
+        messages = [{"role": "system", "content": self.system}, *said]
+        return {"model": "tiny", "messages": messages, "max_tokens": 8, "temperature": 0} | fields
+
+    def ask(self, *said: Any, **fields: Any) -> dict[str, Any]:
+        """Ask, and return the answer."""
+        answer = httpx.post(f"{self.server.url}/v1/chat/completions", json=self.body(*said, **fields), timeout=60)
+        message: dict[str, Any] = answer.raise_for_status().json()["choices"][0]["message"]
+        return message
+
+    def explained(self) -> dict[str, Any]:
+        """Explain the last request."""
+        answer = httpx.get(f"{self.server.url}/cache/explain", params={"last": 1}, timeout=60).raise_for_status().json()
+        explanation: dict[str, Any] = answer["explanations"][0]
+        return explanation
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def tool(name: str) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"path": {"type": "string"}}}
+    return {"type": "function", "function": {"name": name, "description": f"Does {name}.", "parameters": parameters}}
+
+
+def test_the_first_of_its_kind(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.system = secrets.token_hex(30)
+    agent.ask(user("Hello"))
+
+    found = agent.explained()
+
+    assert (found["reason"], found["num_cached_tokens"], found["compared_with"]) == ("first", 0, None)
+
+
+def test_all_of_a_repeated_prompt(server: ServerProcess) -> None:
+    agent = Agent(server)
+    for _ in range(2):
+        agent.ask(user("Hello"))
+
+    found = agent.explained()
+
+    assert (found["reason"], found["num_cached_tokens"]) == ("all_known", found["num_prompt_tokens"] - 1)
+
+
+def test_a_conversation_that_goes_on(server: ServerProcess) -> None:
+    agent = Agent(server)
+    reply = agent.ask(user("Hello"))
+    agent.ask(user("Hello"), reply, user("And then?"))
+
+    found = agent.explained()
+
+    assert found["reason"] == "continued"
+    assert found["divergence"] is None
+
+
+def test_a_message_that_was_changed_is_named_with_what_stood_there_before(server: ServerProcess) -> None:
+    agent = Agent(server)
+    reply = agent.ask(user("Hello"))
+    agent.ask(user("Tell me of boats"), reply, user("More"))
+    agent.ask(user("Tell me of hills"), reply, user("More"))
+
+    found = agent.explained()
+
+    divergence = found["divergence"]
+    assert (found["reason"], divergence["message"], divergence["place"]) == ("message_changed", 1, "message 2 (user)")
+    assert divergence["position"] == found["num_cached_tokens"]
+    assert divergence["before"].endswith("Tell me of ")
+    assert divergence["here"].startswith("hills")
+    assert divergence["there"].startswith("boats")
+
+
+def test_tools_in_another_order(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"), tools=[tool("read"), tool("write"), tool("list")])
+    agent.ask(user("Hello"), tools=[tool("read"), tool("list"), tool("write")])
+
+    found = agent.explained()
+
+    assert (found["reason"], found["divergence"]["tool"]) == ("tool_order", 1)
+    assert found["divergence"]["place"] == "tool 2 (list)"
+
+
+def test_another_tool(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"), tools=[tool("read")])
+    agent.ask(user("Hello"), tools=[tool("read"), tool("write")])
+
+    assert agent.explained()["reason"] == "tools_changed"
+
+
+def test_a_message_that_the_template_writes_in_another_way(server: ServerProcess) -> None:
+    agent = Agent(server)
+    thought = {"role": "assistant", "content": "Well.", "reasoning_content": "I think of the sea."}
+    agent.ask(user("Hello"), thought)
+    # A thought of an earlier turn is not shown any more.
+    agent.ask(user("Hello"), thought, user("And then?"))
+
+    found = agent.explained()
+
+    assert (found["reason"], found["divergence"]["place"]) == ("template_rewrite", "message 3 (assistant)")
+
+
+def test_a_header_that_changes_with_every_call(small: ServerProcess) -> None:
+    agent = Agent(small)
+    rest = agent.system
+    for number in (11, 22):
+        agent.system = f"x-anthropic-billing-header: cc_version=2.1.36; cc_entrypoint=cli; cch=00{number};\n{rest}"
+        agent.ask(user("Hello"))
+
+    found = agent.explained()
+
+    assert (found["reason"], found["divergence"]["message"]) == ("volatile_header", 0)
+
+
+def test_what_was_evicted(small: ServerProcess) -> None:
+    agent, others = Agent(small), [Agent(small) for _ in range(4)]
+    agent.ask(user("Hello"))
+    for other in others:
+        other.ask(user("Hello"))
+    agent.ask(user("Hello"))
+
+    assert agent.explained()["reason"] == "evicted"
+
+
+def test_what_has_outlived_its_time(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"), ttl=0.2)
+    time.sleep(0.4)
+    agent.ask(user("Hello"))
+
+    assert agent.explained()["reason"] == "expired"
+
+
+def test_what_was_cleared(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"))
+    httpx.post(f"{server.url}/cache/clear").raise_for_status()
+    agent.ask(user("Hello"))
+
+    assert agent.explained()["reason"] == "cleared"
+
+
+def test_what_was_never_kept(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"), cache_mode="off")
+    assert agent.explained()["reason"] == "cache_off"
+    agent.ask(user("Hello"))
+
+    assert agent.explained()["reason"] == "not_kept"
+
+
+def test_layers_without_a_state_to_go_on_with(hybrid: ServerProcess) -> None:
+    agent = Agent(hybrid)
+    agent.ask(user(PROSE * 3))
+    agent.ask(user(PROSE * 2 + "And now for something else."))
+
+    found = agent.explained()
+
+    assert found["reason"] == "no_checkpoint"
+    assert found["num_cached_tokens"] < found["divergence"]["position"]
+    assert found["divergence"]["place"] == "message 2 (user)"
+
+
+def test_a_request_that_was_not_made_is_explained_and_changes_nothing(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Tell me of boats"))
+    asked = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
+
+    found, again = (
+        httpx.post(f"{server.url}/cache/explain", content=json.dumps(asked)).raise_for_status().json()["explanations"][0]
+        for _ in range(2)
+    )
+
+    assert (found["reason"], found["divergence"]["here"][:5]) == ("message_changed", "hills")
+    assert again["num_cached_tokens"] == found["num_cached_tokens"] > 0
+
+
+def test_a_session_is_compared_with_itself(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Tell me of boats"), session_id="one")
+    number = agent.explained()["number"]
+    agent.ask(user("Tell me of hills"), session_id="two")
+    agent.ask(user("Tell me of hens"), session_id="one")
+
+    assert agent.explained()["compared_with"] == number
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("GET", "/cache?limit=0", None, "limit must be a number from 1 to 500"),
+        ("GET", "/cache?offset=x", None, "offset must be a number"),
+        ("GET", "/cache/explain?last=99", None, "last must be a number from 1 to 64"),
+        ("POST", "/cache/pin", {"keys": []}, "keys is empty"),
+        ("POST", "/cache/pin", {"keys": ["xyz"]}, "keys"),
+        ("POST", "/cache/explain", {"protocol": "smoke", "body": {}}, "protocol"),
+        ("POST", "/cache/explain", {"protocol": "chat", "body": {"model": "tiny"}}, "messages"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(server: ServerProcess, method: str, path: str, body: Any, words: str) -> None:
+    answer = httpx.request(method, f"{server.url}{path}", json=body)
+
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
+def test_another_model_that_was_asked_the_same(endless_model: Path, tmp_path: Path) -> None:
+    one, two = shutil.copytree(endless_model, tmp_path / "one"), shutil.copytree(forge.model("qwen3"), tmp_path / "two")
+    with serving(None, "--model", str(one), "--model", str(two)) as both:
+        agent = Agent(both)
+        agent.ask(user("Hello"), model="one")
+        agent.ask(user("Hello"), model="two")
+
+        found = agent.explained()
+
+    assert (found["reason"], found["model"]) == ("namespace_changed", "two")
+    assert "asked the same of one" in found["sentence"]
+
+
+def test_a_seam_between_tokens(server: ServerProcess) -> None:
+    # A prompt of the raw protocol is cut where the caller cuts it.
+    text = "<|im_start|>user\n" + PROSE
+    ids = _token_ids(text)
+    agent = Agent(server)
+    for prompt in (text, [*_letters(ids)]):
+        body = {"model": "tiny", "prompt": prompt, "max_tokens": 4}
+        httpx.post(f"{server.url}/v1/completions", json=body, timeout=60).raise_for_status()
+
+    found = agent.explained()
+
+    assert found["reason"] == "bpe_seam"
+    assert found["divergence"]["here"][:3] == found["divergence"]["there"][:3]
+
+
+def _token_ids(text: str) -> list[int]:
+    ids: list[int] = _tokenizer().encode(text, add_special_tokens=False).ids
+    return ids
+
+
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(forge.model("endless") / "tokenizer.json"))
+
+
+def _letters(ids: list[int]) -> list[int]:
+    """The same text with one longer token, in the second half, cut into letters."""
+    tokenizer = _tokenizer()
+    for place in range(len(ids) // 2, len(ids)):
+        letters = tokenizer.decode([ids[place]])
+        apart = [token for letter in letters for token in tokenizer.encode(letter, add_special_tokens=False).ids]
+        if letters.isalpha() and letters.isascii() and len(apart) == len(letters) > 1:
+            return [*ids[:place], *apart, *ids[place + 1 :]]
+    raise AssertionError("every token is one letter")
