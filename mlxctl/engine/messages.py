@@ -194,10 +194,12 @@ class LookedUp(Report, frozen=True, kw_only=True):
     """How many tokens of a prompt would be taken over from the prefix cache now; nothing was touched.
 
     `num_known` are known, more than that where no state was kept; `gone` is why what was known beyond is not there any more.
+    `num_on_disk` could be brought back from disk.
     """
 
     token: int
     num_cached: int
+    num_on_disk: int = 0
     num_known: int = 0
     gone: str | None = None
 

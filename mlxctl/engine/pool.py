@@ -136,7 +136,13 @@ class ModelPool:
         if runner is None or not tokens:
             return LookedUp(token=asked.token, num_cached=0)
         found = runner.look_up(tokens)
-        return LookedUp(token=asked.token, num_cached=found.num_cached, num_known=found.num_known, gone=found.gone)
+        return LookedUp(
+            token=asked.token,
+            num_cached=found.num_cached,
+            num_on_disk=runner.num_on_disk(tokens),
+            num_known=found.num_known,
+            gone=found.gone,
+        )
 
     def model_names(self) -> dict[bytes, str]:
         """Return what the models are called whose prefixes are kept, by namespace."""

@@ -58,6 +58,10 @@ class ModelRunner:
         """Return how much of a prompt would be taken over from the prefix cache now."""
         return self._found(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset()))
 
+    def num_on_disk(self, tokens: Tokens) -> int:
+        """Return how much of a prompt could be brought back from disk."""
+        return self._prefix_cache.num_on_disk(tokens)
+
     def _found(self, tokens: Tokens, plan: Plan) -> Found:
         gone = self._prefix_cache.why_gone(tokens, plan)
         num_new = len(tokens) - plan.num_known if self._prefix_cache.keeps(len(tokens)) else 0

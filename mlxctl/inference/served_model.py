@@ -44,6 +44,7 @@ class LookedUpPrompt:
 
     num_prompt_tokens: int
     num_cached_tokens: int
+    num_tokens_on_disk: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,7 +143,9 @@ class InferenceService:
             found = await self._engine.look_up(lease.name, token_ids)
         finally:
             lease.release()
-        return LookedUpPrompt(num_prompt_tokens=len(token_ids), num_cached_tokens=found.num_cached)
+        return LookedUpPrompt(
+            num_prompt_tokens=len(token_ids), num_cached_tokens=found.num_cached, num_tokens_on_disk=found.num_on_disk
+        )
 
     def _submit_all(
         self, adapter: ModelAdapter, lease: Lease, request: GenerationRequest, prepared: Sequence[PreparedInput]

@@ -107,6 +107,13 @@ class PrefixCache:
         """Why what was known beyond the plan is not there any more."""
         return self._index.why_gone(self._namespace, plan.match, tokens)
 
+    def num_on_disk(self, tokens: Tokens) -> int:
+        """Return how many tokens of a prompt could be brought back from disk."""
+        if self._disk is None:
+            return 0
+        num_tokens, _, _ = self._usable(self._disk.index.match(self._namespace, tokens), len(tokens) - 1)
+        return num_tokens
+
     def promote(self, tokens: Tokens, plan: Plan) -> Promotion | None:
         """Begin to bring back from disk what it has beyond the plan; None when that is nothing. Make a new plan when it is done."""
         if self._disk is None:

@@ -46,7 +46,11 @@ class AgentViews:
             kept = await self._inference.look_up(kept_conversation(agent, [body for _, body in messages]))
         except (RequestError, CapacityError, EngineError):
             return Standing()
-        return Standing.of(num_context_tokens=kept.num_prompt_tokens, num_cached_tokens=kept.num_cached_tokens)
+        return Standing.of(
+            num_context_tokens=kept.num_prompt_tokens,
+            num_cached_tokens=kept.num_cached_tokens,
+            num_tokens_on_disk=kept.num_tokens_on_disk,
+        )
 
 
 class AgentsResource:

@@ -191,6 +191,23 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
     assert first != second != ""
 
 
+def test_an_agent_is_warm_after_a_restart_when_its_context_is_on_disk(endless_model: Path, tmp_path: Path) -> None:
+    places = {"XDG_STATE_HOME": str(tmp_path / "state"), "MLXCTL_ENGINE_CACHE_DIR": str(tmp_path / "cache")}
+    with serving(endless_model, **places) as before:
+        agent = Agent(before, id="sleeper", instructions="A long beginning. " * 40)
+        agent.said("One")
+        hot = agent.look()
+        before.stop()
+    with serving(endless_model, **places) as after:
+        agent.url = f"{after.url}/v1/agents/sleeper"
+        warm = agent.look()
+        usage = agent.turn("Two").json()["usage"]
+        awake = agent.look()
+    assert [looked["status"] for looked in (hot, warm, awake)] == ["hot", "warm", "hot"]
+    assert (warm["cached_tokens"], warm["context_tokens"]) == (0, hot["context_tokens"])
+    assert usage["prompt_tokens_details"]["cached_tokens"] > usage["prompt_tokens"] // 2
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [

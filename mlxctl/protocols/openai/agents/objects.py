@@ -24,11 +24,13 @@ class Standing:
     num_cached_tokens: int | None = None
 
     @classmethod
-    def of(cls, *, num_context_tokens: int, num_cached_tokens: int) -> "Standing":
-        """Hot is at least half of the context in memory, warm is some of it, cold is none."""
+    def of(cls, *, num_context_tokens: int, num_cached_tokens: int, num_tokens_on_disk: int) -> "Standing":
+        """Hot is at least half of the context in memory, warm is at least half on disk, cold is less."""
         status: AgentStatus = "cold"
-        if num_cached_tokens:
-            status = "hot" if 2 * num_cached_tokens >= num_context_tokens else "warm"
+        if 2 * num_cached_tokens >= num_context_tokens:
+            status = "hot"
+        elif 2 * num_tokens_on_disk >= num_context_tokens:
+            status = "warm"
         return cls(status=status, num_context_tokens=num_context_tokens, num_cached_tokens=num_cached_tokens)
 
 
