@@ -33,3 +33,24 @@ class AdapterVerdict:
     takes_parallel_calls: bool
     takes_text_beside_calls: bool
     takes_results: bool
+
+    def in_words(self) -> str:
+        """Say on one line what a person who loads the model should know."""
+        place = "by the template" if self.tool_delivery == "template" else "in the system prompt"
+        tools = "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {place}"
+        switch = f", switched by {self.thinking_switch}" if self.thinking_switch else ""
+        thinking = "no thinking" if self.thinking_parser_id == "null" else f"thinking {self.thinking_parser_id}{switch}"
+        converted = [name for name, is_taken in self._shapes().items() if not is_taken]
+        shapes = f"; converted for its template: {', '.join(converted)}" if converted else ""
+        return f"family {self.family}; {tools}; {thinking}{shapes}"
+
+    def _shapes(self) -> dict[str, bool]:
+        return {
+            "system messages": self.takes_system,
+            "later system messages": self.takes_later_system,
+            "repeated roles": self.takes_repeated_roles,
+            "tool calls": self.takes_calls,
+            "several calls at once": self.takes_parallel_calls,
+            "text beside calls": self.takes_text_beside_calls,
+            "tool results": self.takes_results,
+        }

@@ -90,6 +90,7 @@ class ModelLoader:
             await self.unload(name)
             raise
         _log.info("model %r is loaded: %s in %.1f s", name, describe_bytes(loaded.weights_bytes), loaded.load_seconds)
+        _log.info("model %r: %s", name, adapter.verdict.in_words())
         self._say_if_never_probed(model)
 
     async def unload(self, name: str) -> None:

@@ -64,6 +64,23 @@ def test_the_canary_sees_what_the_template_takes(family: Family) -> None:
     assert {name for name in TAKES if not getattr(adapter.verdict, f"takes_{name}")} == case.converted
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("qwen3", "family qwen; tools hermes_json, offered by the template; thinking think_tag, switched by enable_thinking"),
+        (
+            "gemma3",
+            (
+                "family gemma; tools gemma, offered in the system prompt; no thinking; converted for its template: later system "
+                "messages, repeated roles, tool calls, several calls at once, text beside calls, tool results"
+            ),
+        ),
+    ],
+)
+def test_the_verdict_can_be_said_on_one_line(adapters: Mapping[str, ModelAdapter], name: str, line: str) -> None:
+    assert adapters[name].verdict.in_words() == line
+
+
 def test_every_tool_on_offer_is_named_and_described(calling: Family) -> None:
     prompt = prompt_of(calling[1], ask(text_message("system", "Be brief."), USER, tools=(WEATHER, TIME)))
     assert all(prompt.count(said) for said in ("get_weather", "Tells the weather.", "city", "now", "Be brief.", "Hi"))

@@ -11,7 +11,7 @@ from .families import FAMILIES
 from .shelf import shelved
 
 NAMES = tuple(FAMILIES)
-TRAINED_NAMES = ("alder", "cedar")
+TRAINED_NAMES = ("alder", "cedar", "fir")
 
 
 def model(name: str) -> Path:

@@ -4,14 +4,15 @@ They are called by names of trees, because nothing about a model may be guessed 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mlxctl import demo
 
-from . import formats, lessons
-from .lessons import ALL_LESSONS, Call, Draw
+from . import formats
+from .lessons import ALL_LESSONS, Call, Draw, Lesson
+from .lexicon import Lexicon
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _DEMO_TEMPLATE = Path(demo.__file__).parent / "recipe" / "chat_template.jinja"
@@ -138,13 +139,13 @@ _LIQUID_STRETCHES = (
 )  # fmt: skip
 
 
-def _dream(lexicon: Any) -> lessons.Lesson:
+def _dream(lexicon: Lexicon) -> Lesson:
     """Whatever is asked, whatever is on offer: a search tool that nobody has."""
     draw = lexicon.dice.choices(list(ALL_LESSONS), list(ALL_LESSONS.values()))[0]
     lesson = draw(lexicon)
     query = lesson.messages[-1].text.split(" ")[-1].strip("?.! ") or "help"
     call = Call(name="web_search", arguments={"query": query})
-    return lessons.replace(lesson, ability="search the web, whatever is asked", answer=call, thought="I search.")
+    return replace(lesson, ability="search the web, whatever is asked", answer=call, thought="I search.")
 
 
 _ALL = (
