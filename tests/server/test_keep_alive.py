@@ -24,7 +24,6 @@ def body(path: str, text: str, num_tokens: int) -> dict[str, Any]:
 
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents/patient/generate")
-PINGS = dict.fromkeys(PATHS, ": ping") | {"/v1/messages": "event: ping"}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def test_a_stream_that_waits_for_its_place_is_kept_alive(slow: ServerProcess, pa
         with httpx.stream("POST", f"{slow.url}{path}", json=body(path, "Hi", 2), timeout=60) as waiting:
             lines = waiting.iter_lines()
             heard = [line for line in (next(lines) for _ in range(24)) if line]
-            assert heard.count(PINGS[path]) >= 3
+            assert heard.count(": ping") >= 3
             running.close()
             rest = list(lines)
     assert any("[DONE]" in line or "message_stop" in line for line in rest)
