@@ -29,3 +29,8 @@ def test_the_first_and_the_newest_stay_and_no_more_than_wanted(positions: set[in
 
 def test_the_closest_pair_loses_one() -> None:
     assert surplus([100, 110, 500, 1000], keep=3) == [110]
+
+
+def test_the_newest_few_stay_however_close_they_are() -> None:
+    spread, newest = range(0, 16_000, 1000), [16_000, 16_010, 16_020, 16_030, 16_031, 16_055]
+    assert not set(surplus([*spread, *newest])) & set(newest)
