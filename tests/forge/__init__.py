@@ -11,7 +11,7 @@ from .families import FAMILIES
 from .shelf import shelved
 
 NAMES = tuple(FAMILIES)
-TRAINED_NAMES = ("alder", "birch", "cedar", "fir")
+TRAINED_NAMES = ("alder", "birch", "cedar", "elm", "fir")
 
 
 def model(name: str) -> Path:
