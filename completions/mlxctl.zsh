@@ -293,7 +293,7 @@ _mlxctl_bench_mixed() {
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
-        '*--against-model[A model that the other server serves]: :' \
+        '*--against-model[A model of the other server]: :' \
         '*--against-key[Key for the other server]: :' \
         '*--rounds[Rounds that count; medians are over rounds]: :' \
         '*--warmups[Rounds before those that count]: :' \
@@ -317,7 +317,7 @@ _mlxctl_bench_contention() {
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
-        '*--against-model[A model that the other server serves]: :' \
+        '*--against-model[A model of the other server]: :' \
         '*--against-key[Key for the other server]: :' \
         '*--rounds[Rounds that count; medians are over rounds]: :' \
         '*--warmups[Rounds before those that count]: :' \
@@ -342,7 +342,7 @@ _mlxctl_bench_agents() {
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
-        '*--against-model[A model that the other server serves]: :' \
+        '*--against-model[A model of the other server]: :' \
         '*--against-key[Key for the other server]: :' \
         '*--rounds[Rounds that count; medians are over rounds]: :' \
         '*--warmups[Rounds before those that count]: :' \
@@ -366,7 +366,7 @@ _mlxctl_bench_prefix() {
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
-        '*--against-model[A model that the other server serves]: :' \
+        '*--against-model[A model of the other server]: :' \
         '*--against-key[Key for the other server]: :' \
         '*--rounds[Rounds that count; medians are over rounds]: :' \
         '*--warmups[Rounds before those that count]: :' \
@@ -389,7 +389,7 @@ _mlxctl_bench_latency() {
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
-        '*--against-model[A model that the other server serves]: :' \
+        '*--against-model[A model of the other server]: :' \
         '*--against-key[Key for the other server]: :' \
         '*--rounds[Rounds that count; medians are over rounds]: :' \
         '*--warmups[Rounds before those that count]: :' \
@@ -412,7 +412,7 @@ _mlxctl_bench_throughput() {
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
-        '*--against-model[A model that the other server serves]: :' \
+        '*--against-model[A model of the other server]: :' \
         '*--against-key[Key for the other server]: :' \
         '*--rounds[Rounds that count; medians are over rounds]: :' \
         '*--warmups[Rounds before those that count]: :' \

@@ -49,7 +49,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """A over B of one figure, round by round. Noise: the spread covers 1, or there were too few rounds to know."""
+    """A over B of one figure, round by round. Noise: the spread covers 1, there were too few rounds to know, or it is 1."""
 
     name: str
     ratio: Spread

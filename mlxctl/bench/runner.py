@@ -19,6 +19,8 @@ from mlxctl.errors import MlxctlError
 
 # Rounds below which a ratio cannot be told from chance.
 _MIN_ROUNDS = 3
+# A difference that nobody would see in the table, however sure.
+_NEGLIGIBLE = 0.005
 # Share of a core above which the client may have made the server wait.
 _BOTTLENECK_SHARE = 0.7
 # Below this rate each token wakes the client up, and what that costs says nothing of a busy one.
@@ -126,7 +128,8 @@ def paired_ratios(scenario: Scenario, rounds: Rounds) -> tuple[PairedRatio, ...]
         both = [(a[figure.name], b[figure.name]) for a, b in pairs if figure.name in a and b.get(figure.name)]
         if both:
             ratio = Spread.of_ratios([a for a, _ in both], [b for _, b in both])
-            found.append(PairedRatio(name=figure.name, ratio=ratio, is_noise=len(both) < _MIN_ROUNDS or ratio.covers_one))
+            is_noise = len(both) < _MIN_ROUNDS or ratio.covers_one or abs(ratio.median - 1) < _NEGLIGIBLE
+            found.append(PairedRatio(name=figure.name, ratio=ratio, is_noise=is_noise))
     return tuple(found)
 
 

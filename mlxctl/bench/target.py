@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from mlxctl.bench.client import Stream, run_stream
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.errors import InvalidRequest, SettingsError
+from mlxctl.errors import CapacityError, InvalidRequest, SettingsError
 from mlxctl.inference.remote import RemoteInference
 
 _CALIBRATION_WORDS = 200
@@ -113,6 +113,11 @@ async def open_target(
     try:
         await remote.wait_ready()
         found = remote.find_model(model)
+    except CapacityError:
+        # Some servers answer for models that they cannot list. Who names one is believed, and the first question shows.
+        if model is None:
+            raise
+        return Target(label, name or endpoint.base_url, endpoint, model)
     finally:
         await remote.close()
     return Target(label, name or endpoint.base_url, endpoint, found.name, found.context_length)

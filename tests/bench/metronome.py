@@ -16,7 +16,14 @@ class Metronome:
     """`url` is where it answers, `bodies` what it was asked. After `num_answers` it hangs up in mid-answer."""
 
     def __init__(
-        self, *, pause_seconds: float, word_seconds: float, tells_usage: bool, num_answers: int | None, refuses: str | None
+        self,
+        *,
+        pause_seconds: float,
+        word_seconds: float,
+        tells_usage: bool,
+        num_answers: int | None,
+        refuses: str | None,
+        lists_models: bool,
     ) -> None:
         self.url = ""
         self.bodies: list[dict[str, Any]] = []
@@ -25,6 +32,7 @@ class Metronome:
         self._tells_usage = tells_usage
         self._left = num_answers
         self._refuses = refuses
+        self._lists_models = lists_models
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection, and close it however that ends."""
@@ -38,7 +46,7 @@ class Metronome:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         if head.startswith(b"GET"):
-            body = b'{"data":[{"id":"metronome","max_model_len":4096}]}'
+            body = b'{"data":[{"id":"metronome","max_model_len":4096}]}' if self._lists_models else b""
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             return
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
@@ -78,10 +86,16 @@ def metronome(
     tells_usage: bool = True,
     num_answers: int | None = None,
     refuses: str | None = None,
+    lists_models: bool = True,
 ) -> Iterator[Metronome]:
     """A running one."""
     server = Metronome(
-        pause_seconds=pause_seconds, word_seconds=word_seconds, tells_usage=tells_usage, num_answers=num_answers, refuses=refuses
+        pause_seconds=pause_seconds,
+        word_seconds=word_seconds,
+        tells_usage=tells_usage,
+        num_answers=num_answers,
+        refuses=refuses,
+        lists_models=lists_models,
     )
     loop = asyncio.new_event_loop()
     listener = loop.run_until_complete(asyncio.start_server(server.answer, "127.0.0.1", 0))

@@ -26,6 +26,7 @@ def rounds(a: list[float], b: list[float]) -> Rounds:
         ([2.0, 2.2, 2.4], [1.0, 1.1, 1.2], "B is better"),
         ([1.0, 1.1, 1.2], [1.1, 1.0, 1.3], "noise"),
         ([1.0, 1.1], [2.0, 2.2], "noise"),
+        ([1.001, 1.101, 1.201], [1.0, 1.1, 1.2], "noise"),
     ],
 )
 def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(a: list[float], b: list[float], verdict: str) -> None:

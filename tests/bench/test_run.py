@@ -134,6 +134,14 @@ def test_nobody_there_and_a_model_that_is_not_there_are_errors() -> None:
         run_bench(SMALL, options(server.url, model="other"), Diary())
 
 
+def test_a_server_that_lists_no_models_is_measured_when_one_is_named() -> None:
+    with metronome(lists_models=False) as server:
+        with pytest.raises(CapacityError, match="does not list models"):
+            run_bench(SMALL, options(server.url), Diary())
+        result = run_bench(SMALL, options(server.url, num_rounds=1, model="named"), Diary())
+    assert result.servers[0].model == server.bodies[-1]["model"] == "named"
+
+
 def test_many_streams_are_faster_than_one() -> None:
     with metronome() as server:
         result = run_bench(Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64), options(server.url), Diary())

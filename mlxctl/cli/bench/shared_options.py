@@ -17,7 +17,8 @@ Against = Annotated[
     str | None, typer.Option(metavar="URL", help="Measure this server too, in alternating rounds, and say the ratios.")
 ]
 AgainstModel = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A model that the other server serves.  [default: its first]")
+    str | None,
+    typer.Option(metavar="NAME", help="A model of the other server; has to be named if it lists none.  [default: its first]"),
 ]
 AgainstKey = Annotated[str | None, typer.Option(envvar="MLXCTL_AGAINST_KEY", metavar="KEY", help="Key for the other server.")]
 Rounds = Annotated[int, typer.Option(min=1, max=1000, metavar="NUMBER", help="Rounds that count; medians are over rounds.")]
