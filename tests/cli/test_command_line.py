@@ -34,7 +34,7 @@ def test_looking_around_imports_nothing_heavy(arguments: list[str]) -> None:
 def test_the_first_page_names_every_command_as_the_command_does_itself() -> None:
     page = runner.invoke(app, ["--help"]).output
     for name, command in COMMANDS.items():
-        own_page = runner.invoke(app, [name, "--help"]).output
+        own_page = " ".join(runner.invoke(app, [name, "--help"]).output.split())
         assert f"  {name}" in page
         assert command.summary in own_page
 
