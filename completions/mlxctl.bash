@@ -5,7 +5,7 @@ _mlxctl_children() {
         "") echo "serve chat top models bench probe cache doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents contention mixed compare report" ;;
-        " cache") echo "ls tree show diff stats explain warm pin unpin gc clear" ;;
+        " cache") echo "ls tree show diff stats explain warm pin unpin gc verify clear" ;;
         " completion") echo "bash zsh fish models" ;;
         " demo") echo "train" ;;
     esac
@@ -45,6 +45,7 @@ _mlxctl_options() {
         " cache pin") echo "--json --url --api-key --help -h" ;;
         " cache unpin") echo "--json --url --api-key --help -h" ;;
         " cache gc") echo "--json --url --api-key --help -h" ;;
+        " cache verify") echo "--dir --json --help -h" ;;
         " cache clear") echo "--json --url --api-key --help -h" ;;
         " doctor") echo "--json --help -h" ;;
         " completion") echo "--help -h" ;;
@@ -219,6 +220,7 @@ _mlxctl_value() {
         " cache unpin --api-key") echo "unknown" ;;
         " cache gc --url") echo "unknown" ;;
         " cache gc --api-key") echo "unknown" ;;
+        " cache verify --dir") echo "directories" ;;
         " cache clear --url") echo "unknown" ;;
         " cache clear --api-key") echo "unknown" ;;
         " demo train --out") echo "directories" ;;

@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench contention' ' bench mixed' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache clear' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' demo' ' demo train'
+set -g __mlxctl_paths ' serve' ' chat' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench contention' ' bench mixed' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache clear' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' demo' ' demo train'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over HTTP, in the words of OpenAI and Anthropic'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal, on an own engine or a running server'
@@ -241,6 +241,7 @@ complete -c mlxctl -n "__mlxctl_at ' cache'" -a warm -d 'Have the prompt of a re
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a pin -d 'Keep branches with all that they build on'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a unpin -d 'Let pinned branches go when room is needed'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a gc -d 'Drop what has outlived its time now'
+complete -c mlxctl -n "__mlxctl_at ' cache'" -a verify -d 'Read every record on disk and say what is wrong'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a clear -d 'Drop what is kept, in memory and on disk'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cache ls'" -l json -d 'Print JSON instead of text'
@@ -286,6 +287,9 @@ complete -c mlxctl -n "__mlxctl_at ' cache gc'" -l json -d 'Print JSON instead o
 complete -c mlxctl -n "__mlxctl_at ' cache gc'" -l url -x -d 'The server'
 complete -c mlxctl -n "__mlxctl_at ' cache gc'" -l api-key -x -d 'Key for that server'
 complete -c mlxctl -n "__mlxctl_at ' cache gc'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' cache verify'" -l dir -x -a '(__fish_complete_directories)' -d 'What `serve --cache-dir` names'
+complete -c mlxctl -n "__mlxctl_at ' cache verify'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' cache verify'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l url -x -d 'The server'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l api-key -x -d 'Key for that server'

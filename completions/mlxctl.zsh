@@ -109,6 +109,15 @@ _mlxctl_cache_clear() {
         && return
 }
 
+_mlxctl_cache_verify() {
+    _arguments \
+        '*--dir[What `serve --cache-dir` names]: :_files -/' \
+        '*--json[Print JSON instead of text]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_cache_gc() {
     _arguments \
         '*--json[Print JSON instead of text]' \
@@ -230,6 +239,7 @@ _mlxctl_cache() {
             'pin:Keep branches with all that they build on'
             'unpin:Let pinned branches go when room is needed'
             'gc:Drop what has outlived its time now'
+            'verify:Read every record on disk and say what is wrong'
             'clear:Drop what is kept, in memory and on disk'
         )
         _describe command commands ;;
@@ -245,6 +255,7 @@ _mlxctl_cache() {
             pin) _mlxctl_cache_pin ;;
             unpin) _mlxctl_cache_unpin ;;
             gc) _mlxctl_cache_gc ;;
+            verify) _mlxctl_cache_verify ;;
             clear) _mlxctl_cache_clear ;;
         esac ;;
     esac

@@ -21,6 +21,7 @@ class CacheGroup(LazyGroup):
         "pin": LazyCommand("mlxctl.cli.cache.pin", "Keep branches, whatever the budget."),
         "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Let pinned branches go when room is needed."),
         "gc": LazyCommand("mlxctl.cli.cache.gc", "Drop what has outlived its time."),
+        "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
         "clear": LazyCommand("mlxctl.cli.cache.clear", "Drop everything, or branches by their keys."),
     }
 

@@ -2,10 +2,12 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from mlxctl import locations
 from mlxctl.inspector.server import CacheServer
 from mlxctl.settings import resolve
 
@@ -14,6 +16,10 @@ Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]")
 ]
 ApiKey = Annotated[str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")]
+Directory = Annotated[
+    Path | None,
+    typer.Option("--dir", metavar="DIRECTORY", help="What `serve --cache-dir` names.  [default: as `serve` does]"),
+]
 Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Branches, by the beginning of a key that `ls` shows.")]
 
 
@@ -21,6 +27,11 @@ def open_server(url: str | None, api_key: str | None) -> CacheServer:
     """Return the server that is meant; raises SettingsError."""
     server = resolve(environment=os.environ).server
     return CacheServer(url or f"http://{server.host}:{server.port}", api_key=api_key)
+
+
+def cache_directory(named: Path | None) -> Path:
+    """Return the cache directory that is meant: the one that `mlxctl serve` takes unless one is named; raises SettingsError."""
+    return named or resolve(environment=os.environ).engine.cache_dir or locations.cache_directory()
 
 
 def print_json(value: Any) -> None:

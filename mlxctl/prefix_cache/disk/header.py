@@ -22,6 +22,10 @@ class DamagedRecordError(ValueError):
     """These bytes are not the record that they should be."""
 
 
+class ForeignRecordError(DamagedRecordError):
+    """These bytes may be a record, but of another chunk or in another version's format."""
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """Of which chunk it is, or of the state at which position in it; dtype and shape of every array; how they hang together.
 
@@ -51,11 +55,11 @@ def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[Heade
         if magic != _MAGIC:
             raise DamagedRecordError("it is no record")
         if version != FORMAT_VERSION:
-            raise DamagedRecordError(f"it has format {version}, not {FORMAT_VERSION}")
+            raise ForeignRecordError(f"it has format {version}, not {FORMAT_VERSION}")
         start = _PREAMBLE.size + length
         header = _decoder.decode(data[_PREAMBLE.size : start])
     except (struct.error, msgspec.MsgspecError) as error:
         raise DamagedRecordError(f"its header cannot be read: {error}") from error
     if header.chunk != chunk or header.position != position:
-        raise DamagedRecordError("it is another chunk's")
+        raise ForeignRecordError("it is another chunk's")
     return header, start

@@ -4,19 +4,22 @@ Knows no mlx, so that the command line can look without loading it.
 """
 
 import math
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory
-from mlxctl.prefix_cache.disk.header import DamagedRecordError, read_header
-from mlxctl.prefix_cache.disk.manifest import Manifest, RecordRow
+from mlxctl.prefix_cache.disk.header import DamagedRecordError, ForeignRecordError, read_header
+from mlxctl.prefix_cache.disk.loading import is_plausible, is_whole
+from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.stored import digest_of
 
-Problem = Literal["damaged", "missing", "orphan"]
+Problem = Literal["truncated", "damaged", "foreign", "missing", "orphan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFinding:
-    """Something wrong: a record whose bytes are not what they were, one that is not there, or one that builds on nothing.
+    """Something wrong: a record that ends early, whose bytes are not what they were, that is another one or another version's, that
+    is not there, or that builds on nothing. `key` is empty where a row says nothing.
 
     None of them does harm: each is a miss when it is met, and goes then, or with the next collection.
     """
@@ -87,7 +91,7 @@ class DiskInspector:
         """Every chunk, the least recently used first."""
         models = self._manifest.models()
         records: dict[Key, list[RecordRow]] = {}
-        for record in self._manifest.records():
+        for record in filter(is_plausible, self._manifest.records()):
             records.setdefault(record.chunk, []).append(record)
         return [
             Entry(
@@ -105,11 +109,12 @@ class DiskInspector:
                 used=row.used,
             )
             for row in self._manifest.chunks()
+            if is_whole(row)
         ]
 
     def sizes(self) -> Sizes:
         """What it takes, by the manifest and by the files."""
-        records = self._manifest.records()
+        records = list(filter(is_plausible, self._manifest.records()))
         return Sizes(
             record_bytes=sum(record.extent.num_bytes for record in records),
             file_bytes=sum(self._files.sizes().values()),
@@ -117,31 +122,66 @@ class DiskInspector:
             num_states=sum(record.position is not None for record in records),
         )
 
-    def verify(self) -> list[DiskFinding]:
-        """Read every record and return what is wrong; a server that writes meanwhile may make a sound record look damaged."""
+    def verify(self, on_read: Callable[[int], object] | None = None) -> list[DiskFinding]:
+        """Read every record and return what is wrong; `on_read` hears how many bytes of records are done.
+
+        A server may write meanwhile: a row goes before its room is used again, so what fails counts only if its row is still there.
+        """
         chunks = {row.key: row for row in self._manifest.chunks()}
         records = self._manifest.records()
+        sizes = self._files.sizes()
         whole = {record.chunk for record in records if record.position is None}
-        findings = [finding for record in records if (finding := self._check(record)) is not None]
-        for key, row in chunks.items():
-            if key not in whole:
-                findings.append(DiskFinding(problem="missing", key=key, position=None, detail="there is no record of the chunk"))
-            if row.parent is not None and row.parent not in chunks:
-                findings.append(DiskFinding(problem="orphan", key=key, position=None, detail="what it builds on is gone"))
-        return findings
+        suspects, num_bytes = [], 0
+        for record in records:
+            if self._check(record, sizes) is not None:
+                suspects.append(record)
+            num_bytes += record.extent.num_bytes if is_plausible(record) else 0
+            if on_read is not None:
+                on_read(num_bytes)
+        findings = self._check_again(suspects)
+        return findings + [finding for row in chunks.values() for finding in _check_row(row, chunks, whole)]
 
-    def _check(self, record: RecordRow) -> DiskFinding | None:
+    def _check_again(self, suspects: list[RecordRow]) -> list[DiskFinding]:
+        """Return what is wrong with those whose rows were there before and after they were read once more."""
+        before, sizes = set(self._manifest.records()), self._files.sizes()
+        found = [(record, self._check(record, sizes)) for record in suspects if record in before]
+        after = set(self._manifest.records()) if found else set()
+        return [finding for record, finding in found if finding is not None and record in after]
+
+    def _check(self, record: RecordRow, sizes: Mapping[int, int]) -> DiskFinding | None:
+        if not is_plausible(record):
+            return DiskFinding(problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense")
         extent = record.extent
-        place = f"segment {extent.segment} at {extent.offset}"
         problem: Problem = "damaged"
         detail = "its bytes are not what they were"
-        try:
-            data = self._files.read(extent)
-            read_header(data, chunk=record.chunk, position=record.position)
-            if digest_of([data]) == record.digest:
-                return None
-        except OSError as error:
-            problem, detail = "missing", error.strerror or str(error)
-        except DamagedRecordError as error:
-            detail = str(error)
+        if extent.segment not in sizes:
+            problem, detail = "missing", "the file is gone"
+        elif extent.end > sizes[extent.segment]:
+            # Before it is read: a row may promise any length.
+            problem, detail = "truncated", f"the file ends at {sizes[extent.segment]}, the record at {extent.end}"
+        else:
+            try:
+                data = self._files.read(extent)
+                read_header(data, chunk=record.chunk, position=record.position)
+                if digest_of([data]) == record.digest:
+                    return None
+            except OSError as error:
+                problem, detail = "missing", error.strerror or str(error)
+            except ForeignRecordError as error:
+                problem, detail = "foreign", str(error)
+            except DamagedRecordError as error:
+                detail = str(error)
+        place = f"segment {extent.segment} at {extent.offset}"
         return DiskFinding(problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}")
+
+
+def _check_row(row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]) -> Iterator[DiskFinding]:
+    if not is_whole(row):
+        yield DiskFinding(problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense")
+        return
+    if row.key not in whole:
+        yield DiskFinding(problem="missing", key=row.key, position=None, detail="there is no record of the chunk")
+    if row.parent is not None and row.parent not in chunks:
+        yield DiskFinding(problem="orphan", key=row.key, position=None, detail="what it builds on is gone")
+    elif chunk_key(row.parent or root_key(row.namespace), row.tokens) != row.key:
+        yield DiskFinding(problem="damaged", key=row.key, position=None, detail="its tokens are not those that its key is made of")

@@ -28,7 +28,7 @@ def load(
     now: float,
 ) -> Leftovers:
     """Fill an empty index and its space. Nothing is read from the segments: that a record is whole shows when it is used."""
-    fitting = [row for row in records if _is_plausible(row) and row.extent.end <= file_sizes.get(row.extent.segment, 0)]
+    fitting = [row for row in records if is_plausible(row) and row.extent.end <= file_sizes.get(row.extent.segment, 0)]
     overlapping = set(space.occupy([row.extent for row in fitting]))
     stored = {
         (row.chunk, row.position): Stored(extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest)
@@ -53,7 +53,7 @@ def _add_chunks(
     index: PrefixIndex[Stored], rows: Sequence[ChunkRow], stored: Mapping[tuple[Key, int | None], Stored], now: float
 ) -> set[Extent]:
     taken = set()
-    for row in sorted((row for row in rows if _is_whole(row)), key=lambda row: row.start):
+    for row in sorted((row for row in rows if is_whole(row)), key=lambda row: row.start):
         record = stored.get((row.key, None))
         parent = index.find(row.parent) if row.parent is not None else None
         if record is None or row.expires_at <= now or not _follows(row, parent):
@@ -86,11 +86,12 @@ def _follows(row: ChunkRow, parent: Chunk[Stored] | None) -> bool:
     return chunk_key(parent.key if parent is not None else root_key(row.namespace), row.tokens) == row.key
 
 
-def _is_whole(row: ChunkRow) -> bool:
+def is_whole(row: ChunkRow) -> bool:
     """Whether the types are right: SQLite keeps anything in any column."""
     blobs = (row.key, row.namespace, row.tokens)
     return (
         all(isinstance(blob, bytes) for blob in blobs)
+        and isinstance(row.parent, bytes | None)
         and isinstance(row.start, int)
         and isinstance(row.expires_at, float | int)
         and 0 < len(row.tokens) <= 4 * CHUNK_TOKENS
@@ -98,7 +99,8 @@ def _is_whole(row: ChunkRow) -> bool:
     )
 
 
-def _is_plausible(row: RecordRow) -> bool:
+def is_plausible(row: RecordRow) -> bool:
+    """Whether the row can be one of ours."""
     extent = row.extent
     numbers = (extent.segment, extent.offset, extent.num_bytes)
     is_number = all(isinstance(number, int) and number >= 0 for number in numbers)

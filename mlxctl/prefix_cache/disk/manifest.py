@@ -95,8 +95,15 @@ class Manifest:
         except sqlite3.Error as error:
             raise StoreError(f"cannot read the manifest {str(path)!r}: {error}") from error
         if version > len(_MIGRATIONS):
+            connection.close()
             raise StoreError(f"the manifest {str(path)!r} was written by a newer mlxctl")
-        return cls(connection)
+        manifest = cls(connection)
+        try:
+            manifest.check()
+        except sqlite3.Error as error:
+            manifest.close()
+            raise StoreError(f"the manifest {str(path)!r} is damaged: {error}") from error
+        return manifest
 
     def close(self) -> None:
         """Close the file."""

@@ -1,0 +1,80 @@
+"""Whether what lies on disk is what was written there."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mlxctl.errors import StoreError
+from mlxctl.inspector.rendering import plain, size
+from mlxctl.prefix_cache.disk.inspection import DiskFinding, DiskInspector, Problem
+
+_MAX_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was read, and everything that was wrong."""
+
+    directory: Path
+    num_records: int
+    num_bytes: int
+    findings: tuple[DiskFinding, ...]
+
+    @property
+    def num_problems(self) -> dict[str, int]:
+        """How often each kind of thing was wrong, those that never were included."""
+        found = Counter(finding.problem for finding in self.findings)
+        return {problem: found[problem] for problem in get_args(Problem)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "directory": str(self.directory),
+            "is_sound": not self.findings,
+            "num_records": self.num_records,
+            "num_bytes": self.num_bytes,
+            "num_problems": self.num_problems,
+            "findings": [
+                {"problem": finding.problem, "key": finding.key.hex(), "position": finding.position, "detail": finding.detail}
+                for finding in self.findings
+            ],
+        }
+
+
+def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Verdict:
+    """Read everything below a cache directory; `watch` hears how many bytes are done, and of how many. Raises StoreError."""
+    inspector = DiskInspector.open(directory)
+    try:
+        sizes = inspector.sizes()
+        findings = inspector.verify(lambda num_bytes: watch(num_bytes, sizes.record_bytes))
+    except OSError as error:
+        raise StoreError(f"cannot read the prefix cache in {str(directory)!r}: {error.strerror or error}") from error
+    finally:
+        inspector.close()
+    return Verdict(
+        directory=directory,
+        num_records=sizes.num_chunks + sizes.num_states,
+        num_bytes=sizes.record_bytes,
+        findings=tuple(findings),
+    )
+
+
+def verdict_lines(verdict: Verdict) -> RenderableType:
+    """One line for all, and one for each thing that is wrong, up to a number of them."""
+    read = f"{verdict.num_records:,} records, {size(verdict.num_bytes)}"
+    if not verdict.findings:
+        return Text(f"ok: {read}")
+    counts = ", ".join(f"{num:,} {problem}" for problem, num in verdict.num_problems.items() if num)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for finding in verdict.findings[:_MAX_SHOWN]:
+        place = "" if finding.position is None else f"state at {finding.position:,}"
+        table.add_row(finding.problem, finding.key.hex()[:12], place, plain(finding.detail))
+    more = len(verdict.findings) - _MAX_SHOWN
+    rest = [Text(f"and {more:,} more; --json lists them all")] if more > 0 else []
+    return Group(Text(f"not sound: {counts}; {read} read; `mlxctl cache gc` removes what is of no use"), table, *rest)
