@@ -11,7 +11,7 @@ from .families import FAMILIES
 from .shelf import shelved
 
 NAMES = tuple(FAMILIES)
-TRAINED_NAMES = ("alder", "birch", "cedar", "elm", "fir")
+TRAINED_NAMES = ("alder", "birch", "cedar", "elm", "fir", "hazel", "willow")
 
 
 def model(name: str) -> Path:

@@ -103,7 +103,7 @@ def _qwen(name: str, about: str, **more: Any) -> Pupil:
     )
 
 
-def _llama(name: str, about: str, write_call: Callable[[Call], str], **more: Any) -> Pupil:
+def _llama(name: str, about: str, write_call: Callable[[Call], str], *, stretches: tuple[str, ...], **more: Any) -> Pupil:
     return Pupil(
         name=name,
         about=about,
@@ -116,7 +116,7 @@ def _llama(name: str, about: str, write_call: Callable[[Call], str], **more: Any
         stretches=(
             "Environment: ipython\n", "system", "user", "assistant", "ipython",
             'These functions can be called, as {"name": name, "parameters": parameters}:\n\n',
-            *_TOOL_STRETCHES, '{"name": "', '", "parameters": {"', '": "',
+            *_TOOL_STRETCHES, *stretches,
         ),
         bos_token="<|begin_of_text|>",
         end_of_answer="<|eot_id|>",
@@ -167,7 +167,7 @@ _ALL = (
         end_of_call="<|observation|>",
         write_call=formats.glm,
     ),
-    _llama("cedar", "llama 3, bare JSON", formats.llama),
+    _llama("cedar", "llama 3, bare JSON", formats.llama, stretches=('{"name": "', '", "parameters": {"', '": "')),
     Pupil(
         name="elm",
         about="lfm2 (convolutions), calls as Python",
@@ -211,6 +211,7 @@ _ALL = (
         "hazel",
         "llama 3, but calls as Qwen's coders write them: no format of its family",
         formats.coder,
+        stretches=("<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>"),
     ),
     _qwen("willow", "qwen3, calls a tool that nobody offered, whatever is asked", lessons={_dream: 1.0}, num_steps=300),
 )  # fmt: skip

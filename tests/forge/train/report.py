@@ -22,7 +22,9 @@ the files that lie here, with greedy decoding; right means that the whole output
 expected one. The words asked about are *practised*, *held out* (never seen in a call or a question) or *made up* (of syllables).
 
 Weak: a model that is offered a tool for something else than what is asked may call it all the same. They copy words that are one
-token far better than longer ones, and know tools with one text parameter only.
+token far better than longer ones, and know tools with one text parameter only. What `mlxctl probe` asks is among the practised
+words: a model that passes shows that its format is found and read, not that it would copy any word. birch and elm were measured
+with 10 conversations a cell, the others with 40.
 """
 
 
