@@ -7,8 +7,12 @@ from dataclasses import dataclass
 _ALONE_STEPS = 8
 # With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice.
 _CONTENDED_STEPS = 1.5
-_MIN_TOKENS = 4
+# Below this a slice costs hardly less, so a prompt would be read slowly and nobody be served sooner.
+_MIN_TOKENS = 8
 _SMOOTHING = 0.2
+# How far the next slice follows what the last one asks for (as an exponent): one that was disturbed says little, and the longest
+# gaps stay near the target.
+_CONTENDED_TRUST = 0.3
 
 
 @dataclass(slots=True)
@@ -16,12 +20,13 @@ class _Quota:
     """A number of tokens that is steered so that computing it takes the target time."""
 
     tokens: float
+    trust: float = 1.0
 
     def correct(self, *, num_tokens: int, seconds: float, target_seconds: float, maximum: int) -> None:
         # A short last chunk says little about a full one.
         if num_tokens * 2 < self.tokens or seconds <= 0:
             return
-        wanted = num_tokens * target_seconds / seconds
+        wanted = self.tokens * (num_tokens / self.tokens * target_seconds / seconds) ** self.trust
         self.tokens = max(_MIN_TOKENS, min(wanted, self.tokens * 2, maximum))
 
 
@@ -37,7 +42,7 @@ class PrefillPacer:
         self._decode_seconds: float | None = None
         self._last_decode_seconds = 0.0
         self._alone = _Quota(min(128, max_tokens))
-        self._contended = _Quota(min(16, max_tokens))
+        self._contended = _Quota(min(16, max_tokens), trust=_CONTENDED_TRUST)
 
     @property
     def decode_seconds(self) -> float | None:

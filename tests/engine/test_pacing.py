@@ -54,3 +54,13 @@ def test_one_slow_step_hardly_moves_the_measure_of_a_step() -> None:
 
     assert pacer.decode_seconds is not None
     assert pacer.decode_seconds < 0.02
+
+
+def test_one_disturbed_slice_hardly_changes_the_next_one_while_rows_decode() -> None:
+    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
+    pacer.observe_decode(0.02, alone=True)
+    usual = converge(pacer, seconds_per_token=0.0005, overhead=0.002, contended=True)
+
+    pacer.observe_prefill(usual, 0.015, contended=True)
+
+    assert usual < pacer.chunk_tokens(contended=True) < 1.3 * usual
