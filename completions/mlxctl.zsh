@@ -104,6 +104,8 @@ _mlxctl_cache_clear() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -123,6 +125,8 @@ _mlxctl_cache_gc() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -133,6 +137,8 @@ _mlxctl_cache_unpin() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -143,6 +149,8 @@ _mlxctl_cache_pin() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -174,6 +182,8 @@ _mlxctl_cache_stats() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -204,6 +214,8 @@ _mlxctl_cache_tree() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -214,6 +226,8 @@ _mlxctl_cache_ls() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -238,7 +252,7 @@ _mlxctl_cache() {
             'warm:Have the prompt of a request read and kept'
             'pin:Keep branches with all that they build on'
             'unpin:Let pinned branches go when room is needed'
-            'gc:Drop what has outlived its time now'
+            'gc:Drop what has outlived its time now, not when the server is idle next'
             'verify:Read every record on disk and say what is wrong'
             'clear:Drop what is kept, in memory and on disk'
         )
@@ -646,7 +660,7 @@ _mlxctl() {
             'models:The models on this machine\: list, inspect, download, remove, name, fit'
             'bench:Measure the speed of a server, or of two side by side'
             'probe:Find out what models can do by having them generate, and remember it'
-            'cache:The prefix cache of a running server'
+            'cache:The prefix cache of a running server, or of a directory'
             'doctor:Check this installation, and say what to do'
             'completion:Print the completion script of a shell'
             'demo:The tiny built-in model\: rebuild it'

@@ -44,9 +44,9 @@ class Branch:
         return sum(chunk.disk_bytes for chunk in self.chunks)
 
     @property
-    def num_hits(self) -> int:
-        """How often its beginning was taken over."""
-        return max(chunk.num_hits for chunk in self.chunks)
+    def num_hits(self) -> int | None:
+        """How often its beginning was taken over; None where nobody counts."""
+        return max((chunk.num_hits for chunk in self.chunks if chunk.num_hits is not None), default=None)
 
     @property
     def used_at(self) -> float | None:

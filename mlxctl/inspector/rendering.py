@@ -40,10 +40,9 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
         leaf = paths[-1]
         if not leaf.branches:
             tokens, own = f"{leaf.end:,}", f"{leaf.end - leaf.start:,}"
-            used = ago(leaf.used_at, now=now)
-            table.add_row(
-                leaf.key[:12], plain(model), tokens, own, _size_of(leaf), str(leaf.num_hits), used, _tier(leaf), _head(leaf)
-            )
+            used = "–" if leaf.num_hits is None else ago(leaf.used_at, now=now)
+            hits = "–" if leaf.num_hits is None else str(leaf.num_hits)
+            table.add_row(leaf.key[:12], plain(model), tokens, own, _size_of(leaf), hits, used, _tier(leaf), _head(leaf))
     return table
 
 
@@ -66,6 +65,14 @@ def counters(stats: Mapping[str, Any]) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column()
+    if "cache_bytes" in stats:
+        _count_memory(table, stats)
+    if "cache_disk_bytes" in stats:
+        _count_disk(table, stats)
+    return table
+
+
+def _count_memory(table: Table, stats: Mapping[str, Any]) -> None:
     held, budget = stats["cache_bytes"], stats["cache_max_bytes"]
     table.add_row("in memory", f"{size(held)} of {size(budget)}, {stats['cache_chunks']:,} chunks")
     table.add_row("evicted", f"{stats['cache_evicted']:,} chunks")
@@ -75,7 +82,12 @@ def counters(stats: Mapping[str, Any]) -> RenderableType:
     num_requests = sum(stats["cache_hits"].values())
     for kind, num in stats["cache_hits"].items():
         table.add_row(f"  {kind}", f"{num:>6,}  {_HITS.get(kind, '')} was known" if num_requests else "–")
-    return table
+
+
+def _count_disk(table: Table, stats: Mapping[str, Any]) -> None:
+    held, budget = stats["cache_disk_file_bytes"], stats["cache_disk_max_bytes"]
+    counts = f"{stats['cache_disk_chunks']:,} chunks, {stats['cache_disk_states']:,} states"
+    table.add_row("on disk", f"{size(held)} of {size(budget)}, {counts}")
 
 
 def explanations(found: Iterable[Mapping[str, Any]]) -> RenderableType:
@@ -140,7 +152,8 @@ def _span(seconds: float) -> str:
 
 
 def _grow(tree: Tree, branch: Branch, now: float) -> None:
-    facts = f"  {branch.end - branch.start:,} tokens  {_size_of(branch)}  {branch.num_hits} hits  {ago(branch.used_at, now=now)}  "
+    use = f"{branch.num_hits} hits  {ago(branch.used_at, now=now)}  " if branch.num_hits is not None else ""
+    facts = f"  {branch.end - branch.start:,} tokens  {_size_of(branch)}  {use}"
     label = Text.assemble((branch.key[:12], "cyan"), facts, (_tier(branch), "dim"), "  ", _head(branch))
     node = tree.add(label)
     for child in branch.branches:
@@ -154,7 +167,7 @@ def _tier(branch: Branch) -> str:
 def _head(branch: Branch) -> Text:
     text = branch.text
     if text is None:
-        return Text("(unknown model)", style="dim")
+        return Text("(unknown model)" if branch.chunks[0].model is None else "(text: ask its server)", style="dim")
     # From the word on in which it differs from the branches beside it.
     start = max(map(text[: branch.num_common_characters].rfind, " \n")) + 1 if branch.num_common_characters else 0
     head = ("…" if start else "") + " ".join(text[start : start + 4 * _HEAD_CHARS].split())

@@ -14,7 +14,10 @@ _ANSWER_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedChunk:
-    """A run of tokens that is kept, as the server lists it; `start` is its place in the prompt. Times are unix seconds."""
+    """A run of tokens that is kept, as the server lists it; `start` is its place in the prompt. Times are unix seconds.
+
+    On disk alone nobody counts hits, and only the order of use is known: `num_hits` and `used_at` are None.
+    """
 
     key: str
     parent: str | None
@@ -26,7 +29,7 @@ class CachedChunk:
     memory_bytes: int
     disk_bytes: int
     checkpoints: list[int]
-    num_hits: int
+    num_hits: int | None
     used_at: float | None
     expires_at: float | None
     is_pinned: bool

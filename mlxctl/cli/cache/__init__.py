@@ -38,4 +38,4 @@ app = typer.Typer(
 
 @app.callback()
 def cache() -> None:
-    """The prefix cache of a running server: look into it, explain misses, pin, clear."""
+    """The prefix cache of a running server, or of a directory: look into it, explain misses, pin, clear."""

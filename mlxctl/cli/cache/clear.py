@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -18,14 +18,16 @@ def clear(
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
+    on_disk: OnDisk = False,
+    directory: DirectoryInstead = None,
 ) -> None:
     """Drop what is kept, in memory and on disk. What is in use or pinned stays."""
-    with plain_failures(), open_server(url, api_key) as server:
+    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         if keys:
             from mlxctl.inspector.branches import build_trees, find_branch
 
-            trees = build_trees(server.chunks())
-            answer = server.change("drop", [find_branch(trees, key)[-1].chunks[0].key for key in keys])
+            trees = build_trees(cache.chunks())
+            answer = cache.change("drop", [find_branch(trees, key)[-1].chunks[0].key for key in keys])
         else:
-            answer = server.change("clear")
+            answer = cache.change("clear")
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left")

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from mlxctl import locations
+from mlxctl.errors import InvalidRequest
+from mlxctl.inspector.directory import CacheDirectory
 from mlxctl.inspector.server import CacheServer
 from mlxctl.settings import resolve
 
@@ -20,6 +22,11 @@ Directory = Annotated[
     Path | None,
     typer.Option("--dir", metavar="DIRECTORY", help="What `serve --cache-dir` names.  [default: as `serve` does]"),
 ]
+OnDisk = Annotated[bool, typer.Option("--disk", help="What lies on disk, without a server.")]
+DirectoryInstead = Annotated[
+    Path | None,
+    typer.Option("--dir", metavar="DIRECTORY", help="As --disk, in what `serve --cache-dir` names."),
+]
 Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Branches, by the beginning of a key that `ls` shows.")]
 
 
@@ -27,6 +34,18 @@ def open_server(url: str | None, api_key: str | None) -> CacheServer:
     """Return the server that is meant; raises SettingsError."""
     server = resolve(environment=os.environ).server
     return CacheServer(url or f"http://{server.host}:{server.port}", api_key=api_key)
+
+
+def open_cache(url: str | None, api_key: str | None, *, on_disk: bool, directory: Path | None) -> CacheServer | CacheDirectory:
+    """Return the server, or the directory if that is asked for; raises SettingsError and InvalidRequest."""
+    if not on_disk and directory is None:
+        return open_server(url, api_key)
+    if url is not None:
+        raise InvalidRequest("--url names a server, --disk and --dir what lies on disk without one; give either")
+    engine = resolve(environment=os.environ).engine
+    # No room for a server's cache is no wish to lose what is there.
+    max_bytes = engine.cache_disk_bytes or 2**62
+    return CacheDirectory(cache_directory(directory), max_bytes=max_bytes, min_free_bytes=engine.cache_min_free_bytes)
 
 
 def cache_directory(named: Path | None) -> Path:

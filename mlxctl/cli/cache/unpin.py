@@ -2,20 +2,27 @@
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Keys, Url, open_server, print_json
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, Keys, OnDisk, Url, open_cache, print_json
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
 @app.command(epilog="Example: mlxctl cache unpin 3fa91c")
-def unpin(keys: Keys, as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None:
+def unpin(
+    keys: Keys,
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+    on_disk: OnDisk = False,
+    directory: DirectoryInstead = None,
+) -> None:
     """Let pinned branches go when room is needed."""
-    with plain_failures(), open_server(url, api_key) as server:
+    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import build_trees, find_branch
 
-        trees = build_trees(server.chunks())
-        answer = server.change(
+        trees = build_trees(cache.chunks())
+        answer = cache.change(
             "unpin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks if chunk.is_pinned]
         )
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} unpinned")

@@ -1,25 +1,36 @@
-"""What can be done to the warm tier while no server uses it: collect, pin, clear. Each claims the directory and lets it go."""
+"""What can be done to the warm tier while no server uses it: collect, pin, drop, clear. Each claims the directory for a while."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.directory import MANIFEST, claim
+from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import discard_manifest
 from mlxctl.prefix_cache.disk.tier import DiskTier
 
 _WRITE_SECONDS = 30.0
+_UNLIMITED_BYTES = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """How many chunks something was done to, and how many there are now."""
+
+    num_changed: int
+    num_chunks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What a collection did: records that were of no use, and bytes of files before and after."""
+    """What a collection did: chunks that went and that stay, findings, and bytes of files before and after."""
 
+    num_changed: int
+    num_chunks: int
     num_damaged: int
     bytes_before: int
     bytes_after: int
@@ -32,43 +43,66 @@ def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -
     """
     inspector = DiskInspector.open(cache_directory)
     try:
-        findings, before = inspector.verify(), inspector.sizes().file_bytes
+        findings, sizes = inspector.verify(), inspector.sizes()
     finally:
         inspector.close()
-    with _opened(cache_directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes) as tier:
+    with _opened(claim(cache_directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes) as tier:
         for finding in findings:
             chunk = tier.index.find(finding.key)
             if chunk is not None:
                 tier.spoil(chunk, finding.position, finding.detail)
-        after = tier.file_bytes
-    return Collected(num_damaged=len(findings), bytes_before=before, bytes_after=after)
+        after, num_chunks = tier.file_bytes, len(tier.index)
+    return Collected(
+        num_changed=max(0, sizes.num_chunks - num_chunks),
+        num_chunks=num_chunks,
+        num_damaged=len(findings),
+        bytes_before=sizes.file_bytes,
+        bytes_after=after,
+    )
 
 
-def set_pin(cache_directory: Path, key: Key, *, is_pinned: bool) -> bool:
-    """Pin a prefix on disk, or end that; False when it is not there, or was not pinned. Raises StoreError like `collect`."""
-    with _opened(cache_directory, max_bytes=2**62, min_free_bytes=0) as tier:
-        return tier.pin(key) if is_pinned else tier.unpin(key)
+def set_pins(cache_directory: Path, keys: Sequence[Key], *, is_pinned: bool) -> Changed:
+    """Pin prefixes on disk, or end that. Raises StoreError when a server uses it."""
+    with _opened(claim(cache_directory)) as tier:
+        num_changed = sum(tier.pin(key) if is_pinned else tier.unpin(key) for key in keys)
+        return Changed(num_changed=num_changed, num_chunks=len(tier.index))
 
 
-def clear(cache_directory: Path) -> int:
-    """Remove everything, pinned or not, and return how many bytes of files that were. Raises StoreError when a server uses it."""
+def drop(cache_directory: Path, keys: Sequence[Key]) -> Changed:
+    """Remove prefixes with all that builds on them, but nothing pinned. Raises StoreError when a server uses it."""
+    with _opened(claim(cache_directory)) as tier:
+        num_changed = sum(tier.index.drop(key) for key in keys)
+        return Changed(num_changed=num_changed, num_chunks=len(tier.index))
+
+
+def clear(cache_directory: Path) -> Changed:
+    """Remove everything that is not pinned. Raises StoreError when a server uses it."""
     directory = claim(cache_directory)
+    rows = directory.manifest.chunks()
+    if any(row.is_pinned for row in rows):
+        with _opened(directory) as tier:
+            tier.index.clear()
+            return Changed(num_changed=len(rows) - len(tier.index), num_chunks=len(tier.index))
+    # SEC: the rows hold prompts, and a database that forgets rows does not overwrite them.
+    _discard(directory)
+    return Changed(num_changed=len(rows), num_chunks=0)
+
+
+def _discard(directory: ClaimedDirectory) -> None:
     try:
-        sizes = directory.files.sizes()
         directory.manifest.close()
         discard_manifest(directory.path / MANIFEST)
-        for number in sizes:
+        for number in directory.files.sizes():
             directory.files.shorten(number, 0)
     except OSError as error:
         raise StoreError(f"cannot clear {str(directory.path)!r}: {error.strerror or error}") from error
     finally:
         directory.lock.release()
-    return sum(sizes.values())
 
 
 @contextmanager
-def _opened(cache_directory: Path, *, max_bytes: int, min_free_bytes: int) -> Iterator[DiskTier]:
-    tier = DiskTier(claim(cache_directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None)
+def _opened(directory: ClaimedDirectory, *, max_bytes: int = _UNLIMITED_BYTES, min_free_bytes: int = 0) -> Iterator[DiskTier]:
+    tier = DiskTier(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None)
     try:
         yield tier
     finally:

@@ -1,0 +1,85 @@
+"""What lies on disk, without a server, for one command: looked at, or changed while nobody else uses it."""
+
+import sqlite3
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+from mlxctl.errors import StoreError
+from mlxctl.inspector.server import CachedChunk
+from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
+
+
+class CacheDirectory:
+    """Answers as a server does, for the disk tier below a cache directory.
+
+    Raises StoreError where there is none, when it cannot be read, and, to change it, when a server uses it.
+    """
+
+    def __init__(self, directory: Path, *, max_bytes: int, min_free_bytes: int) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._min_free_bytes = min_free_bytes
+
+    def __enter__(self) -> Self:
+        self._inspector = DiskInspector.open(self._directory)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inspector.close()
+
+    def chunks(self) -> list[CachedChunk]:
+        """Everything that lies there, the least recently used first."""
+        return [_listed(entry) for entry in self._inspector.entries()]
+
+    def stats(self) -> dict[str, Any]:
+        """What it takes."""
+        sizes = self._inspector.sizes()
+        return {
+            "cache_disk_bytes": sizes.record_bytes,
+            "cache_disk_file_bytes": sizes.file_bytes,
+            "cache_disk_max_bytes": self._max_bytes,
+            "cache_disk_chunks": sizes.num_chunks,
+            "cache_disk_states": sizes.num_states,
+        }
+
+    def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
+        """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""
+        try:
+            return self._change(action, [bytes.fromhex(key) for key in keys or ()])
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot change the prefix cache in {str(self._directory)!r}: {error}") from error
+
+    def _change(self, action: str, keys: list[bytes]) -> dict[str, Any]:
+        from mlxctl.prefix_cache.disk import maintenance
+
+        match action:
+            case "pin" | "unpin":
+                return asdict(maintenance.set_pins(self._directory, keys, is_pinned=action == "pin"))
+            case "drop":
+                return asdict(maintenance.drop(self._directory, keys))
+            case "clear":
+                return asdict(maintenance.clear(self._directory))
+            case _:
+                limits = {"max_bytes": self._max_bytes, "min_free_bytes": self._min_free_bytes}
+                return asdict(maintenance.collect(self._directory, **limits))
+
+
+def _listed(entry: Entry) -> CachedChunk:
+    return CachedChunk(
+        key=entry.key.hex(),
+        parent=entry.parent.hex() if entry.parent is not None else None,
+        model=entry.model,
+        namespace=entry.namespace.hex(),
+        start=entry.start,
+        num_tokens=entry.end - entry.start,
+        text=None,
+        memory_bytes=0,
+        disk_bytes=entry.num_bytes,
+        checkpoints=list(entry.positions),
+        num_hits=None,
+        used_at=None,
+        expires_at=entry.expires_at,
+        is_pinned=entry.is_pinned,
+        is_in_use=False,
+    )
