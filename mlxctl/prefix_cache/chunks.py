@@ -53,6 +53,13 @@ def chunk_key(parent: Key, tokens: bytes, salts: Sequence[Salt] = (), *, start: 
     return digest.digest()
 
 
+def state_key(chunk: Key, parent: Key | None, namespace: bytes, tokens: bytes, num_tokens: int) -> Key:
+    """Return the key of the prefix that ends `num_tokens` into an unsalted chunk: the same for all chunks that begin alike."""
+    if 4 * num_tokens == len(tokens):
+        return chunk
+    return chunk_key(parent or root_key(namespace), tokens[: 4 * num_tokens])
+
+
 def common_length(one: memoryview, other: memoryview) -> int:
     """Return how many leading bytes agree, by halving: comparing is a memcmp, so the search costs little more than one."""
     low, high = 0, min(len(one), len(other))

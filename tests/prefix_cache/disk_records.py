@@ -14,6 +14,7 @@ import mlx.core as mx
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens, pack
 from mlxctl.prefix_cache.disk.directory import claim
 from mlxctl.prefix_cache.disk.encoding import decode
+from mlxctl.prefix_cache.disk.stored import name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
@@ -85,7 +86,7 @@ def read_all(tier: DiskTier) -> tuple[int, int]:
                 num_spoiled += 1
                 continue
             seed = int.from_bytes(chunk.tokens[:4], sys.byteorder) // 1000
-            record = decode(data, chunk=chunk.key, position=stored.position)
+            record = decode(data, chunk=name_in_header(chunk, stored.position), position=stored.position)
             _assert_true(record, seed, chunk.start, chunk.end, stored.position)
             num_whole += 1
     return num_whole, num_spoiled

@@ -60,6 +60,20 @@ def test_what_is_untouched_is_whole(filled: Path, caplog: pytest.LogCaptureFixtu
     assert warnings(caplog) == []
 
 
+def test_a_state_that_a_longer_chunk_took_over_is_found_after_a_restart(tmp_path: Path) -> None:
+    tier = opened(tmp_path)
+    store(tier, 1)
+    store(tier, 1, num_tokens=700)
+    closed(tier)
+
+    assert problems(tmp_path) == []
+    tier = opened(tmp_path)
+    positions = sorted(state.position for chunk in tier.index.chunks() for state in chunk.checkpoints)
+    assert positions == [256, 600, 700]
+    assert read_all(tier) == (6, 0)
+    closed(tier)
+
+
 def truncated(directory: Path) -> None:
     os.truncate(directory / SEGMENT, (directory / SEGMENT).stat().st_size // 2)
 

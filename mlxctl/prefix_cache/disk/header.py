@@ -27,7 +27,9 @@ class ForeignRecordError(DamagedRecordError):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which chunk it is, or of the state at which position in it; dtype and shape of every array; how they hang together.
+    """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang together.
+
+    Chunks that begin alike share a state, so for one `chunk` is the key of the prefix that ends there.
 
     `tree` holds the arrays by number: `{"array": 3}`; tuples are `{"tuple": [...]}`.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key
+from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, ForeignRecordError, read_header
 from mlxctl.prefix_cache.disk.loading import is_plausible, is_whole
@@ -133,22 +133,22 @@ class DiskInspector:
         whole = {record.chunk for record in records if record.position is None}
         suspects, num_bytes = [], 0
         for record in records:
-            if self._check(record, sizes) is not None:
+            if self._check(record, chunks.get(record.chunk), sizes) is not None:
                 suspects.append(record)
             num_bytes += record.extent.num_bytes if is_plausible(record) else 0
             if on_read is not None:
                 on_read(num_bytes)
-        findings = self._check_again(suspects)
+        findings = self._check_again(suspects, chunks)
         return findings + [finding for row in chunks.values() for finding in _check_row(row, chunks, whole)]
 
-    def _check_again(self, suspects: list[RecordRow]) -> list[DiskFinding]:
+    def _check_again(self, suspects: list[RecordRow], chunks: Mapping[Key, ChunkRow]) -> list[DiskFinding]:
         """Return what is wrong with those whose rows were there before and after they were read once more."""
         before, sizes = set(self._manifest.records()), self._files.sizes()
-        found = [(record, self._check(record, sizes)) for record in suspects if record in before]
+        found = [(record, self._check(record, chunks.get(record.chunk), sizes)) for record in suspects if record in before]
         after = set(self._manifest.records()) if found else set()
         return [finding for record, finding in found if finding is not None and record in after]
 
-    def _check(self, record: RecordRow, sizes: Mapping[int, int]) -> DiskFinding | None:
+    def _check(self, record: RecordRow, row: ChunkRow | None, sizes: Mapping[int, int]) -> DiskFinding | None:
         if not is_plausible(record):
             return DiskFinding(problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense")
         extent = record.extent
@@ -162,7 +162,7 @@ class DiskInspector:
         else:
             try:
                 data = self._files.read(extent)
-                read_header(data, chunk=record.chunk, position=record.position)
+                read_header(data, chunk=_name_in_header(record, row), position=record.position)
                 if digest_of([data]) == record.digest:
                     return None
             except OSError as error:
@@ -173,6 +173,12 @@ class DiskInspector:
                 detail = str(error)
         place = f"segment {extent.segment} at {extent.offset}"
         return DiskFinding(problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}")
+
+
+def _name_in_header(record: RecordRow, row: ChunkRow | None) -> Key:
+    if record.position is None or row is None or not is_whole(row):
+        return record.chunk
+    return state_key(row.key, row.parent, row.namespace, row.tokens, record.position - row.start)
 
 
 def _check_row(row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]) -> Iterator[DiskFinding]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.header import DamagedRecordError
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
-from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
 from mlxctl.prefix_cache.packing import Record, unpack_record
@@ -60,7 +60,7 @@ class Promotion:
 
     def _take(self, want: Wanted, data: bytes) -> None:
         try:
-            record = decode(data, chunk=want.chunk.key, position=want.position)
+            record = decode(data, chunk=name_in_header(want.chunk, want.position), position=want.position)
         except DamagedRecordError as error:
             self._spoil(want, str(error))
             return

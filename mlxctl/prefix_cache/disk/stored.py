@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from hashlib import sha256
 
-from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.chunks import Key, state_key
 from mlxctl.prefix_cache.disk.space import Extent
+from mlxctl.prefix_cache.index import Chunk
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -21,6 +22,14 @@ class Stored:
     digest: bytes = b""
     pieces: list[bytes] | None = None
     is_checked: bool = False
+
+
+def name_in_header(chunk: Chunk[Stored], position: int | None) -> Key:
+    """Return what the record of a chunk, or of the state at a position in it, says that it is of."""
+    if position is None:
+        return chunk.key
+    parent = chunk.parent.key if chunk.parent is not None else None
+    return state_key(chunk.key, parent, chunk.namespace, chunk.tokens, position - chunk.start)
 
 
 def digest_of(pieces: list[bytes]) -> bytes:

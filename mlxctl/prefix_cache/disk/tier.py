@@ -21,7 +21,7 @@ from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
 from mlxctl.prefix_cache.disk.space import Extent, Space
-from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
 from mlxctl.prefix_cache.packing import Record
@@ -212,7 +212,7 @@ class DiskTier:
     def _add_chunk(
         self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
     ) -> Chunk[Stored] | None:
-        stored = self._prepare(chunk.payload, chunk.key, None, deadline)
+        stored = self._prepare(chunk.payload, chunk.key, chunk.key, None, deadline)
         if stored is None:
             return None
         if parent is not None and not self.index.holds(parent):
@@ -239,7 +239,7 @@ class DiskTier:
         return held
 
     def _add_state(self, held: Chunk[Stored], state: Checkpoint[Record], deadline: float | None) -> None:
-        stored = self._prepare(state.payload, held.key, state.position, deadline)
+        stored = self._prepare(state.payload, held.key, name_in_header(held, state.position), state.position, deadline)
         # Making room may have taken the chunk itself.
         if stored is None or not self.index.holds(held):
             if stored is not None:
@@ -248,12 +248,12 @@ class DiskTier:
         self._writer.put(Write(stored, stored.extent.num_bytes, None))
         self.index.add_checkpoint(held, Checkpoint(state.position, stored, stored.extent.num_bytes))
 
-    def _prepare(self, record: Record, key: Key, position: int | None, deadline: float | None) -> Stored | None:
-        """Turn a record into bytes and find room for them."""
+    def _prepare(self, record: Record, key: Key, name: Key, position: int | None, deadline: float | None) -> Stored | None:
+        """Turn a record of the chunk with this key into bytes, with a name in its header, and find room for them."""
         self._forget_failed()
         if not self._writer_has_room(record.num_bytes, deadline):
             return None
-        pieces = encode(record, chunk=key, position=position)
+        pieces = encode(record, chunk=name, position=position)
         extent = self._allocate(sum(map(len, pieces)))
         return Stored(extent=extent, chunk=key, position=position, pieces=pieces) if extent is not None else None
 
