@@ -30,7 +30,8 @@ HISTORY: list[Any] = [
 def test_the_count_is_what_the_message_takes_in(anthropic_client: anthropic.Anthropic, asked: dict[str, Any]) -> None:
     counted = anthropic_client.messages.count_tokens(model="tiny", **asked)
     usage = anthropic_client.messages.create(model="tiny", max_tokens=1, **asked).usage
-    assert counted.input_tokens == usage.input_tokens + (usage.cache_read_input_tokens or 0) > 0
+    cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+    assert counted.input_tokens == usage.input_tokens + cached > 0
 
 
 def test_a_prompt_that_is_too_long_is_counted_all_the_same(anthropic_client: anthropic.Anthropic) -> None:
