@@ -22,7 +22,9 @@ COMMANDS = {
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Find out what models can do by having them generate, and remember it."),
-    "cache": LazyCommand("mlxctl.cli.cache", "The prefix cache of a running server: look into it, explain misses, pin, clear."),
+    "cache": LazyCommand(
+        "mlxctl.cli.cache", "The prefix cache of a running server, or of a directory: look into it, explain misses, pin, clear."
+    ),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and say what to do."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print the completion script of a shell."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
