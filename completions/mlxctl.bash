@@ -5,7 +5,7 @@ _mlxctl_children() {
         "") echo "serve chat top models bench probe cache doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents contention mixed compare report" ;;
-        " cache") echo "ls tree show diff stats explain warm pin unpin gc verify clear" ;;
+        " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " completion") echo "bash zsh fish models" ;;
         " demo") echo "train" ;;
     esac
@@ -46,6 +46,8 @@ _mlxctl_options() {
         " cache unpin") echo "--json --url --api-key --disk --dir --help -h" ;;
         " cache gc") echo "--json --url --api-key --disk --dir --help -h" ;;
         " cache verify") echo "--dir --json --help -h" ;;
+        " cache export") echo "--dir --json --help -h" ;;
+        " cache import") echo "--dir --json --help -h" ;;
         " cache clear") echo "--json --url --api-key --disk --dir --help -h" ;;
         " doctor") echo "--json --help -h" ;;
         " completion") echo "--help -h" ;;
@@ -227,6 +229,8 @@ _mlxctl_value() {
         " cache gc --api-key") echo "unknown" ;;
         " cache gc --dir") echo "directories" ;;
         " cache verify --dir") echo "directories" ;;
+        " cache export --dir") echo "directories" ;;
+        " cache import --dir") echo "directories" ;;
         " cache clear --url") echo "unknown" ;;
         " cache clear --api-key") echo "unknown" ;;
         " cache clear --dir") echo "directories" ;;
@@ -257,6 +261,8 @@ _mlxctl_argument() {
         " cache warm") echo "files" ;;
         " cache pin") echo "unknown" ;;
         " cache unpin") echo "unknown" ;;
+        " cache export") echo "files" ;;
+        " cache import") echo "files" ;;
         " cache clear") echo "unknown" ;;
     esac
 }

@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench contention' ' bench mixed' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache clear' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' demo' ' demo train'
+set -g __mlxctl_paths ' serve' ' chat' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench contention' ' bench mixed' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' demo' ' demo train'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over HTTP, in the words of OpenAI and Anthropic'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal, on an own engine or a running server'
@@ -242,6 +242,8 @@ complete -c mlxctl -n "__mlxctl_at ' cache'" -a pin -d 'Keep branches with all t
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a unpin -d 'Let pinned branches go when room is needed'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a gc -d 'Drop what has outlived its time now, not when the server is idle next'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a verify -d 'Read every record on disk and say what is wrong'
+complete -c mlxctl -n "__mlxctl_at ' cache'" -a export -d 'Write all sound records on disk into one file'
+complete -c mlxctl -n "__mlxctl_at ' cache'" -a import -d 'Take the records of a file'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a clear -d 'Drop what is kept, in memory and on disk'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cache ls'" -l json -d 'Print JSON instead of text'
@@ -302,6 +304,14 @@ complete -c mlxctl -n "__mlxctl_at ' cache gc'" -l help -s h -d 'Show this messa
 complete -c mlxctl -n "__mlxctl_at ' cache verify'" -l dir -x -a '(__fish_complete_directories)' -d 'What `serve --cache-dir` names'
 complete -c mlxctl -n "__mlxctl_at ' cache verify'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' cache verify'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' cache export'" -r -F
+complete -c mlxctl -n "__mlxctl_at ' cache export'" -l dir -x -a '(__fish_complete_directories)' -d 'What `serve --cache-dir` names'
+complete -c mlxctl -n "__mlxctl_at ' cache export'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' cache export'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' cache import'" -r -F
+complete -c mlxctl -n "__mlxctl_at ' cache import'" -l dir -x -a '(__fish_complete_directories)' -d 'What `serve --cache-dir` names'
+complete -c mlxctl -n "__mlxctl_at ' cache import'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' cache import'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l url -x -d 'The server'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l api-key -x -d 'Key for that server'

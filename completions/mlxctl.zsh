@@ -111,6 +111,24 @@ _mlxctl_cache_clear() {
         && return
 }
 
+_mlxctl_cache_import() {
+    _arguments \
+        '*--dir[What `serve --cache-dir` names]: :_files -/' \
+        '*--json[Print JSON instead of text]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_cache_export() {
+    _arguments \
+        '*--dir[What `serve --cache-dir` names]: :_files -/' \
+        '*--json[Print JSON instead of text]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
 _mlxctl_cache_verify() {
     _arguments \
         '*--dir[What `serve --cache-dir` names]: :_files -/' \
@@ -254,6 +272,8 @@ _mlxctl_cache() {
             'unpin:Let pinned branches go when room is needed'
             'gc:Drop what has outlived its time now, not when the server is idle next'
             'verify:Read every record on disk and say what is wrong'
+            'export:Write all sound records on disk into one file'
+            'import:Take the records of a file'
             'clear:Drop what is kept, in memory and on disk'
         )
         _describe command commands ;;
@@ -270,6 +290,8 @@ _mlxctl_cache() {
             unpin) _mlxctl_cache_unpin ;;
             gc) _mlxctl_cache_gc ;;
             verify) _mlxctl_cache_verify ;;
+            export) _mlxctl_cache_export ;;
+            import) _mlxctl_cache_import ;;
             clear) _mlxctl_cache_clear ;;
         esac ;;
     esac

@@ -174,3 +174,14 @@ def test_what_a_server_uses_is_not_changed(filled: Path, arguments: list[str]) -
 
 def test_a_server_and_a_directory_cannot_both_be_meant(filled: Path) -> None:
     assert "give either" in run(filled, "ls", "--url", "http://127.0.0.1:9", code=1)
+
+
+def test_a_file_carries_all_to_another_directory(filled: Path, tmp_path: Path) -> None:
+    file = tmp_path / "prefixes.mlxa"
+
+    assert run(filled, "export", str(file)).startswith(f"{NUM_RECORDS} records, ")
+    assert run(filled, "import", str(file)) == f"0 records taken, {NUM_RECORDS} known already, 0 without room\n"
+    told = json.loads(run(tmp_path / "other", "import", str(file), "--json"))
+
+    assert told == {"num_taken": NUM_RECORDS, "num_known": 0, "num_without_room": 0}
+    assert leaves(tmp_path / "other") == leaves(filled)

@@ -22,6 +22,8 @@ class CacheGroup(LazyGroup):
         "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Let pinned branches go when room is needed."),
         "gc": LazyCommand("mlxctl.cli.cache.gc", "Drop what has outlived its time."),
         "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
+        "export": LazyCommand("mlxctl.cli.cache.exporting", "Write what is on disk into one file."),
+        "import": LazyCommand("mlxctl.cli.cache.importing", "Take what such a file holds."),
         "clear": LazyCommand("mlxctl.cli.cache.clear", "Drop everything, or branches by their keys."),
     }
 

@@ -42,10 +42,15 @@ def open_cache(url: str | None, api_key: str | None, *, on_disk: bool, directory
         return open_server(url, api_key)
     if url is not None:
         raise InvalidRequest("--url names a server, --disk and --dir what lies on disk without one; give either")
+    max_bytes, min_free_bytes = disk_limits()
+    return CacheDirectory(cache_directory(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes)
+
+
+def disk_limits() -> tuple[int, int]:
+    """Return how much room the cache may take on disk and how much must stay free, as set; raises SettingsError."""
     engine = resolve(environment=os.environ).engine
     # No room for a server's cache is no wish to lose what is there.
-    max_bytes = engine.cache_disk_bytes or 2**62
-    return CacheDirectory(cache_directory(directory), max_bytes=max_bytes, min_free_bytes=engine.cache_min_free_bytes)
+    return engine.cache_disk_bytes or 2**62, engine.cache_min_free_bytes
 
 
 def cache_directory(named: Path | None) -> Path:

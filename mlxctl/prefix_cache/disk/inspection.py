@@ -28,6 +28,7 @@ class Entry:
 
     `key` names it and everything before it, `positions` are those of its states, `num_bytes` counts both. `model` is the name under
     which the model was served last, or None. `expires_at` is in unix seconds, None for never; `used` orders by last use.
+    `records` say where its bytes lie.
     """
 
     key: Key
@@ -42,6 +43,7 @@ class Entry:
     expires_at: float | None
     is_pinned: bool
     used: int
+    records: tuple[RecordRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ class DiskInspector:
                 expires_at=None if row.expires_at == math.inf else row.expires_at,
                 is_pinned=row.is_pinned,
                 used=row.used,
+                records=tuple(records.get(row.key, ())),
             )
             for row in self._manifest.chunks()
             if is_whole(row)
@@ -133,7 +136,7 @@ class DiskInspector:
         whole = {record.chunk for record in records if record.position is None}
         suspects, num_bytes = [], 0
         for record in records:
-            if self._check(record, chunks.get(record.chunk), sizes) is not None:
+            if self._check(record, _name_in_header(record, chunks.get(record.chunk)), sizes) is not None:
                 suspects.append(record)
             num_bytes += record.extent.num_bytes if is_plausible(record) else 0
             if on_read is not None:
@@ -144,11 +147,22 @@ class DiskInspector:
     def _check_again(self, suspects: list[RecordRow], chunks: Mapping[Key, ChunkRow]) -> list[DiskFinding]:
         """Return what is wrong with those whose rows were there before and after they were read once more."""
         before, sizes = set(self._manifest.records()), self._files.sizes()
-        found = [(record, self._check(record, chunks.get(record.chunk), sizes)) for record in suspects if record in before]
+        names = {record: _name_in_header(record, chunks.get(record.chunk)) for record in suspects if record in before}
+        found = [(record, self._check(record, name, sizes)) for record, name in names.items()]
         after = set(self._manifest.records()) if found else set()
         return [finding for record, finding in found if finding is not None and record in after]
 
-    def _check(self, record: RecordRow, row: ChunkRow | None, sizes: Mapping[int, int]) -> DiskFinding | None:
+    def read(self, entry: Entry) -> dict[int | None, bytes]:
+        """Return the sound records of a chunk: its keys and values under None, its states under their positions."""
+        sizes = self._files.sizes()
+        found = ((record.position, self._read(record, _name_in_header(record, entry), sizes)) for record in entry.records)
+        return {position: data for position, data in found if isinstance(data, bytes)}
+
+    def _check(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> DiskFinding | None:
+        found = self._read(record, name, sizes)
+        return found if isinstance(found, DiskFinding) else None
+
+    def _read(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> bytes | DiskFinding:
         if not is_plausible(record):
             return DiskFinding(problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense")
         extent = record.extent
@@ -162,9 +176,9 @@ class DiskInspector:
         else:
             try:
                 data = self._files.read(extent)
-                read_header(data, chunk=_name_in_header(record, row), position=record.position)
+                read_header(data, chunk=name, position=record.position)
                 if digest_of([data]) == record.digest:
-                    return None
+                    return data
             except OSError as error:
                 problem, detail = "missing", error.strerror or str(error)
             except ForeignRecordError as error:
@@ -175,8 +189,8 @@ class DiskInspector:
         return DiskFinding(problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}")
 
 
-def _name_in_header(record: RecordRow, row: ChunkRow | None) -> Key:
-    if record.position is None or row is None or not is_whole(row):
+def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
+    if record.position is None or row is None or (isinstance(row, ChunkRow) and not is_whole(row)):
         return record.chunk
     return state_key(row.key, row.parent, row.namespace, row.tokens, record.position - row.start)
 

@@ -6,6 +6,14 @@ A segment grows at its end and is filled again where records have gone; what is 
 from bisect import insort
 from dataclasses import dataclass, field
 
+_MAX_SEGMENT_BYTES = 256 * 1024**2
+_MIN_SEGMENT_BYTES = 1024**2
+
+
+def segment_bytes(max_bytes: int) -> int:
+    """Return how long a segment may become where all may become `max_bytes`: to give up one is to give up a small part."""
+    return min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Extent:

@@ -20,7 +20,7 @@ from mlxctl.prefix_cache.disk.limits import empty_segment, least_used_segment
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
-from mlxctl.prefix_cache.disk.space import Extent, Space
+from mlxctl.prefix_cache.disk.space import Extent, Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
 from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
@@ -28,8 +28,6 @@ from mlxctl.prefix_cache.packing import Record
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 
-_MAX_SEGMENT_BYTES = 256 * 1024**2
-_MIN_SEGMENT_BYTES = 1024**2
 # Records that may wait for the writer: a burst of evictions is copied, not waited for, and beyond this it is forgotten.
 _MAX_PENDING_BYTES = 512 * 1024**2
 _RENEW_EVERY_SECONDS = 60.0
@@ -57,7 +55,7 @@ class DiskTier:
         self._directory = directory
         self._min_free_bytes = min_free_bytes
         self._clock = clock
-        self._space = Space(segment_bytes=min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES))
+        self._space = Space(segment_bytes=segment_bytes(max_bytes))
         self._models = directory.manifest.models()
         rows, records = directory.manifest.chunks(), directory.manifest.records()
         self._num_uses = max((row.used for row in rows if isinstance(row.used, int)), default=0)

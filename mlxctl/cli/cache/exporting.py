@@ -1,0 +1,36 @@
+"""`mlxctl cache export`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.cache.shared_options import AsJson, Directory, cache_directory, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(name="export", epilog="Example: mlxctl cache export prefixes.mlxa")
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet; only you will be able to read it.")],
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write all sound records on disk into one file; a server may be using them.
+
+    Prompts can be read out of that file: give it to nobody who may not read them.
+    """
+    with plain_failures():
+        from mlxctl.cli.cache.progress import byte_bar
+        from mlxctl.inspector.rendering import size
+        from mlxctl.prefix_cache.disk.transfer import export_archive
+
+        with byte_bar("writing", is_quiet=as_json) as bar:
+            done = export_archive(cache_directory(directory), file, bar)
+    if as_json:
+        print_json(asdict(done))
+        return
+    left_out = f", {done.num_left_out:,} left out (see `mlxctl cache verify`)" if done.num_left_out else ""
+    typer.echo(f"{done.num_records:,} records, {size(done.num_bytes)}{left_out}")

@@ -1,0 +1,119 @@
+"""Records from elsewhere, put into a claimed directory within its limits; nothing that is there goes. Knows no mlx."""
+
+import shutil
+import time
+from typing import Literal
+
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.archive import ChunkFrame, Frame, StateFrame
+from mlxctl.prefix_cache.disk.directory import ClaimedDirectory
+from mlxctl.prefix_cache.disk.loading import load
+from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
+from mlxctl.prefix_cache.disk.space import Space, segment_bytes
+from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+
+Outcome = Literal["taken", "known", "no room"]
+
+
+class Adoption:
+    """Takes frame by frame, each written before its row, so that a kill at any moment leaves what was taken by then.
+
+    A chunk without room leaves out what builds on it. Raises OSError and sqlite3.Error.
+    """
+
+    def __init__(self, directory: ClaimedDirectory, *, max_bytes: int, min_free_bytes: int) -> None:
+        self._directory = directory
+        self._manifest = directory.manifest
+        self._max_bytes = max_bytes
+        self._min_free_bytes = min_free_bytes
+        self._space = Space(segment_bytes=segment_bytes(max_bytes))
+        self._index: PrefixIndex[Stored] = PrefixIndex(max_bytes=2**62, on_release=self._release)
+        rows, records = self._manifest.chunks(), self._manifest.records()
+        self._used = {row.key: row.used for row in rows}
+        self._first_use = 1 + max((row.used for row in rows if isinstance(row.used, int)), default=0)
+        self._models = self._manifest.models()
+        # What an archive's chunk is here: itself, or a longer one that begins with it.
+        self._here: dict[Key, Chunk[Stored]] = {}
+        sizes = directory.files.sizes()
+        leftovers = load(self._index, self._space, chunks=rows, records=records, file_sizes=sizes, now=time.time())
+        self._manifest.remove(leftovers.extents, leftovers.chunks)
+
+    def take(self, frame: Frame, data: bytes) -> Outcome:
+        """Write a record unless it is there already, or there is no room for it or for what it builds on."""
+        return self._take_chunk(frame, data) if isinstance(frame, ChunkFrame) else self._take_state(frame, data)
+
+    def finish(self) -> None:
+        """Write down how long all live now: what was there may have to live as long as what builds on it."""
+        chunks = self._index.chunks()
+        self._manifest.renew([(chunk.key, chunk.expires_at, chunk.is_pinned, self._used[chunk.key]) for chunk in chunks])
+
+    def _take_chunk(self, frame: ChunkFrame, data: bytes) -> Outcome:
+        parent = self._index.find(frame.parent) if frame.parent is not None else None
+        if parent is None and frame.parent is not None:
+            return "no room"
+        known = self._index.covering(frame.namespace, parent, frame.key, frame.tokens)
+        if known is not None:
+            self._here[frame.key] = known
+            return "known"
+        stored = self._write(data, frame.key, None, frame.digest)
+        if stored is None:
+            return "no room"
+        size = len(data)
+        chunk = self._index.publish(frame.namespace, parent, frame.tokens, stored, size, ttl_seconds=frame.ttl_seconds)
+        assert chunk is not None, "an index without a limit takes every chunk"
+        if frame.is_pinned:
+            self._index.pin(chunk.key)
+        self._here[frame.key] = chunk
+        self._used[frame.key] = self._first_use + frame.used
+        self._note(frame, chunk)
+        return "taken"
+
+    def _take_state(self, frame: StateFrame, data: bytes) -> Outcome:
+        chunk = self._here.get(frame.chunk)
+        if chunk is None:
+            return "no room"
+        if not self._index.holds(chunk) or chunk.has_checkpoint_at(frame.position):
+            return "known"
+        stored = self._write(data, chunk.key, frame.position, frame.digest)
+        if stored is None:
+            return "no room"
+        self._manifest.add(_row(stored), None)
+        self._index.add_checkpoint(chunk, Checkpoint(frame.position, stored, len(data)))
+        return "taken"
+
+    def _note(self, frame: ChunkFrame, chunk: Chunk[Stored]) -> None:
+        row = ChunkRow(
+            key=frame.key,
+            parent=frame.parent,
+            namespace=frame.namespace,
+            start=frame.start,
+            tokens=frame.tokens,
+            expires_at=chunk.expires_at,
+            is_pinned=chunk.is_pinned,
+            used=self._used[frame.key],
+        )
+        self._manifest.add(_row(chunk.payload), row)
+        self._manifest.hand_over([(state.payload.extent, chunk.key) for state in chunk.checkpoints])
+        if frame.model is not None and frame.namespace not in self._models:
+            self._models[frame.namespace] = frame.model
+            self._manifest.name(frame.namespace, frame.model)
+
+    def _write(self, data: bytes, key: Key, position: int | None, digest: bytes) -> Stored | None:
+        free = shutil.disk_usage(self._directory.path).free
+        max_growth = max(0, min(self._max_bytes - self._space.num_bytes, free - self._min_free_bytes))
+        extent = self._space.allocate(len(data), max_growth=max_growth)
+        if extent is None:
+            return None
+        self._directory.files.write(extent, [data])
+        return Stored(extent=extent, chunk=key, position=position, digest=digest)
+
+    def _release(self, stored: Stored) -> None:
+        self._manifest.remove((stored.extent,))
+        size = self._space.free(stored.extent)
+        if size is not None:
+            self._directory.files.shorten(stored.extent.segment, size)
+
+
+def _row(stored: Stored) -> RecordRow:
+    return RecordRow(extent=stored.extent, digest=stored.digest, chunk=stored.chunk, position=stored.position)

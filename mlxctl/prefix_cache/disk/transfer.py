@@ -1,0 +1,154 @@
+"""Prefixes from a directory into an archive, and from an archive into a directory. Knows no mlx."""
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.adoption import Adoption, Outcome
+from mlxctl.prefix_cache.disk.archive import ArchiveError, ArchiveWriter, ChunkFrame, StateFrame, read_archive
+from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
+from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
+from mlxctl.prefix_cache.disk.stored import digest_of
+
+Watch = Callable[[int, int], object]
+"""Hears how many bytes are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What an archive holds, and how many records were left out because they are not sound or went meanwhile."""
+
+    num_records: int
+    num_bytes: int
+    num_left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """Records that were taken, that were there already, and for which there was no room."""
+
+    num_taken: int
+    num_known: int
+    num_without_room: int
+
+
+def export_archive(cache_directory: Path, file: Path, watch: Watch) -> Exported:
+    """Write everything that is sound into a file, which appears when it is whole, readable by its owner only.
+
+    A server may be using the directory. Raises StoreError.
+    """
+    inspector = DiskInspector.open(cache_directory)
+    try:
+        with _appearing(file) as opened:
+            return _export(inspector, ArchiveWriter(opened), watch)
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot read the prefix cache in {str(cache_directory)!r}: {error}") from error
+    except OSError as error:
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+    finally:
+        inspector.close()
+
+
+def import_archive(cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: Watch) -> Imported:
+    """Take what an archive holds, after all of it was found sound; nothing that is there goes. Raises StoreError."""
+    try:
+        with file.open("rb") as opened:
+            size = os.fstat(opened.fileno()).st_size
+            for _ in read_archive(opened):
+                watch(opened.tell(), 2 * size)
+            with _claimed(cache_directory) as directory:
+                adoption = Adoption(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
+                return _import(adoption, opened, lambda num_done: watch(size + num_done, 2 * size))
+    except ArchiveError as error:
+        raise StoreError(f"{str(file)!r} is not taken: {error}") from error
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot write into {str(cache_directory)!r}: {error}") from error
+    except OSError as error:
+        raise StoreError(f"cannot import {str(file)!r}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _claimed(cache_directory: Path) -> Iterator[ClaimedDirectory]:
+    directory = claim(cache_directory)
+    try:
+        yield directory
+    finally:
+        directory.manifest.close()
+        directory.lock.release()
+
+
+def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: Watch) -> Exported:
+    now, total = time.time(), inspector.sizes().record_bytes
+    written: set[Key] = set()
+    num_left_out = num_done = 0
+    # By their place, so that a parent comes before its children.
+    for entry in sorted(inspector.entries(), key=lambda entry: entry.start):
+        num_done += entry.num_bytes
+        if entry.expires_at is not None and entry.expires_at <= now:
+            continue
+        records = inspector.read(entry) if entry.parent is None or entry.parent in written else {}
+        num_before = writer.num_records
+        if None in records:
+            written.add(entry.key)
+            _add(writer, entry, records, now)
+        num_left_out += len(entry.records) - (writer.num_records - num_before)
+        watch(num_done, total)
+    writer.end()
+    return Exported(num_records=writer.num_records, num_bytes=writer.num_bytes, num_left_out=num_left_out)
+
+
+def _add(writer: ArchiveWriter, entry: Entry, records: dict[int | None, bytes], now: float) -> None:
+    data = records.pop(None)
+    chunk = ChunkFrame(
+        key=entry.key,
+        parent=entry.parent,
+        namespace=entry.namespace,
+        model=entry.model,
+        start=entry.start,
+        tokens=entry.tokens,
+        ttl_seconds=None if entry.expires_at is None else entry.expires_at - now,
+        is_pinned=entry.is_pinned,
+        used=entry.used,
+        num_bytes=len(data),
+        digest=digest_of([data]),
+    )
+    writer.add(chunk, data)
+    for position, state in records.items():
+        assert position is not None, "one record is the chunk's"
+        writer.add(StateFrame(chunk=entry.key, position=position, num_bytes=len(state), digest=digest_of([state])), state)
+
+
+def _import(adoption: Adoption, file: IO[bytes], watch: Callable[[int], object]) -> Imported:
+    outcomes: Counter[Outcome] = Counter()
+    for frame, data in read_archive(file):
+        outcomes[adoption.take(frame, data)] += 1
+        watch(file.tell())
+    adoption.finish()
+    return Imported(num_taken=outcomes["taken"], num_known=outcomes["known"], num_without_room=outcomes["no room"])
+
+
+@contextmanager
+def _appearing(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file that gets its name when it is whole."""
+    if file.exists():
+        raise StoreError(f"{str(file)!r} is there already")
+    # SEC: prompts can be read out of it; such a file is made for its owner only.
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as opened:
+        part = Path(opened.name)
+        try:
+            yield opened
+            opened.flush()
+            os.fsync(opened.fileno())
+            part.replace(file)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise

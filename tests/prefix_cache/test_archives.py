@@ -1,0 +1,180 @@
+"""What lies on disk goes into one file and comes out of it elsewhere, whole or not at all."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.disk import maintenance
+from mlxctl.prefix_cache.disk.inspection import DiskInspector
+from mlxctl.prefix_cache.disk.transfer import Exported, Imported, export_archive, import_archive
+from tests.engine.harness import running_engine
+from tests.prefix_cache.disk_records import closed, opened, read_all, store
+from tests.prefix_cache.test_disk import on_disk, tokens
+from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, ask, cold, text
+
+# Of each conversation of 600 tokens: three chunks and two states.
+NUM_RECORDS = 5
+
+
+def quiet(num_done: int, num_bytes: int) -> None:
+    assert 0 <= num_done <= num_bytes
+
+
+def exported(directory: Path, file: Path) -> Exported:
+    return export_archive(directory, file, quiet)
+
+
+def imported(directory: Path, file: Path, *, max_bytes: int = 1 << 30, min_free_bytes: int = 0) -> Imported:
+    return import_archive(directory, file, max_bytes=max_bytes, min_free_bytes=min_free_bytes, watch=quiet)
+
+
+def with_conversations(directory: Path, *seeds: int, num_tokens: int = 600) -> Path:
+    tier = opened(directory)
+    store(tier, *seeds, num_tokens=num_tokens)
+    closed(tier)
+    return directory
+
+
+def listed(directory: Path) -> list[tuple[bytes, tuple[int, ...], bool]]:
+    inspector = DiskInspector.open(directory)
+    try:
+        assert inspector.verify() == []
+        return sorted((entry.key, entry.positions, entry.is_pinned) for entry in inspector.entries())
+    finally:
+        inspector.close()
+
+
+def assert_whole(directory: Path, num_records: int) -> None:
+    tier = opened(directory)
+    tier.index.check_integrity()
+    assert read_all(tier) == (num_records, 0)
+    closed(tier)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_after_export_clear_and_import_a_new_engine_knows_the_prompt(tmp_path: Path, family: str) -> None:
+    async def answered() -> tuple[list[list[int]], int]:
+        async with running_engine(family, settings=on_disk(tmp_path / "cache")) as client:
+            output = await ask(client, family, prompt)
+        return tokens([output]), output.num_cached
+
+    prompt = [*text(400, 1), END_OF_MESSAGE, *text(40, 2)]
+    asyncio.run(answered())
+    exported(tmp_path / "cache", tmp_path / "file")
+    maintenance.clear(tmp_path / "cache")
+    assert imported(tmp_path / "cache", tmp_path / "file").num_taken > 0
+
+    answer, num_cached = asyncio.run(answered())
+
+    assert num_cached >= 401
+    assert answer == asyncio.run(cold(family, [prompt]))
+
+
+def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
+    source = with_conversations(tmp_path / "source", 1, 2)
+    with_conversations(source, 1, num_tokens=700)
+    maintenance.set_pins(source, [listed(source)[0][0]], is_pinned=True)
+
+    done = exported(source, tmp_path / "file")
+
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert done.num_left_out == 0
+    assert imported(tmp_path / "target", tmp_path / "file") == Imported(num_taken=done.num_records, num_known=0, num_without_room=0)
+    assert listed(tmp_path / "target") == listed(source)
+    assert_whole(tmp_path / "target", done.num_records)
+
+
+def test_what_is_there_stays_and_is_not_written_twice(tmp_path: Path) -> None:
+    exported(with_conversations(tmp_path / "source", 1, 2), tmp_path / "file")
+    target = with_conversations(tmp_path / "target", 2, 3)
+
+    done = imported(target, tmp_path / "file")
+
+    assert done == Imported(num_taken=NUM_RECORDS, num_known=NUM_RECORDS, num_without_room=0)
+    assert_whole(target, 3 * NUM_RECORDS)
+
+
+def test_a_longer_ending_that_is_there_stands_for_the_shorter_and_the_other_way_round(tmp_path: Path) -> None:
+    short = with_conversations(tmp_path / "short", 1)
+    long = with_conversations(tmp_path / "long", 1, num_tokens=700)
+    exported(short, tmp_path / "short.file")
+    exported(long, tmp_path / "long.file")
+
+    imported(long, tmp_path / "short.file")
+    imported(short, tmp_path / "long.file")
+
+    assert listed(short) == listed(long)
+    # Three chunks, and states at 256, 600 and 700.
+    assert_whole(short, 6)
+    assert_whole(long, 6)
+
+
+def test_what_has_no_room_is_left_out_with_all_that_builds_on_it(tmp_path: Path) -> None:
+    exported(with_conversations(tmp_path / "source", *range(1, 9)), tmp_path / "file")
+    max_bytes = (tmp_path / "file").stat().st_size // 3
+
+    done = imported(tmp_path / "target", tmp_path / "file", max_bytes=max_bytes)
+
+    assert done.num_taken > 0
+    assert done.num_taken + done.num_without_room == 8 * NUM_RECORDS
+    assert sum(path.stat().st_size for path in (tmp_path / "target").rglob("*.segment")) <= max_bytes
+    assert_whole(tmp_path / "target", done.num_taken)
+    assert imported(tmp_path / "full", tmp_path / "file", min_free_bytes=1 << 60).num_taken == 0
+
+
+def test_what_is_damaged_is_left_out_of_an_archive(tmp_path: Path) -> None:
+    source = with_conversations(tmp_path / "source", 1, 2)
+    segment = source / "prefixes" / "00000000.segment"
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 10] ^= 1
+    segment.write_bytes(data)
+
+    done = exported(source, tmp_path / "file")
+
+    # The first chunk of a conversation was hit: all of that goes.
+    assert (done.num_records, done.num_left_out) == (NUM_RECORDS, NUM_RECORDS)
+    assert imported(tmp_path / "target", tmp_path / "file").num_taken == NUM_RECORDS
+
+
+@given(seed=st.integers(0, 2**32), harm=st.sampled_from(["flip", "cut", "append"]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_that_was_changed_anywhere_is_refused_whole(tmp_path: Path, seed: int, harm: str) -> None:
+    file = tmp_path / "file"
+    if not file.exists():
+        exported(with_conversations(tmp_path / "source", 1), file)
+    generator, data = random.Random(seed), bytearray(file.read_bytes())
+    place = generator.randrange(len(data))
+    match harm:
+        case "flip":
+            data[place] ^= 1 << generator.randrange(8)
+        case "cut":
+            del data[place:]
+        case _:
+            data += generator.randbytes(1 + place % 100)
+    (tmp_path / "changed").write_bytes(data)
+
+    with pytest.raises(StoreError, match="is not taken"):
+        imported(tmp_path / "target", tmp_path / "changed")
+
+    assert not (tmp_path / "target").exists()
+
+
+def test_files_and_directories_that_cannot_be_used_are_one_line(tmp_path: Path) -> None:
+    source = with_conversations(tmp_path / "source", 1)
+    exported(source, tmp_path / "file")
+    with pytest.raises(StoreError, match="is there already"):
+        exported(source, tmp_path / "file")
+    with pytest.raises(StoreError, match="cannot write"):
+        exported(source, tmp_path / "nowhere" / "file")
+    with pytest.raises(StoreError, match="cannot import"):
+        imported(source, tmp_path / "nothing")
+    tier = opened(source)
+    with pytest.raises(StoreError, match="used by another"):
+        imported(source, tmp_path / "file")
+    closed(tier)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "source"]
