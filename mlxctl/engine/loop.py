@@ -296,6 +296,7 @@ class EngineLoop:
                 cache_evicted=self._pool.prefixes.num_evicted,
                 cache_tokens_reused=num_reused,
                 cache_hits=hits,
+                cache_disk=self._pool.disk_figures(),
                 active_memory_bytes=int(mx.get_active_memory()),
                 peak_memory_bytes=int(mx.get_peak_memory()),
                 buffer_cache_bytes=int(mx.get_cache_memory()),

@@ -168,8 +168,23 @@ class Step(Report, frozen=True, kw_only=True):
     rows: list[RowUpdate]
 
 
+class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the prefix cache has on disk, in records and in files, and what went wrong since the start.
+
+    `num_dropped` prefixes were not written, for want of room or time; `num_damaged` records turned out to be of no use.
+    """
+
+    num_bytes: int
+    file_bytes: int
+    max_bytes: int
+    num_chunks: int
+    num_states: int
+    num_dropped: int
+    num_damaged: int
+
+
 class Stats(Report, frozen=True, kw_only=True):
-    """Counters since the engine's start, and what it holds now."""
+    """Counters since the engine's start, and what it holds now; `cache_disk` is None where nothing is kept on disk."""
 
     token: int
     num_waiting: int
@@ -185,6 +200,7 @@ class Stats(Report, frozen=True, kw_only=True):
     cache_evicted: int
     cache_tokens_reused: int
     cache_hits: dict[str, int]
+    cache_disk: DiskFigures | None
     active_memory_bytes: int
     peak_memory_bytes: int
     buffer_cache_bytes: int

@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from mlxctl.engine.caches import new_caches
 from mlxctl.engine.loading import LoadedWeights, weights_in_pieces
-from mlxctl.engine.messages import LookedUp, LookUp
+from mlxctl.engine.messages import DiskFigures, LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
@@ -155,6 +155,20 @@ class ModelPool:
             for kind, num in cache.counters.hits.items():
                 hits[kind] = hits.get(kind, 0) + num
         return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
+
+    def disk_figures(self) -> DiskFigures | None:
+        """Return what is on disk, and what went wrong with it."""
+        if self.disk is None:
+            return None
+        return DiskFigures(
+            num_bytes=self.disk.index.num_bytes,
+            file_bytes=self.disk.file_bytes,
+            max_bytes=self.disk.max_bytes,
+            num_chunks=len(self.disk.index),
+            num_states=self.disk.index.num_states,
+            num_dropped=self.disk.num_skipped,
+            num_damaged=self.disk.num_damaged,
+        )
 
     @property
     def cache_capacity_bytes(self) -> int:

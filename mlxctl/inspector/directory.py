@@ -33,15 +33,18 @@ class CacheDirectory:
         return [_listed(entry) for entry in self._inspector.entries()]
 
     def stats(self) -> dict[str, Any]:
-        """What it takes."""
+        """What it takes; what went wrong is counted by a server alone."""
         sizes = self._inspector.sizes()
-        return {
-            "cache_disk_bytes": sizes.record_bytes,
-            "cache_disk_file_bytes": sizes.file_bytes,
-            "cache_disk_max_bytes": self._max_bytes,
-            "cache_disk_chunks": sizes.num_chunks,
-            "cache_disk_states": sizes.num_states,
+        figures = {
+            "num_bytes": sizes.record_bytes,
+            "file_bytes": sizes.file_bytes,
+            "max_bytes": self._max_bytes,
+            "num_chunks": sizes.num_chunks,
+            "num_states": sizes.num_states,
+            "num_dropped": None,
+            "num_damaged": None,
         }
+        return {"cache_disk": figures}
 
     def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
         """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""

@@ -67,8 +67,8 @@ def counters(stats: Mapping[str, Any]) -> RenderableType:
     table.add_column()
     if "cache_bytes" in stats:
         _count_memory(table, stats)
-    if "cache_disk_bytes" in stats:
-        _count_disk(table, stats)
+    if stats.get("cache_disk") is not None:
+        _count_disk(table, stats["cache_disk"])
     return table
 
 
@@ -84,10 +84,13 @@ def _count_memory(table: Table, stats: Mapping[str, Any]) -> None:
         table.add_row(f"  {kind}", f"{num:>6,}  {_HITS.get(kind, '')} was known" if num_requests else "–")
 
 
-def _count_disk(table: Table, stats: Mapping[str, Any]) -> None:
-    held, budget = stats["cache_disk_file_bytes"], stats["cache_disk_max_bytes"]
-    counts = f"{stats['cache_disk_chunks']:,} chunks, {stats['cache_disk_states']:,} states"
-    table.add_row("on disk", f"{size(held)} of {size(budget)}, {counts}")
+def _count_disk(table: Table, disk: Mapping[str, Any]) -> None:
+    counts = f"{disk['num_chunks']:,} chunks, {disk['num_states']:,} states"
+    table.add_row("on disk", f"{size(disk['file_bytes'])} of {size(disk['max_bytes'])}, {counts}")
+    # Only a server counts what goes wrong.
+    if disk["num_dropped"] is not None:
+        table.add_row("not written", f"{disk['num_dropped']:,} for want of room or time")
+        table.add_row("damaged", f"{disk['num_damaged']:,} on disk, each a miss")
 
 
 def explanations(found: Iterable[Mapping[str, Any]]) -> RenderableType:

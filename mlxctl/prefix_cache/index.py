@@ -157,6 +157,11 @@ class PrefixIndex(Generic[P]):
     def __len__(self) -> int:
         return len(self._chunks)
 
+    @property
+    def num_states(self) -> int:
+        """Checkpoints that are kept; what chunks share counts once."""
+        return len(self._states)
+
     def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> Match[P]:
         """Return the longest prefix of `tokens` that is known. Touches nothing: a look is no use."""
         key = root_key(namespace)

@@ -110,10 +110,10 @@ def test_the_list_tells_what_is_known_without_a_server(filled: Path) -> None:
 
 
 def test_counters_tell_bytes_and_records(filled: Path) -> None:
-    told = json.loads(run(filled, "stats", "--json"))
+    told = json.loads(run(filled, "stats", "--json"))["cache_disk"]
 
-    assert (told["cache_disk_chunks"], told["cache_disk_states"]) == (6, 4)
-    assert told["cache_disk_file_bytes"] == (filled / SEGMENT).stat().st_size >= told["cache_disk_bytes"]
+    assert (told["num_chunks"], told["num_states"], told["num_dropped"]) == (6, 4, None)
+    assert told["file_bytes"] == (filled / SEGMENT).stat().st_size >= told["num_bytes"]
     assert "of 10.7 GB, 6 chunks, 4 states" in run(filled, "stats")
 
 

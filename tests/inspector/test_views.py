@@ -74,7 +74,16 @@ def test_two_branches(golden: SnapshotAssertion) -> None:
 def test_counters(golden: SnapshotAssertion) -> None:
     hits = {"exact": 1, "prefix": 0, "common_prefix": 12, "checkpoint": 0, "miss": 2}
     stats = {"cache_bytes": 1_100_000, "cache_max_bytes": 4_300_000_000, "cache_chunks": 5, "cache_evicted": 7, "cache_hits": hits}
-    assert drawn(counters(stats | {"num_prompt_tokens": 700, "cache_tokens_reused": 1_300})) == golden
+    disk = {
+        "file_bytes": 70_000_000,
+        "max_bytes": 10_700_000_000,
+        "num_chunks": 9,
+        "num_states": 2,
+        "num_dropped": 1,
+        "num_damaged": 3,
+    }
+    stats |= {"num_prompt_tokens": 700, "cache_tokens_reused": 1_300, "cache_disk": disk}
+    assert drawn(counters(stats)) == golden
 
 
 def test_explanations(golden: SnapshotAssertion) -> None:

@@ -247,3 +247,32 @@ def test_a_directory_that_cannot_be_used_costs_one_line_and_nothing_else(
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) == 1
     assert "running without its disk tier" in lines[0]
+
+
+def test_the_counters_tell_what_is_on_disk_and_that_something_was_damaged(tmp_path: Path) -> None:
+    async def run() -> None:
+        prompt = text(600, 1)
+        async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
+            await ask(client, "qwen3", prompt)
+        segment = next(tmp_path.rglob("*.segment"))
+        data = segment.read_bytes()
+        segment.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        async with running_engine("qwen3", settings=on_disk(tmp_path, disk_bytes=1 << 29)) as client:
+            before = (await client.stats()).cache_disk
+            await ask(client, "qwen3", prompt)
+            after = (await client.stats()).cache_disk
+        assert before is not None
+        assert after is not None
+        assert (before.num_chunks, before.num_damaged, before.max_bytes) == (3, 0, 1 << 29)
+        assert before.file_bytes == len(data) >= before.num_bytes
+        assert after.num_damaged == 1
+
+    asyncio.run(run())
+
+
+def test_without_a_directory_there_are_no_counters_of_it() -> None:
+    async def run() -> None:
+        async with running_engine("qwen3") as client:
+            assert (await client.stats()).cache_disk is None
+
+    asyncio.run(run())

@@ -35,3 +35,4 @@ def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(server: ServerP
     assert stats["cache_hits"]["exact"] >= 1
     assert stats["cache_tokens_reused"] > 0
     assert 0 < stats["cache_bytes"] <= stats["cache_max_bytes"]
+    assert stats["cache_disk"]["num_damaged"] == 0
