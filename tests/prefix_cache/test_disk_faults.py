@@ -217,6 +217,17 @@ def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Pa
     assert sorted(path.name for path in (filled / HOME).iterdir()) == ["lock"]
 
 
+def test_whoever_looks_while_another_writes_finds_nothing_wrong(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.prefix_cache.disk_records", str(tmp_path), "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.5)
+        found = [problem for _ in range(60) for problem in problems(tmp_path)]
+        writer.kill()
+    assert found == []
+
+
 def test_killed_at_any_moment_it_leaves_nothing_wrong_behind(tmp_path: Path) -> None:
     generator = random.Random(7)
     num_whole = 0

@@ -93,7 +93,8 @@ class DiskInspector:
         """Every chunk, the least recently used first."""
         models = self._manifest.models()
         records: dict[Key, list[RecordRow]] = {}
-        for record in filter(is_plausible, self._manifest.records()):
+        rows, found = self._manifest.rows()
+        for record in filter(is_plausible, found):
             records.setdefault(record.chunk, []).append(record)
         return [
             Entry(
@@ -111,7 +112,7 @@ class DiskInspector:
                 used=row.used,
                 records=tuple(records.get(row.key, ())),
             )
-            for row in self._manifest.chunks()
+            for row in rows
             if is_whole(row)
         ]
 
@@ -130,8 +131,8 @@ class DiskInspector:
 
         A server may write meanwhile: a row goes before its room is used again, so what fails counts only if its row is still there.
         """
-        chunks = {row.key: row for row in self._manifest.chunks()}
-        records = self._manifest.records()
+        rows, records = self._manifest.rows()
+        chunks = {row.key: row for row in rows}
         sizes = self._files.sizes()
         whole = {record.chunk for record in records if record.position is None}
         suspects, num_bytes = [], 0

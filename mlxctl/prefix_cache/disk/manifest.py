@@ -145,6 +145,14 @@ class Manifest:
             for segment, offset, num_bytes, digest, chunk, position in rows
         ]
 
+    def rows(self) -> tuple[list[ChunkRow], list[RecordRow]]:
+        """All chunks and all records as they were at one moment, whoever writes meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            return self.chunks(), self.records()
+        finally:
+            self._connection.execute("COMMIT")
+
     def models(self) -> dict[bytes, str]:
         """Return the name under which the model of each namespace was served last."""
         return dict(self._connection.execute("SELECT namespace, model FROM namespaces"))
