@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, ask, cold, t
 
 # Of each conversation of 600 tokens: three chunks and two states.
 NUM_RECORDS = 5
+HOUR = 3600
 
 
 def quiet(num_done: int, num_bytes: int) -> None:
@@ -112,6 +114,21 @@ def test_a_longer_ending_that_is_there_stands_for_the_shorter_and_the_other_way_
     # Three chunks, and states at 256, 600 and 700.
     assert_whole(short, 6)
     assert_whole(long, 6)
+
+
+def test_what_was_there_lives_as_long_as_what_builds_on_it_now(tmp_path: Path) -> None:
+    exported(with_conversations(tmp_path / "source", 1, num_tokens=700), tmp_path / "file")
+    tier = opened(tmp_path / "target", clock=lambda: time.time() - 23 * HOUR)
+    store(tier, 1)
+    closed(tier)
+
+    imported(tmp_path / "target", tmp_path / "file")
+
+    inspector = DiskInspector.open(tmp_path / "target")
+    expiries = [entry.expires_at for entry in inspector.entries()]
+    inspector.close()
+    assert len(expiries) == 3
+    assert all(expiry is not None and expiry > time.time() + 20 * HOUR for expiry in expiries)
 
 
 def test_what_has_no_room_is_left_out_with_all_that_builds_on_it(tmp_path: Path) -> None:
