@@ -8,7 +8,7 @@ _ALONE_STEPS = 8
 # With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice.
 _CONTENDED_STEPS = 1.5
 # Below this a slice costs hardly less, so a prompt would be read slowly and nobody be served sooner.
-_MIN_TOKENS = 8
+_MIN_TOKENS = 4
 _SMOOTHING = 0.2
 # How far the next slice follows what the last one asks for (as an exponent): one that was disturbed says little, and the longest
 # gaps stay near the target.
