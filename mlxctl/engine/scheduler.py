@@ -20,6 +20,9 @@ from mlxctl.prefix_cache.chunks import common_tokens
 _MAX_PREFILLING = 4
 # Tokens of the answer that a prompt must have memory for before it is begun.
 _ANSWER_ROOM_TOKENS = 256
+# What is left of a short prompt is read in slices of at least this many tokens: a few longer gaps, and its answer begins soon.
+_SHORT_PROMPT_TOKENS = 48
+_SHORT_PROMPT_SLICE = 16
 # A prefix that another is reading is worth waiting for from this many tokens on.
 _MIN_SHARED_TOKENS = 32
 
@@ -267,7 +270,10 @@ class Scheduler:
         if sequence.needs_restore:
             return Batch(phase="restore", model=name, sequence=sequence)
         contended = bool(queue.groups)
-        num_tokens = min(sequence.num_tokens_to_stop, queue.pacer.chunk_tokens(contended=contended))
+        quota = queue.pacer.chunk_tokens(contended=contended)
+        if sequence.num_tokens_to_prefill <= _SHORT_PROMPT_TOKENS:
+            quota = max(quota, _SHORT_PROMPT_SLICE)
+        num_tokens = min(sequence.num_tokens_to_stop, quota)
         return Batch(phase="prefill", model=name, sequence=sequence, num_tokens=num_tokens, contended=contended)
 
     def _settle_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
