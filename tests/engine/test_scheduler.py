@@ -84,6 +84,23 @@ def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
     assert phases == ["decode", "prefill"] * 3
 
 
+@pytest.mark.parametrize(("num_tokens", "slices"), [(200, [4] * 5), (41, [16, 16, 8])])
+def test_beside_decoding_rows_a_short_prompt_is_read_in_longer_slices_than_a_long_one(num_tokens: int, slices: list[int]) -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, max_tokens=10_000))
+    for _ in range(4):
+        run_step(scheduler)
+    # On this machine slices take far too long however short they are.
+    pacer = scheduler._queues["m"].pacer
+    for _ in range(60):
+        pacer.observe_prefill(pacer.chunk_tokens(contended=True), 5.0, contended=True)
+    scheduler.add(make_sequence(3, num_tokens=num_tokens, first_token=5000))
+
+    batches = [run_step(scheduler, seconds=5.0)[0] for _ in range(12)]
+
+    assert [batch.num_tokens for batch in batches if batch.phase == "prefill"][: len(slices)] == slices
+
+
 def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=5000))
