@@ -7,7 +7,8 @@ from typing import Any
 
 from mlxctl.engine.messages import AskCache, CacheAnswer, CachedChunk
 from mlxctl.engine.pool import ModelPool
-from mlxctl.prefix_cache.index import Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 
 MAX_PAGE_CHUNKS = 1000
 """A page of so many chunks is about a megabyte."""

@@ -19,7 +19,7 @@ from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
-from mlxctl.prefix_cache.index import Chunk
+from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
 
 # Room for the answer that a prompt's cache is made with, so that the first tokens of it copy nothing.

@@ -39,7 +39,7 @@ class ModelLoader:
             self._adapters[model.name] = await self._create_adapter(model)
         await self._engine.wait_ready()
         if model is not None:
-            self._check_vocabulary(model.name)
+            self._adapters[model.name].check_width(self._engine.loaded[model.name].vocabulary_size)
             self._say_if_never_probed(model)
 
     def adapter(self, name: str) -> ModelAdapter | None:
@@ -85,7 +85,7 @@ class ModelLoader:
         self._adapters[name] = adapter
         self._spares.pop(name, None)
         try:
-            self._check_vocabulary(name)
+            self._adapters[name].check_width(self._engine.loaded[name].vocabulary_size)
         except BrokenModel:
             await self.unload(name)
             raise
@@ -121,14 +121,6 @@ class ModelLoader:
         self._spoken_of.add(model.name)
         hint = "what it can do is told from its files; to find out: mlxctl probe"
         _log.info("model %r was never probed: %s %s", model.name, hint, model.facts.path)
-
-    def _check_vocabulary(self, name: str) -> None:
-        # An id beyond the embedding reads garbage without an error, so the two have to agree before the first request.
-        adapter, width = self._adapters[name], self._engine.loaded[name].vocabulary_size
-        if adapter.vocabulary_size > width:
-            path = adapter.facts.path
-            message = f"model {str(path)!r}: the tokenizer knows {adapter.vocabulary_size} tokens, the weights only {width}"
-            raise BrokenModel(path, message)
 
 
 def _source(model: ModelToServe) -> ModelSource:

@@ -15,7 +15,8 @@ from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens
 from mlxctl.prefix_cache.departures import Departure
 from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record, pack_record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from statistics import median
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
-from mlxctl.prefix_cache.index import Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 from tests.benchmarks.rounds import Finding, Ratio
 
 _NUM_ENTRIES = 1000

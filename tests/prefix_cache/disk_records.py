@@ -16,7 +16,8 @@ from mlxctl.prefix_cache.disk.directory import claim
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.stored import name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
 
 NAMESPACE = b"weights"

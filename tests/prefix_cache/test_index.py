@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, chunk_key, common_tokens, pack, root_key
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 
 NAMESPACE = b"weights"
 

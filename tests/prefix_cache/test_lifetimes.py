@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Tokens, pack
-from mlxctl.prefix_cache.index import Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 
 NAMESPACE = b"weights"
 

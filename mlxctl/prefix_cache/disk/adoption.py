@@ -11,7 +11,8 @@ from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
 from mlxctl.prefix_cache.disk.space import Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 
 Outcome = Literal["taken", "known", "no room"]
 

@@ -1,7 +1,8 @@
 """Which segments go when the files must become shorter. Pure; knows no files."""
 
 from mlxctl.prefix_cache.disk.stored import Stored
-from mlxctl.prefix_cache.index import Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 
 
 def least_used_segment(index: PrefixIndex[Stored]) -> int | None:

@@ -7,7 +7,8 @@ from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
 from mlxctl.prefix_cache.disk.space import Extent, Space
 from mlxctl.prefix_cache.disk.stored import Stored
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

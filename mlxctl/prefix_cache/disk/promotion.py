@@ -9,7 +9,8 @@ from mlxctl.prefix_cache.disk.header import DamagedRecordError
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, Match, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout, StateRecord
 

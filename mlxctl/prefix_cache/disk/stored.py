@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from mlxctl.prefix_cache.chunks import Key, state_key
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.prefix_cache.index import Chunk
+from mlxctl.prefix_cache.entries import Chunk
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -23,7 +23,8 @@ from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
 from mlxctl.prefix_cache.disk.space import Extent, Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
-from mlxctl.prefix_cache.index import Checkpoint, Chunk, PrefixIndex
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
