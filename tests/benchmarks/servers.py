@@ -40,6 +40,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def installed_environment() -> dict[str, str]:
+    """This environment, but with bytecode kept, as pip leaves it: where that is forbidden each start compiles all our sources."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 @contextmanager
 def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterator[Server]:
     """`mlxctl serve`, which finds nothing on disk from an earlier run, unless in a directory that is given."""
@@ -47,7 +52,7 @@ def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterat
     command = [sys.executable, "-m", "mlxctl", "serve", "--model", str(model), "--name", "default_model", "--port", str(port)]
     with tempfile.TemporaryDirectory() as scratch:
         command += ["--cache-dir", str(cache_directory or scratch)]
-        yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=dict(os.environ))
+        yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=installed_environment())
 
 
 @contextmanager
