@@ -1,19 +1,21 @@
 """`mlxctl bench agents`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.bench import shared_options as shared
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.bench.measurement import measurement
+
+if TYPE_CHECKING:
+    from mlxctl.bench.scenarios import Scenario
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 Number = typer.Option
 
 
 @app.command(epilog="Example: mlxctl bench agents --turns 30 --system-tokens 8000 --url http://127.0.0.1:8080")
+@measurement
 def agents(
-    serve_options: shared.ServeOptions = None,
     turns: Annotated[
         int, Number(min=0, max=500, metavar="NUMBER", help="Tool results that the session reads, one after the other.")
     ] = 12,
@@ -21,30 +23,14 @@ def agents(
     system_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the instructions that they share.")] = 2000,
     result_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each tool result.")] = 300,
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 48,
-    model: shared.Model = None,
-    url: shared.Url = None,
-    api_key: shared.ApiKey = None,
-    against: shared.Against = None,
-    against_model: shared.AgainstModel = None,
-    against_key: shared.AgainstKey = None,
-    rounds: shared.Rounds = 5,
-    warmups: shared.Warmups = 1,
-    seed: shared.Seed = 1,
-    bandwidth: shared.Bandwidth = None,
-    out: shared.Out = None,
-    as_json: shared.AsJson = False,
-) -> None:
+) -> "Scenario":
     """Coding agents: one session turn by turn, then several at once on a cold prefix."""
-    options = locals()
-    with plain_failures():
-        from mlxctl.bench.scenarios import Agents
-        from mlxctl.cli.bench.running import run_scenario
+    from mlxctl.bench.scenarios import Agents
 
-        scenario = Agents(
-            num_turns=turns,
-            num_agents=agents_at_once,
-            system_tokens=system_tokens,
-            result_tokens=result_tokens,
-            answer_tokens=answer_tokens,
-        )
-        run_scenario(scenario, options)
+    return Agents(
+        num_turns=turns,
+        num_agents=agents_at_once,
+        system_tokens=system_tokens,
+        result_tokens=result_tokens,
+        answer_tokens=answer_tokens,
+    )

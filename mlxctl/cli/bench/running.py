@@ -3,10 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -14,6 +12,7 @@ from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
 from mlxctl.bench.scenarios import Scenario
 from mlxctl.cli.bench.progress import progress_on
+from mlxctl.cli.bench.shared_options import SharedOptions
 from mlxctl.cli.bench.tables import print_result, standard_output
 from mlxctl.errors import SettingsError
 from mlxctl.models import Library, ModelDescription, describe_model
@@ -22,15 +21,15 @@ from mlxctl.settings import resolve
 _INTERRUPTED = 130
 
 
-def run_scenario(scenario: Scenario, options: Mapping[str, Any]) -> None:
+def run_scenario(scenario: Scenario, options: SharedOptions) -> None:
     """Measure, store, print; exit code 130 after Ctrl-C and 1 after a failure in mid-run, with what was measured by then.
 
     Raises MlxctlError when nothing could be measured.
     """
     run_options = read_options(options)
-    out = _file(options["out"], scenario.name)
+    out = _file(options.out, scenario.name)
     try:
-        with progress_on(is_quiet=options["as_json"], num_rounds=run_options.num_rounds) as observer:
+        with progress_on(is_quiet=options.as_json, num_rounds=run_options.num_rounds) as observer:
             result = run_bench(scenario, run_options, observer)
     except (KeyboardInterrupt, asyncio.CancelledError):
         result = None
@@ -38,30 +37,28 @@ def run_scenario(scenario: Scenario, options: Mapping[str, Any]) -> None:
         typer.echo("mlxctl: interrupted before the first round was over; nothing was measured", err=True)
         raise typer.Exit(_INTERRUPTED)
     save_result(result, out)
-    _show(result, out, as_json=options["as_json"])
+    _show(result, out, as_json=options.as_json)
     if result.is_partial:
         typer.echo(f"mlxctl: {result.problem}; what was measured until then is stored as partial", err=True)
         raise typer.Exit(_INTERRUPTED if result.problem == "interrupted" else 1)
 
 
-def read_options(options: Mapping[str, Any]) -> RunOptions:
+def read_options(options: SharedOptions) -> RunOptions:
     """Return what the shared options mean. Raises SettingsError for those that contradict each other, ModelError."""
-    url, model, serve_options = options["url"], options["model"], tuple(options["serve_options"] or ())
+    url, model, serve_options = options.url, options.model, tuple(options.serve_options or ())
     if url and serve_options:
         raise SettingsError(f"{serve_options[0]!r} is for an own server; with --url there is none")
-    if not options["against"] and (options["against_model"] or options["against_key"]):
+    if not options.against and (options.against_model or options.against_key):
         raise SettingsError("--against-model and --against-key say more of the server at --against; give that too")
     named = ("--model", model) if model and not url else ()
-    first = ServerChoice(
-        url=url, api_key=options["api_key"], model=model if url else None, serve_arguments=(*named, *serve_options)
-    )
-    other = ServerChoice(url=options["against"], api_key=options["against_key"], model=options["against_model"])
-    bandwidth = options["bandwidth"]
+    first = ServerChoice(url=url, api_key=options.api_key, model=model if url else None, serve_arguments=(*named, *serve_options))
+    other = ServerChoice(url=options.against, api_key=options.against_key, model=options.against_model)
+    bandwidth = options.bandwidth
     return RunOptions(
-        servers=(first, other) if options["against"] else (first,),
-        num_rounds=options["rounds"],
-        num_warmups=options["warmups"],
-        seed=options["seed"],
+        servers=(first, other) if options.against else (first,),
+        num_rounds=options.rounds,
+        num_warmups=options.warmups,
+        seed=options.seed,
         bandwidth_bytes_per_second=bandwidth * 1e9 if bandwidth else None,
         described=_describe(model) if model and not url else None,
     )

@@ -1,5 +1,6 @@
-"""The options that every measurement has."""
+"""The options that every measurement of a server has, and those that `probe` shares with them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -35,3 +36,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as 
 ServeOptions = Annotated[
     list[str] | None, typer.Argument(metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve` for the own server.")
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedOptions:
+    """What a person chose of them; each field is an option, on the help page in this order."""
+
+    serve_options: ServeOptions = None
+    model: Model = None
+    url: Url = None
+    api_key: ApiKey = None
+    against: Against = None
+    against_model: AgainstModel = None
+    against_key: AgainstKey = None
+    rounds: Rounds = 5
+    warmups: Warmups = 1
+    seed: Seed = 1
+    bandwidth: Bandwidth = None
+    out: Out = None
+    as_json: AsJson = False
