@@ -1,15 +1,13 @@
 """Agents: conversations that live here, each owned by the caller who made it. What they said is kept until they are deleted."""
 
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.errors import Conflict, InvalidRequest, StoreError
-from mlxctl.stores.database import open_database
+from mlxctl.errors import Conflict, InvalidRequest
+from mlxctl.stores.database import Database
 
 _MIGRATIONS = (
     """
@@ -65,15 +63,13 @@ class AgentStore:
     """
 
     def __init__(self, path: Path, *, max_agents: int, now: Callable[[], float] = time.time) -> None:
-        self._path = path
+        self._database = Database(path, _MIGRATIONS)
         self._max_agents = max_agents
         self._now = now
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
 
     def create(self, owner: str, agent_id: str, *, model: str, settings: bytes) -> StoredAgent:
         """Make an agent with an empty history. Raises Conflict when the id is taken, InvalidRequest when there are too many."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             if _find(connection, owner, agent_id) is not None:
                 raise Conflict(f"an agent with the id {agent_id!r} exists already; choose another id, or delete it", param="id")
             (num_agents,) = connection.execute("SELECT count(*) FROM agents WHERE owner = ?", (owner,)).fetchone()
@@ -90,7 +86,7 @@ class AgentStore:
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Return an agent; None when there is none, or not this caller's."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             return _find(connection, owner, agent_id)
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
@@ -98,7 +94,7 @@ class AgentStore:
 
         Raises InvalidRequest when there is no agent `after`.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             start = 0
             if after is not None:
                 last = _find(connection, owner, after)
@@ -113,7 +109,7 @@ class AgentStore:
 
     def messages(self, agent: StoredAgent, *, after: int = -1, limit: int = -1) -> tuple[tuple[int, bytes], ...]:
         """Return the messages behind position `after`, in order, each with its position; `limit` -1 is all."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT position, body FROM messages WHERE agent = ? AND position > ? ORDER BY position LIMIT ?",
                 (agent.number, after, limit),
@@ -122,7 +118,7 @@ class AgentStore:
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
         """Return an agent with its history, and note that it was used; None when there is none."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             changed = connection.execute(
                 "UPDATE agents SET last_access = ? WHERE owner = ? AND id = ?", (self._now(), owner, agent_id)
             )
@@ -134,7 +130,7 @@ class AgentStore:
 
     def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
         """Add to the history of `agent` as it was at the beginning. Raises Conflict when it has changed, or the agent is gone."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             changed = connection.execute(
                 "UPDATE agents SET revision = revision + 1, last_access = ?, model = ? WHERE number = ? AND revision = ?",
                 (self._now(), model, agent.number, agent.revision),
@@ -146,7 +142,7 @@ class AgentStore:
 
     def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Forget all that was said; None when there is no such agent."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             agent = _find(connection, owner, agent_id)
             if agent is None:
                 return None
@@ -158,26 +154,12 @@ class AgentStore:
 
     def delete(self, owner: str, agent_id: str) -> bool:
         """Forget an agent and all that it said; says whether there was one."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             return connection.execute("DELETE FROM agents WHERE owner = ? AND id = ?", (owner, agent_id)).rowcount > 0
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:
-                    yield connection
-            except sqlite3.Error as error:
-                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+        self._database.close()
 
 
 def _find(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent | None:

@@ -1,16 +1,12 @@
 """What models were found to be able to do: one row per model, by its fingerprint, and one per question."""
 
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from mlxctl.errors import StoreError
-from mlxctl.stores.database import open_database
+from mlxctl.stores.database import Database
 from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord
 
 _MIGRATIONS = (
@@ -46,16 +42,14 @@ class CapabilityStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._database = Database(path, _MIGRATIONS)
 
     def save(self, record: ProbeRecord) -> ProbeRecord:
         """Keep the record in place of an older one of the same model and return what is kept.
 
         A question that failed this time, or was not asked, keeps the answer that it has: neither says anything about the model.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))
             connection.execute("DELETE FROM probes WHERE fingerprint = ?", (kept.fingerprint,))
             connection.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?)", _probe_row(kept))
@@ -65,38 +59,21 @@ class CapabilityStore:
 
     def find(self, fingerprint: str) -> ProbeRecord | None:
         """Return what is known of the model with this fingerprint; None if it was never probed."""
-        if self._is_blank():
+        if self._database.is_blank:
             return None
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             return _find(connection, fingerprint)
 
     def has_records(self) -> bool:
         """Whether any model was ever probed."""
-        if self._is_blank():
+        if self._database.is_blank:
             return False
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             return connection.execute("SELECT 1 FROM probes LIMIT 1").fetchone() is not None
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    def _is_blank(self) -> bool:
-        return self._connection is None and not self._path.exists()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:
-                    yield connection
-            except (sqlite3.Error, msgspec.MsgspecError) as error:
-                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+        self._database.close()
 
 
 def _settled(record: ProbeRecord, before: ProbeRecord | None) -> tuple[Finding, ...]:

@@ -1,13 +1,51 @@
 """One SQLite file: opened once, in WAL mode, its tables brought up to date. Knows no tables of its own."""
 
 import sqlite3
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from mlxctl.errors import StoreError
 
 # Another process of ours may hold the write lock for the time of one small transaction.
 _LOCK_SECONDS = 2.0
+
+
+class Database:
+    """A file that is opened, or made, at the first transaction. Any thread may call; one at a time is let in."""
+
+    def __init__(self, path: Path, migrations: Sequence[str]) -> None:
+        self._path = path
+        self._migrations = migrations
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was ever written: there is no file yet."""
+        return self._connection is None and not self._path.exists()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; an exception rolls it back. Raises StoreError when the disk fails it, or a row cannot be read."""
+        with self._lock:
+            connection = self._connection = self._connection or open_database(self._path, self._migrations)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                with connection:
+                    yield connection
+            except (sqlite3.Error, msgspec.MsgspecError) as error:
+                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file; the next transaction opens it again. Idempotent."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
 
 def open_database(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:

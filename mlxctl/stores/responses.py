@@ -1,15 +1,13 @@
 """Answers that a later request may refer to, each owned by the caller who asked: kept for a while, and no more than fits."""
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.errors import StoreError
-from mlxctl.stores.database import open_database
+from mlxctl.stores.database import Database
 
 _MIGRATIONS = (
     """
@@ -83,12 +81,10 @@ class ResponseStore:
     """
 
     def __init__(self, path: Path, *, max_bytes: int, ttl_seconds: float, now: Callable[[], float] = time.time) -> None:
-        self._path = path
+        self._database = Database(path, _MIGRATIONS)
         self._max_bytes = max_bytes
         self._ttl_seconds = ttl_seconds
         self._now = now
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
 
     def save(self, owner: str, response: StoredResponse) -> None:
         """Keep an answer, unless it alone is larger than all that is kept."""
@@ -149,7 +145,7 @@ class ResponseStore:
 
     def facts(self) -> StoreFacts:
         """Return how much is kept."""
-        if self._connection is None and not self._path.exists():
+        if self._database.is_blank:
             return StoreFacts(num_responses=0, num_bytes=0)
         with self._transaction() as connection:
             num_responses, num_bytes = connection.execute("SELECT count(*), total(num_bytes) FROM responses").fetchone()
@@ -157,23 +153,14 @@ class ResponseStore:
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        self._database.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Hold the file for one transaction, without what has expired."""
-        with self._lock:
-            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:
-                    connection.execute("DELETE FROM responses WHERE last_used <= ?", (self._now() - self._ttl_seconds,))
-                    yield connection
-            except sqlite3.Error as error:
-                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM responses WHERE last_used <= ?", (self._now() - self._ttl_seconds,))
+            yield connection
 
     def _touch(self, connection: sqlite3.Connection, owner: str, response_ids: Sequence[str]) -> None:
         now = self._now()

@@ -1,14 +1,9 @@
 """Chats that were had in the terminal, to be found and taken up again. Knows nothing of what messages look like."""
 
-import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.errors import StoreError
-from mlxctl.stores.database import open_database
+from mlxctl.stores.database import Database
 
 MAX_SESSIONS = 1_000
 """How many are kept; the one that was used longest ago goes first."""
@@ -59,10 +54,8 @@ class SessionStore:
     """
 
     def __init__(self, path: Path, *, max_sessions: int = MAX_SESSIONS) -> None:
-        self._path = path
+        self._database = Database(path, _MIGRATIONS)
         self._max_sessions = max_sessions
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
 
     def save(self, session: Session) -> None:
         """Keep the chat in place of what was kept of it before."""
@@ -77,7 +70,7 @@ class SessionStore:
             session.text,
             session.body,
         )
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             connection.execute(
                 "DELETE FROM sessions WHERE id NOT IN (SELECT id FROM sessions ORDER BY used_at DESC LIMIT ?)",
@@ -86,48 +79,31 @@ class SessionStore:
 
     def search(self, words: str = "", *, limit: int = MAX_SESSIONS) -> tuple[SessionSummary, ...]:
         """Return the chats that hold all of the words, the one used last first; all of them without words."""
-        if self._is_blank():
+        if self._database.is_blank:
             return ()
         patterns = [f"%{_escaped(word)}%" for word in words.split()]
         where = "".join(" AND (title || ' ' || text) LIKE ? ESCAPE '\\'" for _ in patterns)
         query = f"SELECT {_SUMMARY} FROM sessions WHERE 1{where} ORDER BY used_at DESC LIMIT ?"  # noqa: S608
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
 
     def find(self, session_id: str) -> Session | None:
         """Return the chat whose id begins so; None when there is none, or more than one."""
-        if self._is_blank() or not session_id:
+        if self._database.is_blank or not session_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             rows = connection.execute(query, (f"{_escaped(session_id)}%",)).fetchall()
         return Session(summary=_summary(rows[0][:6]), text=rows[0][6], body=rows[0][7]) if len(rows) == 1 else None
 
     def delete(self, session_id: str) -> None:
         """Forget a chat, if it is kept."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    def _is_blank(self) -> bool:
-        return self._connection is None and not self._path.exists()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            connection = self._connection = self._connection or open_database(self._path, _MIGRATIONS)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:
-                    yield connection
-            except sqlite3.Error as error:
-                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+        self._database.close()
 
 
 def _summary(row: tuple[str, str, str, float, float, int]) -> SessionSummary:
