@@ -16,12 +16,10 @@ from mlxctl.demo.recipe import tasks
 from mlxctl.demo.recipe.copying import initial_weights
 from mlxctl.demo.recipe.curriculum import drill_share, mix_at
 from mlxctl.demo.recipe.lexicon import Lexicon
+from mlxctl.demo.recipe.rows import Row, padded
 
 DTYPE = "bfloat16"
 """In which the weights ship; training itself is float32."""
-
-Row = tuple[list[int], int]
-"""Token ids, and how many of them are prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +119,7 @@ def batches(tokenizer: Tokenizer, plan: Plan) -> Iterator[tuple[mx.array, mx.arr
             groups[-1].append(row)
         lexicon.dice.shuffle(groups)
         for group in groups:
-            yield _batch(group)
+            yield padded(group)
             step += 1
 
 
@@ -143,20 +141,3 @@ def _drill(tokenizer: Tokenizer, dice: random.Random) -> Row:
     after = tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n").ids
     end = tokenizer.encode("<|im_end|>").ids
     return [*before, *ids, *after, *ids, *end], len(before) + len(ids) + len(after)
-
-
-def _batch(rows: list[Row]) -> tuple[mx.array, mx.array, mx.array, mx.array]:
-    """Pad rows to one length; give the inputs and, flat, where answers are predicted, what they are, their weight.
-
-    A row weighs as the square root of its answer's length, so that short answers count.
-    """
-    width = max(len(ids) for ids, _ in rows) - 1
-    inputs, positions, targets, shares = [], [], [], []
-    for index, (ids, num_prompt) in enumerate(rows):
-        inputs.append(ids[:-1] + [0] * (width - len(ids) + 1))
-        answer = range(num_prompt - 1, len(ids) - 1)
-        positions += [index * width + place for place in answer]
-        targets += ids[num_prompt:]
-        shares += [len(answer) ** -0.5] * len(answer)
-    weights = mx.array(shares)
-    return mx.array(inputs), mx.array(positions), mx.array(targets), weights / weights.sum()

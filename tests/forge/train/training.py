@@ -12,6 +12,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 
 from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.demo.recipe.rows import Row, padded
 from mlxctl.models import read_model
 
 from .lessons import Call, Lesson, curriculum
@@ -21,9 +22,6 @@ from .pupils import Pupil
 _NUM_POOL_LESSONS = 512
 _TOKENS_PER_STEP = 2_048
 _PEAK_RATE = 2.5e-3
-
-Row = tuple[list[int], int]
-"""Token ids, and how many of them are prompt."""
 Report = Callable[[int, float], None]
 
 
@@ -95,26 +93,9 @@ def _batches(pupil: Pupil, directory: Path) -> Iterator[tuple[mx.array, mx.array
                 groups.append([])
             groups[-1].append(row)
         lexicon.dice.shuffle(groups)
-        yield from map(_batch, groups)
+        yield from map(padded, groups)
 
 
 def _row(pupil: Pupil, adapter: ModelAdapter, lesson: Lesson) -> Row:
     prompt = list(adapter.prepare_input(lesson.request()).token_ids)
     return prompt + adapter.vocabulary.encode(completion(pupil, lesson)), len(prompt)
-
-
-def _batch(rows: list[Row]) -> tuple[mx.array, mx.array, mx.array, mx.array]:
-    """Pad rows to one length; give the inputs and, flat, where answers are predicted, what they are, their weight.
-
-    A row weighs as the square root of its answer's length, so that short answers count.
-    """
-    width = max(len(ids) for ids, _ in rows) - 1
-    inputs, positions, targets, shares = [], [], [], []
-    for index, (ids, num_prompt) in enumerate(rows):
-        inputs.append(ids[:-1] + [0] * (width - len(ids) + 1))
-        answer = range(num_prompt - 1, len(ids) - 1)
-        positions += [index * width + place for place in answer]
-        targets += ids[num_prompt:]
-        shares += [len(answer) ** -0.5] * len(answer)
-    weights = mx.array(shares)
-    return mx.array(inputs), mx.array(positions), mx.array(targets), weights / weights.sum()
