@@ -4,7 +4,7 @@ _mlxctl_children() {
     case "$1" in
         "") echo "serve chat top models bench probe cache doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
-        " bench") echo "throughput latency prefix agents contention mixed compare report" ;;
+        " bench") echo "throughput latency prefix agents contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " completion") echo "bash zsh fish models" ;;
         " demo") echo "train" ;;
@@ -31,6 +31,7 @@ _mlxctl_options() {
         " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench probe") echo "--rounds --warmups --out --json --help -h" ;;
         " bench compare") echo "--fail-if --json --help -h" ;;
         " bench report") echo "--out --help -h" ;;
         " probe") echo "--all --force --show --toml --timeout --trust-remote-code --json --config --help -h" ;;
@@ -196,6 +197,9 @@ _mlxctl_value() {
         " bench mixed --seed") echo "unknown" ;;
         " bench mixed --bandwidth") echo "unknown" ;;
         " bench mixed --out") echo "files" ;;
+        " bench probe --rounds") echo "unknown" ;;
+        " bench probe --warmups") echo "unknown" ;;
+        " bench probe --out") echo "files" ;;
         " bench compare --fail-if") echo "unknown" ;;
         " bench report --out") echo "directories" ;;
         " probe --toml") echo "files" ;;
@@ -252,6 +256,7 @@ _mlxctl_argument() {
         " bench agents") echo "unknown" ;;
         " bench contention") echo "unknown" ;;
         " bench mixed") echo "unknown" ;;
+        " bench probe") echo "models" ;;
         " bench compare") echo "files" ;;
         " bench report") echo "files" ;;
         " probe") echo "models" ;;

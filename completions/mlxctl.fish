@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench contention' ' bench mixed' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' demo' ' demo train'
+set -g __mlxctl_paths ' serve' ' chat' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' demo' ' demo train'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over HTTP, in the words of OpenAI and Anthropic'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal, on an own engine or a running server'
@@ -111,6 +111,7 @@ complete -c mlxctl -n "__mlxctl_at ' bench'" -a prefix -d 'What a known beginnin
 complete -c mlxctl -n "__mlxctl_at ' bench'" -a agents -d 'Coding agents'
 complete -c mlxctl -n "__mlxctl_at ' bench'" -a contention -d 'A short request, and a decoding stream, while a long prompt is read'
 complete -c mlxctl -n "__mlxctl_at ' bench'" -a mixed -d 'Traffic of all lengths from several clients at once'
+complete -c mlxctl -n "__mlxctl_at ' bench'" -a probe -d 'How long `mlxctl probe` takes for a model, phase by phase'
 complete -c mlxctl -n "__mlxctl_at ' bench'" -a compare -d 'Compare two stored results, and fail when a figure got worse'
 complete -c mlxctl -n "__mlxctl_at ' bench'" -a report -d 'Render stored results as Markdown with SVG charts'
 complete -c mlxctl -n "__mlxctl_at ' bench'" -l help -s h -d 'Show this message and exit.'
@@ -214,6 +215,12 @@ complete -c mlxctl -n "__mlxctl_at ' bench mixed'" -l bandwidth -x -d 'Memory ba
 complete -c mlxctl -n "__mlxctl_at ' bench mixed'" -l out -r -F -d 'File or directory for the result'
 complete -c mlxctl -n "__mlxctl_at ' bench mixed'" -l json -d 'Print the whole result as JSON and nothing else'
 complete -c mlxctl -n "__mlxctl_at ' bench mixed'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' bench probe'" -x -a '(mlxctl completion models 2>/dev/null)'
+complete -c mlxctl -n "__mlxctl_at ' bench probe'" -l rounds -x -d 'Rounds that count; medians are over rounds'
+complete -c mlxctl -n "__mlxctl_at ' bench probe'" -l warmups -x -d 'Rounds before those that count'
+complete -c mlxctl -n "__mlxctl_at ' bench probe'" -l out -r -F -d 'File or directory for the result'
+complete -c mlxctl -n "__mlxctl_at ' bench probe'" -l json -d 'Print the whole result as JSON and nothing else'
+complete -c mlxctl -n "__mlxctl_at ' bench probe'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' bench compare'" -r -F
 complete -c mlxctl -n "__mlxctl_at ' bench compare'" -l fail-if -x -d 'Exit with 1 when this is so, beyond noise'
 complete -c mlxctl -n "__mlxctl_at ' bench compare'" -l json -d 'Print the comparison as JSON and nothing else'

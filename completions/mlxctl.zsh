@@ -329,6 +329,17 @@ _mlxctl_bench_compare() {
         '*: :_files'
 }
 
+_mlxctl_bench_probe() {
+    _arguments \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_mlxctl_models'
+}
+
 _mlxctl_bench_mixed() {
     _arguments \
         '*--requests[Requests a round]: :' \
@@ -488,6 +499,7 @@ _mlxctl_bench() {
             'agents:Coding agents'
             'contention:A short request, and a decoding stream, while a long prompt is read'
             'mixed:Traffic of all lengths from several clients at once'
+            'probe:How long `mlxctl probe` takes for a model, phase by phase'
             'compare:Compare two stored results, and fail when a figure got worse'
             'report:Render stored results as Markdown with SVG charts'
         )
@@ -500,6 +512,7 @@ _mlxctl_bench() {
             agents) _mlxctl_bench_agents ;;
             contention) _mlxctl_bench_contention ;;
             mixed) _mlxctl_bench_mixed ;;
+            probe) _mlxctl_bench_probe ;;
             compare) _mlxctl_bench_compare ;;
             report) _mlxctl_bench_report ;;
         esac ;;

@@ -45,7 +45,7 @@ def _section(prefix: str, name: str, result: Result, pictures: dict[str, str]) -
     yield f"## {result.scenario}\n"
     state = state_line(result)
     yield f"{'**' + state + '**' if result.is_partial else state}, begun {result.started} ({_code(name)}).\n"
-    yield from (f"- {server.label}: {_code(server.model)} at {_code(server.name)}" for server in result.servers)
+    yield from (f"- {server.label}: {_code(server.model)}, {_code(server.name)}" for server in result.servers)
     yield f"- {_machine(result)}\n"
     yield from _pair_table(result) if result.ratios else _figure_table(result)
     for number, chart in enumerate(result.charts, start=1):

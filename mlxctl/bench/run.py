@@ -50,7 +50,7 @@ def run_bench(scenario: Scenario, options: RunOptions, observer: Observer) -> Re
 
 
 async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> Result:
-    _cancel_on_signals()
+    cancel_on_signals()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     machine = await asyncio.to_thread(this_machine)
     environment = await asyncio.to_thread(describe_environment, machine)
@@ -76,7 +76,7 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
         settings=settings | {"serve_arguments": [list(choice.serve_arguments) for choice in options.servers]},
         environment=environment,
         servers=tuple(map(_server, targets)),
-        measurements=measurements(scenario, rounds),
+        measurements=measurements(scenario.figures, rounds),
         ratios=paired_ratios(scenario, rounds),
         charts=scenario.charts,
         client=rounds.client,
@@ -101,7 +101,7 @@ async def _opened(label: str, choice: ServerChoice, observer: Observer) -> Async
         await server.close()
 
 
-def _cancel_on_signals() -> None:
+def cancel_on_signals() -> None:
     """Let a closed terminal and `kill` end the run as Ctrl-C does, which asyncio sees to itself."""
     task = asyncio.current_task()
     assert task is not None, "runs as a task"

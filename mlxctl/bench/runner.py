@@ -6,11 +6,11 @@ What was measured is never lost: when a person interrupts or a server fails, the
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from mlxctl.bench.figures import Spread
+from mlxctl.bench.figures import Figure, Spread
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import ClientCost, Measurement, PairedRatio
 from mlxctl.bench.scenarios.scenario import Sample, Scenario
@@ -33,11 +33,11 @@ class Observer(Protocol):
     def open(self, label: str, url: str | None) -> None:
         """A server is asked what it serves, or started when it has no URL yet."""
 
-    def begin(self, what: str, target: Target) -> None:
-        """A warm-up or a round begins."""
+    def begin(self, what: str, label: str) -> None:
+        """A warm-up or a round of this target begins."""
 
-    def end(self, what: str, target: Target, sample: Sample) -> None:
-        """It is over."""
+    def end(self, what: str, label: str, *, is_last: bool) -> None:
+        """It is over; the last target ends the round."""
 
 
 @dataclass(slots=True)
@@ -84,17 +84,39 @@ async def run_rounds(
     A cancellation ends the rounds and is reported as the problem.
     """
     rounds = Rounds(samples={target.label: [] for target in targets})
-    try:
+    with keeping_what_is_over(rounds):
         tokens_per_word = [await target.calibrate(prompts) for target in targets]
         prompts = replace(prompts, tokens_per_word=tokens_per_word[0])
-        for number in range(num_warmups):
+        for turn in turns(num_rounds=num_rounds, num_warmups=num_warmups):
             for target in targets:
-                await _measure(scenario, target, prompts, observer, f"warm-up {number + 1}/{num_warmups}")
-        for number in range(num_rounds):
-            what = f"round {number + 1}/{num_rounds}"
-            for target in targets:
-                with _counted(rounds, target):
-                    rounds.samples[target.label].append(await _measure(scenario, target, prompts, observer, what))
+                observer.begin(turn.what, target.label)
+                with counted(rounds, target) if turn.counts else nullcontext():
+                    sample = await scenario.measure(target, prompts, turn.what)
+                observer.end(turn.what, target.label, is_last=target.is_last)
+                if turn.counts:
+                    rounds.samples[target.label].append(sample)
+    return rounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A warm-up or, when it counts, a round."""
+
+    what: str
+    counts: bool
+
+
+def turns(*, num_rounds: int, num_warmups: int) -> Iterator[Turn]:
+    """Yield the warm-ups, then the rounds."""
+    yield from (Turn(what=f"warm-up {number}/{num_warmups}", counts=False) for number in range(1, num_warmups + 1))
+    yield from (Turn(what=f"round {number}/{num_rounds}", counts=True) for number in range(1, num_rounds + 1))
+
+
+@contextmanager
+def keeping_what_is_over(rounds: Rounds) -> Iterator[None]:
+    """Note why the rounds inside ended early. Lets a failure through only when no round was over."""
+    try:
+        yield
     except asyncio.CancelledError:
         rounds.problem = "interrupted"
         task = asyncio.current_task()
@@ -105,14 +127,13 @@ async def run_rounds(
         if rounds.num_finished == 0:
             raise
         rounds.problem = str(error)
-    return rounds
 
 
-def measurements(scenario: Scenario, rounds: Rounds) -> tuple[Measurement, ...]:
+def measurements(figures: Sequence[Figure], rounds: Rounds) -> tuple[Measurement, ...]:
     """Summarise each figure of each target over the rounds that had it."""
     return tuple(
         Measurement.of(target, figure, values)
-        for figure in scenario.figures
+        for figure in figures
         for target, samples in rounds.samples.items()
         if (values := [sample[figure.name] for sample in samples if figure.name in sample])
     )
@@ -133,20 +154,13 @@ def paired_ratios(scenario: Scenario, rounds: Rounds) -> tuple[PairedRatio, ...]
     return tuple(found)
 
 
-async def _measure(scenario: Scenario, target: Target, prompts: Prompts, observer: Observer, what: str) -> Sample:
-    observer.begin(what, target)
-    sample = await scenario.measure(target, prompts, what)
-    observer.end(what, target, sample)
-    return sample
-
-
 @contextmanager
-def _counted(rounds: Rounds, target: Target) -> Iterator[None]:
-    """Count time, processor time and tokens of what happens inside, finished or not."""
-    cpu, wall, tokens = time.process_time(), time.perf_counter(), target.num_tokens
+def counted(rounds: Rounds, target: Target | None = None) -> Iterator[None]:
+    """Count time, processor time and, of a target, tokens of what happens inside, finished or not."""
+    cpu, wall, tokens = time.process_time(), time.perf_counter(), target.num_tokens if target else 0
     try:
         yield
     finally:
         rounds.cpu_seconds += time.process_time() - cpu
         rounds.wall_seconds += time.perf_counter() - wall
-        rounds.num_tokens += target.num_tokens - tokens
+        rounds.num_tokens += target.num_tokens - tokens if target else 0

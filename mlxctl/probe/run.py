@@ -13,6 +13,7 @@ from mlxctl.probe.course import ROUND, Course
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.outcome import ProbeOutcome
 from mlxctl.probe.sense_checks import check_senses, refuse_silent
+from mlxctl.probe.stopwatch import Stopwatch
 from mlxctl.probe.subject import Subject, read_subject, versions
 from mlxctl.probe.targets import Target
 from mlxctl.probe.watcher import Watcher
@@ -65,36 +66,40 @@ class ProbeRun:
         if target.directory is None:
             self.outcomes.append(ProbeOutcome(name=target.name, problem=target.problem))
             return
-        subject = await asyncio.to_thread(read_subject, target.directory, trust_remote_code=self._trust_remote_code)
+        watch = Stopwatch()
+        with watch.times("files"):
+            subject = await asyncio.to_thread(read_subject, target.directory, trust_remote_code=self._trust_remote_code)
         before = None if self._is_forced else await asyncio.to_thread(self._store.find, subject.fingerprint)
         if before is not None and before.is_complete and before.round == ROUND:
             self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=before, was_known=True))
         elif subject.facts is None:
-            self._keep(target, _record(subject, refuse_silent(subject.detection), started=time.time()))
+            self._keep(target, _record(subject, refuse_silent(subject.detection), started=time.time()), watch)
         else:
-            await self._ask(target, subject, subject.facts, _still_true(before))
+            await self._ask(target, subject, subject.facts, _still_true(before), watch)
 
-    async def _ask(self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding]) -> None:
+    async def _ask(self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding], watch: Stopwatch) -> None:
         started = time.time()
         course = Course([*check_senses(subject.detection), *known])
         steps = course.missing_steps()
         self._watcher.began(target.name, len(steps) + 1)
         self._watcher.asks("loading")
         try:
-            async with self._engine(subject, facts) as client:
+            async with self._engine(subject, facts, watch) as client:
                 interview = Interview(client, subject.name, facts, deadline_seconds=self._deadline_seconds, watcher=self._watcher)
                 interview.adapter().check_width(interview.loaded.vocabulary_size)
                 for step in steps:
                     self._watcher.asks(step.what)
-                    for finding in await course.take(step, interview):
+                    with watch.times(step.what):
+                        found = await course.take(step, interview)
+                    for finding in found:
                         self._watcher.found(finding)
         finally:
             if course.was_begun:
-                self._keep(target, _record(subject, course.findings, started=started))
+                self._keep(target, _record(subject, course.findings, started=started), watch)
             self._watcher.ended()
 
     @asynccontextmanager
-    async def _engine(self, subject: Subject, facts: ModelFacts) -> AsyncIterator[EngineClient]:
+    async def _engine(self, subject: Subject, facts: ModelFacts, watch: Stopwatch) -> AsyncIterator[EngineClient]:
         client = EngineClient(self._launcher(self._settings), self._settings, max_queue=_MAX_QUEUE)
         source = ModelSource(
             name=subject.name,
@@ -102,17 +107,19 @@ class ProbeRun:
             weights_bytes=facts.weights_bytes,
             trust_remote_code=subject.trust_remote_code,
         )
-        await client.start([source])
         try:
-            await client.wait_ready()
+            with watch.times("loading"):
+                await client.start([source])
+                await client.wait_ready()
             yield client
         finally:
-            await client.stop(drain_seconds=0.0)
+            with watch.times("ending"):
+                await client.stop(drain_seconds=0.0)
 
-    def _keep(self, target: Target, record: ProbeRecord) -> None:
+    def _keep(self, target: Target, record: ProbeRecord, watch: Stopwatch) -> None:
         """Store the record. A small write, done here so that a run which is being cancelled does not lose it."""
         kept = self._store.save(record)
-        self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=kept))
+        self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=kept, phases=watch.seconds))
 
 
 def _still_true(before: ProbeRecord | None) -> tuple[Finding, ...]:

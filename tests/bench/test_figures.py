@@ -41,7 +41,7 @@ def test_what_drifts_for_both_is_no_difference_between_them() -> None:
 
 
 def test_a_figure_that_no_round_had_is_left_out() -> None:
-    (found,) = measurements(Latency(), Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]}))
+    (found,) = measurements(Latency().figures, Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]}))
     assert (found.name, found.rounds, found.median) == ("itl_p50", (0.1, 0.3), 0.2)
 
 

@@ -42,7 +42,7 @@ def test_what_a_server_calls_itself_cannot_break_the_page() -> None:
     _, result = RESULTS[1]
     server = dataclasses.replace(result.servers[0], model="`x` | <img src=x>\n# no")
     page = make_report([("a.json", dataclasses.replace(result, servers=(server,)))]).markdown
-    assert "- A: ` x | <img src=x> # no` at" in page.replace("`x", "` x")
+    assert "- A: ` x | <img src=x> # no`," in page.replace("`x", "` x")
 
 
 @given(st.text(max_size=20), st.lists(st.floats(0, 1e9), min_size=1, max_size=5))

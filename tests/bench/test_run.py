@@ -1,41 +1,17 @@
 """Whole runs on servers of known speed: order, notes, partial results."""
 
-import asyncio
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from mlxctl.bench.result import Result, encode_result, load_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
-from mlxctl.bench.scenarios import Latency, Sample, Throughput
-from mlxctl.bench.target import Target
+from mlxctl.bench.scenarios import Latency, Throughput
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
+from tests.bench.diary import Diary
 from tests.bench.metronome import metronome
 
 SMALL = Latency(num_requests=2, prompt_tokens=16, answer_tokens=5)
-
-
-@dataclass
-class Diary:
-    """Writes down what happened; may cancel the run at a given line."""
-
-    cancels_at: str | None = None
-    lines: list[str] = field(default_factory=list)
-
-    def open(self, label: str, url: str | None) -> None:
-        """Nothing worth a line."""
-
-    def begin(self, what: str, target: Target) -> None:
-        line = f"{target.label} {what}"
-        self.lines.append(line)
-        if line == self.cancels_at:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-
-    def end(self, what: str, target: Target, sample: Sample) -> None:
-        """Nothing worth a line."""
 
 
 def options(*urls: str, num_rounds: int = 3, model: str | None = None) -> RunOptions:

@@ -21,6 +21,7 @@ class BenchGroup(LazyGroup):
             "mlxctl.cli.bench.contention", "A short request, and a decoding stream, while a long prompt is read."
         ),
         "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Traffic of all lengths from several clients at once."),
+        "probe": LazyCommand("mlxctl.cli.bench.probe", "How long `mlxctl probe` takes for a model, phase by phase."),
         "compare": LazyCommand("mlxctl.cli.bench.compare", "Compare two stored results, and fail when a figure got worse."),
         "report": LazyCommand("mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."),
     }

@@ -9,8 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from mlxctl.bench.runner import Observer
-from mlxctl.bench.scenarios import Sample
-from mlxctl.bench.target import Target
 
 # The drawing takes time from what is measured, so it is slow.
 _DRAWINGS_PER_SECOND = 4
@@ -34,10 +32,10 @@ class Silence:
     def open(self, label: str, url: str | None) -> None:
         """Ignore it."""
 
-    def begin(self, what: str, target: Target) -> None:
+    def begin(self, what: str, label: str) -> None:
         """Ignore it."""
 
-    def end(self, what: str, target: Target, sample: Sample) -> None:
+    def end(self, what: str, label: str, *, is_last: bool) -> None:
         """Ignore it."""
 
 
@@ -45,8 +43,8 @@ class _Lines(Silence):
     def open(self, label: str, url: str | None) -> None:
         print(f"{label}: {_opening(url)}", file=sys.stderr)
 
-    def end(self, what: str, target: Target, sample: Sample) -> None:  # noqa: ARG002
-        print(f"{target.label}: {what} is over", file=sys.stderr, flush=True)
+    def end(self, what: str, label: str, *, is_last: bool) -> None:  # noqa: ARG002
+        print(f"{label}: {what} is over", file=sys.stderr, flush=True)
 
 
 class _Moving(Silence):
@@ -66,11 +64,11 @@ class _Moving(Silence):
     def open(self, label: str, url: str | None) -> None:
         self._progress.update(self._task, description=f"{label}: {_opening(url)}")
 
-    def begin(self, what: str, target: Target) -> None:
-        self._progress.update(self._task, description=f"{target.label}: {what}")
+    def begin(self, what: str, label: str) -> None:
+        self._progress.update(self._task, description=f"{label}: {what}")
 
-    def end(self, what: str, target: Target, sample: Sample) -> None:  # noqa: ARG002
-        if what.startswith("round") and target.is_last:
+    def end(self, what: str, label: str, *, is_last: bool) -> None:  # noqa: ARG002
+        if what.startswith("round") and is_last:
             self._progress.advance(self._task)
 
 

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
+from mlxctl.bench.runner import Observer
 from mlxctl.bench.scenarios import Scenario
 from mlxctl.cli.bench.progress import progress_on
 from mlxctl.cli.bench.shared_options import SharedOptions
@@ -27,17 +30,23 @@ def run_scenario(scenario: Scenario, options: SharedOptions) -> None:
     Raises MlxctlError when nothing could be measured.
     """
     run_options = read_options(options)
-    out = _file(options.out, scenario.name)
+    run = partial(run_bench, scenario, run_options)
+    keep_and_show(run, scenario.name, num_rounds=run_options.num_rounds, out=options.out, as_json=options.as_json)
+
+
+def keep_and_show(run: Callable[[Observer], Result], name: str, *, num_rounds: int, out: Path | None, as_json: bool) -> None:
+    """Run what measures, as `run_scenario` says it."""
+    file = _file(out, name)
     try:
-        with progress_on(is_quiet=options.as_json, num_rounds=run_options.num_rounds) as observer:
-            result = run_bench(scenario, run_options, observer)
+        with progress_on(is_quiet=as_json, num_rounds=num_rounds) as observer:
+            result = run(observer)
     except (KeyboardInterrupt, asyncio.CancelledError):
         result = None
     if result is None or not result.measurements:
         typer.echo("mlxctl: interrupted before the first round was over; nothing was measured", err=True)
         raise typer.Exit(_INTERRUPTED)
-    save_result(result, out)
-    _show(result, out, as_json=options.as_json)
+    save_result(result, file)
+    _show(result, file, as_json=as_json)
     if result.is_partial:
         typer.echo(f"mlxctl: {result.problem}; what was measured until then is stored as partial", err=True)
         raise typer.Exit(_INTERRUPTED if result.problem == "interrupted" else 1)

@@ -107,7 +107,7 @@ def _print_head(console: Console, result: Result) -> None:
     state = state_line(result)
     console.print(f"[bold]{result.scenario}[/]  {escape(state)}", style="yellow" if result.is_partial else "")
     for server in result.servers:
-        console.print(Text(f"{server.label}  {server.model} at {server.name}", style=_STYLES[server.label]))
+        console.print(Text(f"{server.label}  {server.model}, {server.name}", style=_STYLES[server.label]))
     console.print()
 
 

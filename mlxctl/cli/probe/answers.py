@@ -1,6 +1,7 @@
 """What `mlxctl probe` has to tell. Pure values."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from mlxctl.models.knowledge import KnownModel
 
@@ -9,12 +10,16 @@ NOTHING = KnownModel()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is known of one model, or in `problem` why nothing is. `was_known` says that it was not asked now."""
+    """What is known of one model, or in `problem` why nothing is. `was_known` says that it was not asked now.
+
+    `phases` are the seconds that each part of asking took.
+    """
 
     name: str
     known: KnownModel = NOTHING
     problem: str | None = None
     was_known: bool = False
+    phases: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ def _answer(outcome: ProbeOutcome, knowledge: Knowledge) -> Answer:
     if outcome.record is None or outcome.directory is None:
         return Answer(name=outcome.name, problem=outcome.problem)
     known = knowledge.over(outcome.record, outcome.directory.name, outcome.directory.path)
-    return Answer(name=outcome.name, known=known, was_known=outcome.was_known)
+    return Answer(name=outcome.name, known=known, was_known=outcome.was_known, phases=outcome.phases)
 
 
 def _look_up(target: Target, knowledge: Knowledge) -> Answer:

@@ -67,6 +67,7 @@ def _view(answer: Answer, *, with_evidence: bool) -> dict[str, Any]:
         "duration_seconds": record.duration_seconds if record else None,
         "versions": dict(record.versions) if record else None,
         "was_known": answer.was_known,
+        "phases": dict(answer.phases),
         "findings": findings,
         "problem": answer.problem,
     }
