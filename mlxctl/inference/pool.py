@@ -88,11 +88,6 @@ class ModelPool:
         except ModelError as error:
             raise ModelUnavailable(name, error.without_path(name)) from None
 
-    def has_to_load(self, name: str) -> bool:
-        """Whether a request for the model would have to wait for its loading."""
-        own_name = self._roster.own_name(name)
-        return self.is_open and own_name is not None and not self._residents.is_here(own_name)
-
     def served(self) -> tuple[ServedModel, ...]:
         """Every name that requests can give, with the model behind it, in the order of registration."""
         return tuple(self._served(name, model) for name, model in self._roster.entries)

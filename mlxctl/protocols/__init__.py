@@ -15,7 +15,7 @@ from mlxctl.protocols.openai.agents.objects import (
     encode_agents,
     encode_messages,
 )
-from mlxctl.protocols.openai.agents.specification import parse_agent
+from mlxctl.protocols.openai.agents.specification import parse_agent, parse_agent_change
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
@@ -50,5 +50,6 @@ __all__ = [
     "kept_conversation",
     "openai_error",
     "parse_agent",
+    "parse_agent_change",
     "parse_count_tokens",
 ]

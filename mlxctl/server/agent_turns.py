@@ -1,6 +1,7 @@
 """POST /v1/agents/{id}/generate: one turn of a conversation whose history is here. What fails leaves the history as it was."""
 
 import asyncio
+from functools import partial
 
 from falcon.asgi import Request
 
@@ -10,7 +11,7 @@ from mlxctl.ir import GenerationRequest
 from mlxctl.protocols import AgentTurnFormatter
 from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.generation import GenerationResource
+from mlxctl.server.generation import Asked, GenerationResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStore
@@ -29,10 +30,14 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         self._store = store
         self._queue = AgentQueue(max_waiting=settings.agent_queue)
 
-    async def parse(self, formatter: AgentTurnFormatter, body: bytes, request: Request) -> GenerationRequest:
-        """Read the body, wait for the agent, and put its history before the new messages. Raises RequestError, QueueFull."""
-        caller: str = request.context.caller
+    async def parse(self, formatter: AgentTurnFormatter, body: bytes, request: Request) -> Asked:
+        """Read the body; the request is there when the agent's earlier turns are over. Raises RequestError, QueueFull."""
         num_new_bytes = formatter.read(body)
+        return Asked(stream=formatter.streams, request=partial(self._wait, formatter, num_new_bytes, request))
+
+    async def _wait(self, formatter: AgentTurnFormatter, num_new_bytes: int, request: Request) -> GenerationRequest:
+        """Wait for the agent, and put its history before the new messages."""
+        caller: str = request.context.caller
         call_at_end(request.scope, await self._queue.enter((caller, formatter.agent_id)))
         begun = await asyncio.to_thread(self._store.begin_turn, caller, formatter.agent_id)
         if begun is None:

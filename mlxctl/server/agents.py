@@ -1,4 +1,4 @@
-"""/v1/agents: make agents, look at them, begin them anew, and delete them."""
+"""/v1/agents: make agents, look at them, change them, begin them anew, and delete them."""
 
 import asyncio
 
@@ -16,6 +16,7 @@ from mlxctl.protocols import (
     encode_messages,
     kept_conversation,
     parse_agent,
+    parse_agent_change,
 )
 from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
@@ -86,8 +87,9 @@ class AgentsResource:
 class AgentResource:
     """One agent."""
 
-    def __init__(self, views: AgentViews) -> None:
+    def __init__(self, views: AgentViews, settings: ServerSettings) -> None:
         self._views = views
+        self._settings = settings
 
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """Tell of it. Raises UnknownResource."""
@@ -96,6 +98,17 @@ class AgentResource:
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
+        """Have it otherwise from its next turn on; its history stays. Raises UnknownResource, InvalidRequest."""
+        asked = parse_agent_change(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        agent = await asyncio.to_thread(
+            self._views.store.change, request.context.caller, agent_id, model=asked.model, settings=asked.settings
+        )
+        if agent is None:
+            raise unknown_agent(agent_id)
+        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.content_type = falcon.MEDIA_JSON
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
         """Forget it and all that it said, at once; a turn that is under way then fails. Raises UnknownResource."""

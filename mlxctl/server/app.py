@@ -77,7 +77,7 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
         "/v1/responses/{response_id}/cancel": CancellationResource(services.responses),
         "/v1/responses/{response_id}/input_items": InputItemsResource(services.responses),
         "/v1/agents": AgentsResource(agents, settings),
-        "/v1/agents/{agent_id}": AgentResource(agents),
+        "/v1/agents/{agent_id}": AgentResource(agents, settings),
         "/v1/agents/{agent_id}/messages": AgentMessagesResource(agents),
         "/v1/agents/{agent_id}/reset": AgentResetResource(agents),
         "/v1/agents/{agent_id}/generate": AgentTurnResource(inference, services.agents, requests, settings),

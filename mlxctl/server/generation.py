@@ -1,8 +1,8 @@
 """The one resource that generates. Mounted once per protocol, it knows none: a factory makes the formatter."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -25,6 +25,23 @@ FormatterType = TypeVar("FormatterType", bound=Formatter)
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a body asks for. `request` returns all of it; where that means to wait, a stream says meanwhile that it lives."""
+
+    stream: bool
+    request: Callable[[], Awaitable[GenerationRequest]]
+
+    @classmethod
+    def at_once(cls, request: GenerationRequest) -> "Asked":
+        """Return what needs nothing but its body."""
+
+        async def itself() -> GenerationRequest:
+            return request
+
+        return cls(stream=request.stream, request=itself)
+
+
 class GenerationResource(Generic[FormatterType]):
     """Reads a request, starts it, and answers whole or as a stream. Raises what went wrong; others render it.
 
@@ -43,9 +60,9 @@ class GenerationResource(Generic[FormatterType]):
         self._open_requests = open_requests
         self._settings = settings
 
-    async def parse(self, formatter: FormatterType, body: bytes, request: Request) -> GenerationRequest:  # noqa: ARG002
-        """Read the body. Raises RequestError, CapacityError."""
-        return formatter.parse(body)
+    async def parse(self, formatter: FormatterType, body: bytes, request: Request) -> Asked:  # noqa: ARG002
+        """Read the body. Raises RequestError, CapacityError; so does the request that it returns."""
+        return Asked.at_once(formatter.parse(body))
 
     def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
         """It is known how the answer will be sampled."""
@@ -57,7 +74,7 @@ class GenerationResource(Generic[FormatterType]):
         """Answer one request; `names` are those in its address, for the formatter.
 
         The generation starts before the first byte is sent, so that a refusal has a real status. Only a stream that takes longer to
-        start than a client may be left in silence, because its model is loaded first, begins with pings.
+        start than a client may be left in silence, because its model is loaded first or its turn has to come, begins with pings.
         """
         self._open_requests.enter(request.scope)
         deadline = Deadline(self._settings.request_timeout_seconds)
@@ -65,36 +82,37 @@ class GenerationResource(Generic[FormatterType]):
         caller: str = request.context.caller
         async with deadline.limit():
             body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-            asked = replace(await self.parse(formatter, body, request), fairness_key=caller)
-            if formatter.dropped_tools:
-                _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
-            stream = partial(self._stream, formatter=formatter, caller=caller, deadline=deadline)
-            if asked.stream and self._inference.pool.has_to_load(asked.model):
-                chunks = await self._start_slowly(request, asked, formatter, stream, deadline)
-            else:
-                answers = await self._inference.start_all(asked)
+            asked = await self.parse(formatter, body, request)
+            starting = self._start(asked, formatter, caller)
+            if not asked.stream:
+                answers = await starting
                 call_at_end(request.scope, answers.cancel)
-                if not asked.stream:
-                    self.started(formatter, answers.sampling)
-                    response.data = formatter.whole(*await answers.results())
-                    response.content_type = falcon.MEDIA_JSON
-                    await self.ended(formatter, caller)
-                    return
-                chunks = stream(answers)
+                self.started(formatter, answers.sampling)
+                response.data = formatter.whole(*await answers.results())
+                response.content_type = falcon.MEDIA_JSON
+                await self.ended(formatter, caller)
+                return
+            start = Start(starting)
+            call_at_end(request.scope, start.cancel)
+            stream = partial(self._stream, formatter=formatter, caller=caller, deadline=deadline)
+            chunks = await self._stream_of(start, formatter, stream, deadline)
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
 
-    async def _start_slowly(
+    async def _start(self, asked: Asked, formatter: FormatterType, caller: str) -> Answers:
+        request = replace(await asked.request(), fairness_key=caller)
+        if formatter.dropped_tools:
+            _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
+        return await self._inference.start_all(request)
+
+    async def _stream_of(
         self,
-        request: Request,
-        asked: GenerationRequest,
+        start: Start,
         formatter: FormatterType,
         stream: Callable[[Answers], AsyncGenerator[bytes, None]],
         deadline: Deadline,
     ) -> AsyncGenerator[bytes, None]:
-        start = Start(self._inference.start_all(asked))
-        call_at_end(request.scope, start.cancel)
         seconds = self._settings.ping_interval_seconds
         if answers := await start.answers_within(seconds):
             return stream(answers)

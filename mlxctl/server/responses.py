@@ -8,9 +8,9 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
 from mlxctl.inference import InferenceService
-from mlxctl.ir import GenerationRequest, SamplingParams
+from mlxctl.ir import SamplingParams
 from mlxctl.protocols import OpenAIResponsesFormatter, Page, Recalled, encode_deletion, encode_item_list
-from mlxctl.server.generation import GenerationResource
+from mlxctl.server.generation import Asked, GenerationResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore, StoredItem, StoredResponse
@@ -27,7 +27,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)
         self._store = store
 
-    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, request: Request) -> GenerationRequest:
+    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, request: Request) -> Asked:
         """Read the body and what it refers to. Raises RequestError."""
         caller: str = request.context.caller
         wanted = formatter.read(body)
@@ -36,7 +36,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
-        return formatter.translate(Recalled(conversation=conversation, items=items))
+        return Asked.at_once(formatter.translate(Recalled(conversation=conversation, items=items)))
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Tell the sampling."""

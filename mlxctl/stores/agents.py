@@ -129,16 +129,35 @@ class AgentStore:
             return agent, tuple(body for (body,) in rows)
 
     def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
-        """Add to the history of `agent` as it was at the beginning. Raises Conflict when it has changed, or the agent is gone."""
+        """Add to the history of `agent` as it was at the beginning; it keeps the model that it was given meanwhile, else `model`.
+
+        Raises Conflict when the history has changed, or the agent is gone.
+        """
         with self._database.transaction() as connection:
             changed = connection.execute(
-                "UPDATE agents SET revision = revision + 1, last_access = ?, model = ? WHERE number = ? AND revision = ?",
-                (self._now(), model, agent.number, agent.revision),
+                "UPDATE agents SET revision = revision + 1, last_access = ?, model = iif(model = ?, ?, model)"
+                " WHERE number = ? AND revision = ?",
+                (self._now(), agent.model, model, agent.number, agent.revision),
             )
             if not changed.rowcount:
                 raise Conflict(f"agent {agent.id!r} was reset or deleted while it answered; the answer is not kept")
             rows = [(agent.number, agent.num_messages + index, body) for index, body in enumerate(said)]
             connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", rows)
+
+    def change(self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]) -> StoredAgent | None:
+        """Keep what `settings` makes of an agent's settings, and its model if one is given; None when there is no such agent.
+
+        Its history stays, and a turn that is under way goes on with what it began with.
+        """
+        with self._database.transaction() as connection:
+            agent = _find(connection, owner, agent_id)
+            if agent is None:
+                return None
+            connection.execute(
+                "UPDATE agents SET model = ?, settings = ?, last_access = ? WHERE number = ?",
+                (model or agent.model, settings(agent.settings), self._now(), agent.number),
+            )
+            return _existing(connection, owner, agent_id)
 
     def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Forget all that was said; None when there is no such agent."""

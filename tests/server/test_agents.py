@@ -143,10 +143,41 @@ def test_an_agent_that_is_begun_anew_forgets_even_the_turn_that_is_under_way(ser
     assert agent.look()["context_tokens"] == 0
 
 
+def test_an_agent_can_be_changed_and_keeps_its_history(server: ServerProcess) -> None:
+    agent = Agent(server, instructions="Be brief.", metadata={"trip": "1"})
+    first = agent.said("One")
+    changed = httpx.patch(agent.url, json={"instructions": "Be long.", "context_overflow": "drop_oldest"}, timeout=30).json()
+    assert (changed["instructions"], changed["context_overflow"], changed["num_messages"]) == ("Be long.", "drop_oldest", 2)
+    assert (changed["model"], changed["metadata"]) == ("tiny", {"trip": "1"})
+    messages = [
+        {"role": "system", "content": "Be long."},
+        {"role": "user", "content": "One"},
+        {"role": "assistant", "content": first},
+        {"role": "user", "content": "Two"},
+    ]
+    chat = httpx.post(f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30)
+    assert agent.said("Two") == chat.json()["choices"][0]["message"]["content"]
+    taken_away = httpx.patch(agent.url, json={"instructions": None, "metadata": None}, timeout=30).json()
+    assert (taken_away["instructions"], taken_away["metadata"], taken_away["num_messages"]) == (None, None, 4)
+
+
+def test_a_turn_that_is_under_way_goes_on_when_its_agent_is_changed(server: ServerProcess) -> None:
+    agent = Agent(server)
+    with agent.stream("One", max_tokens=100) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        assert httpx.patch(agent.url, json={"model": "later", "instructions": "Go on."}, timeout=30).status_code == 200
+        rest = [line for line in lines if line.startswith("data: ")]
+    assert json.loads(rest[-2][6:])["choices"][0]["finish_reason"] == "length"
+    looked = agent.look()
+    assert (looked["model"], looked["instructions"], looked["num_messages"]) == ("later", "Go on.", 2)
+
+
 def test_a_deleted_agent_is_gone(server: ServerProcess) -> None:
     agent = Agent(server, id="one-time")
     assert httpx.delete(agent.url, timeout=30).json() == {"id": "one-time", "object": "agent", "deleted": True}
     assert agent.turn("Hello").status_code == httpx.get(agent.url).status_code == httpx.delete(agent.url).status_code == 404
+    assert httpx.patch(agent.url, json={"instructions": "Be there."}).status_code == 404
     assert httpx.post(f"{agent.url}/reset").status_code == httpx.get(f"{agent.url}/messages").status_code == 404
 
 
@@ -240,6 +271,24 @@ def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: A
     refused = httpx.post(f"{agent.url}/generate", json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     assert agent.history() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"model": None}, "model"),
+        ({"model": ""}, "model"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"context_overflow": None}, "context_overflow"),
+        ({"instruction": "Be brief."}, None),
+        ([], None),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_and_changes_nothing(server: ServerProcess, body: Any, param: str | None) -> None:
+    agent = Agent(server, instructions="Be brief.")
+    refused = httpx.patch(agent.url, json=body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+    assert agent.look()["instructions"] == "Be brief."
 
 
 def test_an_id_is_taken_once(server: ServerProcess) -> None:

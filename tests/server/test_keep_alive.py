@@ -66,3 +66,27 @@ def test_a_stream_that_waits_for_its_place_is_kept_alive(slow: ServerProcess, pa
             running.close()
             rest = list(lines)
     assert any("[DONE]" in line or "message_stop" in line for line in rest)
+
+
+def test_a_turn_that_waits_for_an_earlier_one_of_its_agent_is_kept_alive(slow: ServerProcess) -> None:
+    agent = f"{slow.url}/v1/agents/busy"
+    httpx.post(f"{slow.url}/v1/agents", json={"model": "tiny", "id": "busy"})
+
+    def turn(text: str, num_tokens: int) -> Any:
+        return httpx.stream("POST", f"{agent}/generate", json=body("/v1/agents/busy/generate", text, num_tokens), timeout=60)
+
+    with turn("One", 20_000) as first:
+        answer = first.iter_lines()
+        next(answer)
+        with turn("Left", 2) as second:
+            left = second.iter_lines()
+            assert next(left) == ": ping"
+        with turn("Two", 2) as third:
+            lines = third.iter_lines()
+            heard = [next(lines) for _ in range(6)]
+            first.close()
+            rest = [line for line in lines if line]
+    assert heard == [": ping", ""] * 3
+    assert rest[-1] == "data: [DONE]"
+    said = httpx.get(f"{agent}/messages", timeout=30).json()["data"]
+    assert [entry["message"]["content"] for entry in said[::2]] == ["Two"]

@@ -56,6 +56,18 @@ def test_a_reset_or_a_new_agent_of_the_same_id_ends_turns_that_are_under_way(sto
     assert begun(store)[1] == ()
 
 
+def test_a_change_keeps_the_history_and_outlasts_the_turn_that_is_under_way(store: AgentStore) -> None:
+    made(store)
+    before = begun(store)[0]
+    changed = store.change("ann", "a", model="chosen", settings=lambda kept: kept + b" ")
+    assert changed is not None
+    assert (changed.model, changed.settings) == ("chosen", b"{} ")
+    store.end_turn(before, [b"1"], model="m")
+    agent, history = begun(store)
+    assert (agent.model, agent.settings, history) == ("chosen", b"{} ", (b"1",))
+    assert store.change("bob", "a", model=None, settings=bytes) is None
+
+
 def test_an_id_is_taken_once_by_each_caller(store: AgentStore) -> None:
     made(store)
     made(store, owner="bob")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
-from mlxctl.protocols.openai.agents.schema import AgentSpec, AgentTurn
+from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
@@ -32,7 +32,7 @@ class Operation:
     `errors` are the statuses of refusals beside those that any request may get, in the error shape of `dialect`.
     """
 
-    method: Literal["get", "post", "delete"]
+    method: Literal["get", "post", "patch", "delete"]
     path: str
     summary: str
     answer: type[Any]
@@ -151,6 +151,14 @@ OPERATIONS = (
         errors=(409,),
     ),
     Operation(method="get", path="/v1/agents/{agent_id}", summary="Look at an agent", answer=answers.AgentAnswer, errors=(404,)),
+    Operation(
+        method="patch",
+        path="/v1/agents/{agent_id}",
+        summary="Change an agent from its next turn on",
+        body=AgentChange,
+        answer=answers.AgentAnswer,
+        errors=(404,),
+    ),
     Operation(method="delete", path="/v1/agents/{agent_id}", summary="Forget an agent", answer=answers.Deletion, errors=(404,)),
     Operation(
         method="get",

@@ -41,6 +41,11 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self._new = tuple(_encode(message) for message in self._turn.messages)
         return sum(map(len, self._new))
 
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is to be streamed; known once the body was read."""
+        return bool(self._turn.stream)
+
     def translate(self, agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
         """Return the request with all that was said before. Raises InvalidRequest."""
         self.agent = agent

@@ -1,11 +1,11 @@
-"""The bodies of `POST /v1/agents` and `POST /v1/agents/{id}/generate`.
+"""The bodies of `POST /v1/agents`, `PATCH /v1/agents/{id}` and `POST /v1/agents/{id}/generate`.
 
 A turn is a chat completion whose `messages` are only the new ones. What an agent was made with holds where a turn says nothing.
 """
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mlxctl.protocols.openai.chat_schema import ChatRequest, Tool
 from mlxctl.protocols.ranges import Name
@@ -18,11 +18,14 @@ Overflow = Literal["error", "drop_oldest"]
 Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=MAX_METADATA)]
 
 
+Tools = Annotated[list[Tool], Meta(max_length=MAX_TOOLS)]
+
+
 class AgentSettings(Struct):
     """What stays the same between turns; `metadata` is the caller's own and only told back."""
 
     instructions: str | None = None
-    tools: Annotated[list[Tool], Meta(max_length=MAX_TOOLS)] | None = None
+    tools: Tools | None = None
     context_overflow: Overflow = "error"
     metadata: Metadata | None = None
 
@@ -32,6 +35,16 @@ class AgentSpec(AgentSettings, kw_only=True):
 
     model: Name
     id: AgentId | None = None
+
+
+class AgentChange(Struct, forbid_unknown_fields=True):
+    """What is to be otherwise from an agent's next turn on. What is not said stays as it is; null takes it away."""
+
+    model: Name | UnsetType = UNSET
+    instructions: str | UnsetType | None = UNSET
+    tools: Tools | UnsetType | None = UNSET
+    context_overflow: Overflow | UnsetType = UNSET
+    metadata: Metadata | UnsetType | None = UNSET
 
 
 class AgentTurn(ChatRequest, kw_only=True):
