@@ -73,6 +73,12 @@ def test_a_model_is_described_under_each_of_its_names(place: Path, name: str) ->
     assert json.loads(run("info", name, "--json").stdout)["kv_bytes_per_token"] == 2 * 2 * 16 * 2 * 2
 
 
+def test_the_description_names_the_model_as_it_was_asked_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_model(place / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
+    monkeypatch.chdir(place)
+    assert "find out what it can do with: mlxctl probe './my models/one'" in run("info", "./my models/one").stdout
+
+
 def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -> None:
     for name, complaint in (("bad", "not valid JSON"), ("org/godo", "did you mean org/good?")):
         result = run("info", name)

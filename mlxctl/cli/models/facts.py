@@ -1,13 +1,18 @@
 """What `mlxctl models info` prints for people."""
 
+import shlex
+
 from mlxctl.cli.models.tables import bits_of, console, count, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.models import ModelDescription
 from mlxctl.models.knowledge import KnownModel
 
 
-def print_facts(model: ModelDescription, known: KnownModel) -> None:
-    """Print what a model's files say, and say of the rest that they do not; then what it was found to be able to do."""
+def print_facts(model: ModelDescription, known: KnownModel, *, asked: str) -> None:
+    """Print what a model's files say, and say of the rest that they do not; then what it was found to be able to do.
+
+    `asked` is how the person named it, and can name it again.
+    """
     weights = model.weights
     facts = [
         ("model", model.name),
@@ -22,7 +27,7 @@ def print_facts(model: ModelDescription, known: KnownModel) -> None:
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
         ("template", _template(model)),
         ("cache", _cache(model)),
-        ("probed", _probed(model, known)),
+        ("probed", _probed(known, shlex.quote(asked))),
     ]
     out = console()
     out.print(facts_table(facts))
@@ -31,10 +36,10 @@ def print_facts(model: ModelDescription, known: KnownModel) -> None:
         out.print(findings_table(known.findings))
 
 
-def _probed(model: ModelDescription, known: KnownModel) -> str:
+def _probed(known: KnownModel, asked: str) -> str:
     if known.record is None:
-        return f"no; find out what it can do with: mlxctl probe {model.name}"
-    return f"{when(known.record)}; all that proves it: mlxctl probe {model.name} --show"
+        return f"no; find out what it can do with: mlxctl probe {asked}"
+    return f"{when(known.record)}; all that proves it: mlxctl probe {asked} --show"
 
 
 def _because(model: ModelDescription) -> str:

@@ -33,7 +33,7 @@ def info(
     else:
         from mlxctl.cli.models.facts import print_facts
 
-        print_facts(model, known)
+        print_facts(model, known, asked=name)
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)
