@@ -1,10 +1,12 @@
 """What every request is doing, and what the last ones did: counts and times, never what was said. Event-loop thread only."""
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+from mlxctl.inference.totals import ModelTotals
 
 RequestState = Literal["waiting", "reading", "answering", "finished", "stopped", "failed"]
 
@@ -83,9 +85,10 @@ class RequestEntry:
 
 
 class RequestLog:
-    """The requests that are open, and the last that were."""
+    """The requests that are open, the last that were, and what all of them came to. `totals` is by the model's name."""
 
     def __init__(self, *, max_ended: int = MAX_ENDED, clock: Callable[[], float] = time.monotonic) -> None:
+        self.totals: defaultdict[str, ModelTotals] = defaultdict(ModelTotals)
         self._clock = clock
         self._num_begun = 0
         self._open: dict[int, RequestEntry] = {}
@@ -102,7 +105,20 @@ class RequestLog:
         """Take an entry that has ended from the open ones; only entries call this."""
         del self._open[entry.number]
         self._ended.append(entry)
+        self._count(entry.view())
 
     def views(self) -> list[RequestView]:
         """Return the open requests, then the others, each the last first."""
         return [entry.view() for entry in (*reversed(self._open.values()), *reversed(self._ended))]
+
+    def _count(self, view: RequestView) -> None:
+        totals = self.totals[view.model]
+        totals.ends[view.state] += 1
+        totals.num_prompt += view.num_read_tokens
+        totals.num_cached += view.num_cached_tokens
+        totals.num_generated += view.num_generated_tokens
+        totals.whole.add(view.age_seconds)
+        if view.first_token_seconds is not None:
+            totals.first_token.add(view.first_token_seconds)
+        if view.tokens_per_second:
+            totals.next_token.add(1 / view.tokens_per_second)

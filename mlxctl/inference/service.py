@@ -1,7 +1,7 @@
 """The one place where a request meets a model: resolve, load, prepare, submit, events. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from mlxctl.inference.pool import ModelPool
 from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.roster import FindModel, Roster
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
+from mlxctl.inference.totals import ModelTotals
 from mlxctl.ir import GenerationRequest
 from mlxctl.settings import PoolSettings
 
@@ -98,6 +99,10 @@ class InferenceService:
     def requests(self) -> list[RequestView]:
         """How the open requests are, and how the last ones went."""
         return self._log.views()
+
+    def totals(self) -> Mapping[str, ModelTotals]:
+        """What all ended requests came to, by the name of their model."""
+        return self._log.totals
 
     def served_models(self) -> tuple[ServedModel, ...]:
         """The models that requests can name; the first is the one that is loaded at the start."""

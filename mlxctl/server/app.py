@@ -23,6 +23,7 @@ from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
 from mlxctl.server.library import DownloadsResource, FitResource, LibraryResource, OpenDownloadsResource
+from mlxctl.server.metrics import MetricsResource
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.cross_origin import CrossOrigin
@@ -98,6 +99,7 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
         **{f"/cache/{action}": CacheChangeResource(inference, action) for action in CHANGES},
         "/stats": StatsResource(inference),
         "/requests": RequestsResource(inference),
+        "/metrics": MetricsResource(inference),
         "/health": HealthResource(inference, requests, services.responses),
         "/readyz": ReadinessResource(inference),
         "/livez": GreetingResource(),

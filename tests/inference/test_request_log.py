@@ -1,6 +1,16 @@
 """What is remembered of requests: their progress while they run, and the last of them afterwards."""
 
+from math import inf
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from mlxctl.inference.request_log import RequestLog
+from mlxctl.inference.totals import Distribution
+
+ENDS: tuple[Literal["finished", "stopped"], ...] = ("finished", "stopped")
 
 
 class Clock:
@@ -41,3 +51,30 @@ def test_open_requests_come_first_and_only_the_last_ended_ones_are_remembered() 
     for entry in (entries[0], entries[3], entries[1]):
         entry.end("finished")
     assert [view.number for view in log.views()] == [5, 3, 2, 4]
+
+
+def test_what_ended_requests_came_to_is_counted_by_model() -> None:
+    clock = Clock()
+    log = RequestLog(clock=clock)
+    for end in ENDS:
+        entry = log.begin("a model", num_prompt_tokens=50)
+        entry.read(30, 20)
+        clock.now += 0.5
+        entry.generated(1)
+        clock.now += 1
+        entry.generated(10)
+        entry.end(end)
+    log.begin("a model", num_prompt_tokens=1)
+    totals = log.totals["a model"]
+    assert (totals.num_prompt, totals.num_cached, totals.num_generated) == (100, 40, 22)
+    assert totals.ends == {"finished": 1, "stopped": 1}
+    assert (totals.first_token.total, totals.next_token.total, totals.whole.total) == (1.0, 0.2, 3.0)
+
+
+@given(st.lists(st.floats(0, 10)))
+def test_a_distribution_counts_each_value_at_its_bound_and_all_above(values: list[float]) -> None:
+    distribution = Distribution((0.5, 1.0, 5.0))
+    for value in values:
+        distribution.add(value)
+    assert distribution.cumulative() == [(bound, sum(value <= bound for value in values)) for bound in (0.5, 1.0, 5.0, inf)]
+    assert distribution.total == pytest.approx(sum(values))

@@ -5,6 +5,7 @@ from typing import Any
 import anthropic
 import httpx
 import openai
+from prometheus_client.parser import text_string_to_metric_families
 
 from .process import ServerProcess
 
@@ -36,3 +37,26 @@ def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(server: ServerP
     assert stats["cache_tokens_reused"] > 0
     assert 0 < stats["cache_bytes"] <= stats["cache_max_bytes"]
     assert stats["cache_disk"]["num_damaged"] == 0
+
+
+def test_a_monitor_finds_requests_tokens_times_and_the_engines_state(server: ServerProcess, openai_client: openai.OpenAI) -> None:
+    before = samples(server)
+    openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=3)
+    after = samples(server)
+
+    grown = {name: after[name] - before.get(name, 0) for name in after}
+    assert grown['mlxctl_requests_total{end="finished",model="tiny"}'] == 1
+    assert grown['mlxctl_generated_tokens_total{model="tiny"}'] == 3
+    assert grown['mlxctl_time_to_first_token_seconds_count{model="tiny"}'] == 1
+    assert grown['mlxctl_request_seconds_bucket{le="+Inf",model="tiny"}'] == 1
+    assert (after["mlxctl_ready"], after['mlxctl_sequences{state="decoding"}']) == (1, 0)
+
+
+def samples(server: ServerProcess) -> dict[str, float]:
+    """Read the metrics as a monitor does, with the parser of another party."""
+    families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
+    return {
+        name + ("{" + ",".join(f'{key}="{text}"' for key, text in sorted(labels.items())) + "}") * bool(labels): value
+        for family in families
+        for name, labels, value, *_ in family.samples
+    }

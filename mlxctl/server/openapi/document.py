@@ -59,7 +59,8 @@ def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) 
 
 
 def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": schema_of[operation.answer]}}
+    media_type = "text/plain" if operation.answer is str else "application/json"
+    content: dict[str, Any] = {media_type: {"schema": schema_of[operation.answer]}}
     if operation.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     shapes = [schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]]

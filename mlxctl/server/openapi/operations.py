@@ -27,7 +27,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one route; names in braces in the path are parameters.
+    """One method of one route; names in braces in the path are parameters. An `answer` of type `str` is text, any other JSON.
 
     `errors` are the statuses of refusals beside those that any request may get, in the error shape of `dialect`.
     """
@@ -239,6 +239,7 @@ OPERATIONS = (
     ),
     _get("/stats", "Count what the engine has done and holds", errors=(500, 503)),
     _get("/requests", "List open and recent requests"),
+    _get("/metrics", "Count and measure for Prometheus", str),
     _get("/health", "Tell how the server is", answers.Health),
     _get("/readyz", "Say whether requests are taken", answers.Readiness, errors=(503,)),
     _get("/livez", "Say who is here", answers.Greeting),

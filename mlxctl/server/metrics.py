@@ -1,0 +1,121 @@
+"""GET /metrics: what a Prometheus server scrapes. Counters of requests and tokens, distributions of times, the engine's state."""
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from falcon.asgi import Request, Response
+
+from mlxctl.engine import EngineStatus, Stats
+from mlxctl.errors import MlxctlError
+from mlxctl.inference import InferenceService
+from mlxctl.inference.totals import Distribution, ModelTotals
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+
+class MetricsResource:
+    """Answers also while there is no engine, without what only that knows."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Ask the engine and return everything in Prometheus' text format."""
+        # PERF: no start of a server waits for the client library, which nobody may ever ask for.
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+        from prometheus_client.registry import CollectorRegistry
+
+        try:
+            stats = await self._inference.stats()
+        except MlxctlError:
+            stats = None
+        registry = CollectorRegistry()
+        registry.register(_Snapshot(self._inference, stats))
+        response.data = generate_latest(registry)
+        response.content_type = CONTENT_TYPE_LATEST
+
+    on_head = on_get
+
+
+class _Snapshot:
+    """One look at everything, as a collector of the client library."""
+
+    def __init__(self, inference: InferenceService, stats: Stats | None) -> None:
+        self._inference = inference
+        self._stats = stats
+
+    def collect(self) -> "Iterator[Metric]":
+        """Return the metrics."""
+        yield from _requests(self._inference.totals())
+        yield from _server(self._inference.status, self._inference.num_engine_restarts)
+        if self._stats is not None:
+            yield from _engine(self._stats)
+
+    def describe(self) -> "Iterator[Metric]":
+        """Nothing is known before it is looked at."""
+        return iter(())
+
+
+def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily
+
+    ends = CounterMetricFamily("mlxctl_requests", "Requests that ended, by how they did.", labels=["model", "end"])
+    prompt = CounterMetricFamily("mlxctl_prompt_tokens", "Prompt tokens that were read or taken over.", labels=["model"])
+    cached = CounterMetricFamily("mlxctl_cached_prompt_tokens", "Prompt tokens that the prefix cache had.", labels=["model"])
+    generated = CounterMetricFamily("mlxctl_generated_tokens", "Tokens that were generated.", labels=["model"])
+    for model, total in totals.items():
+        for end, number in total.ends.items():
+            ends.add_metric([model, end], number)
+        prompt.add_metric([model], total.num_prompt)
+        cached.add_metric([model], total.num_cached)
+        generated.add_metric([model], total.num_generated)
+    yield from (ends, prompt, cached, generated)
+    yield from _times(totals)
+
+
+def _times(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import HistogramMetricFamily
+
+    first = HistogramMetricFamily("mlxctl_time_to_first_token_seconds", "From start to first token.", labels=["model"])
+    following = HistogramMetricFamily("mlxctl_time_per_output_token_seconds", "A request's mean after that.", labels=["model"])
+    whole = HistogramMetricFamily("mlxctl_request_seconds", "From start to end.", labels=["model"])
+    for model, total in totals.items():
+        for family, distribution in ((first, total.first_token), (following, total.next_token), (whole, total.whole)):
+            family.add_metric([model], _buckets(distribution), distribution.total)
+    yield from (first, following, whole)
+
+
+def _buckets(distribution: Distribution) -> list[tuple[str, float]]:
+    return [(str(bound) if isfinite(bound) else "+Inf", number) for bound, number in distribution.cumulative()]
+
+
+def _server(status: EngineStatus, num_restarts: int) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    yield GaugeMetricFamily("mlxctl_ready", "1 when requests are taken.", value=status == "ready")
+    yield CounterMetricFamily("mlxctl_engine_restarts", "How often the engine had to be started again.", value=num_restarts)
+
+
+def _engine(stats: Stats) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    rows = GaugeMetricFamily("mlxctl_sequences", "Sequences in the engine, by what they do.", labels=["state"])
+    for state, number in (("waiting", stats.num_waiting), ("prefilling", stats.num_prefilling), ("decoding", stats.num_decoding)):
+        rows.add_metric([state], number)
+    yield rows
+    yield CounterMetricFamily("mlxctl_engine_steps", "Steps of this engine.", value=stats.num_steps)
+    hits = CounterMetricFamily("mlxctl_prefix_cache_lookups", "Prompts, by what the prefix cache had of them.", labels=["hit"])
+    for hit, number in stats.cache_hits.items():
+        hits.add_metric([hit], number)
+    yield hits
+    yield CounterMetricFamily("mlxctl_prefix_cache_evicted_chunks", "Chunks that had to make room.", value=stats.cache_evicted)
+    for name, text, value in (
+        ("prefix_cache", "What the prefix cache holds in memory.", stats.cache_bytes),
+        ("prefix_cache_limit", "What it may hold.", stats.cache_max_bytes),
+        ("active_memory", "What MLX has in use.", stats.active_memory_bytes),
+        ("peak_memory", "The most that MLX ever had in use.", stats.peak_memory_bytes),
+        ("buffer_cache", "What MLX keeps for reuse.", stats.buffer_cache_bytes),
+    ):
+        yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)
