@@ -6,10 +6,10 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine import caches as kv
+from mlxctl.engine.batch import RowResult
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.messages import Score
 from mlxctl.engine.sampler import BatchSampler, ScoresInFlight
-from mlxctl.engine.scheduler import RowResult
 from mlxctl.engine.sequence import Sequence
 from mlxctl.engine.steering import Steering, steer
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from mlxctl.engine import loading
+from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.cache_desk import CacheDesk
 from mlxctl.engine.constraints import Guide, GuideWorkshop, needs_guide
 from mlxctl.engine.loading import LoadedWeights
@@ -32,9 +33,10 @@ from mlxctl.engine.messages import (
     Submit,
     UnloadModel,
 )
+from mlxctl.engine.model_queue import ModelCosts
 from mlxctl.engine.pool import ModelPool
 from mlxctl.engine.runner import describe_device
-from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
+from mlxctl.engine.scheduler import Scheduler
 from mlxctl.engine.sequence import Sequence
 from mlxctl.engine.waker import Waker
 from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory

@@ -10,10 +10,10 @@ import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine import caches as kv
+from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.loading import LoadedWeights
-from mlxctl.engine.scheduler import Batch, RowResult
 from mlxctl.engine.sequence import Found, Sequence
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Tokens, pack

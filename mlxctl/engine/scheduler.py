@@ -5,15 +5,14 @@ work they take turns, so that a long prompt costs the decoding rows one short sl
 """
 
 from collections.abc import Iterable
-from collections.abc import Sequence as Many
-from dataclasses import dataclass, field
 from typing import Literal
 
+from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.fairness import FairQueue
-from mlxctl.engine.grouping import affordable_padding, plan_joins
-from mlxctl.engine.messages import RowUpdate, Score
+from mlxctl.engine.messages import RowUpdate
+from mlxctl.engine.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.pacing import PrefillPacer
-from mlxctl.engine.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
+from mlxctl.engine.sequence import Sequence, SequenceState
 from mlxctl.prefix_cache.chunks import common_tokens
 
 # Prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
@@ -27,101 +26,6 @@ _SHORT_PROMPT_SLICE = 16
 _MIN_SHARED_TOKENS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCosts:
-    """What the scheduler has to know of a loaded model, all in bytes. `can_batch` is False for caches that cannot be merged."""
-
-    weights_bytes: int
-    kv_bytes_per_token: int
-    can_batch: bool = True
-
-    @property
-    def affordable_padding_tokens(self) -> int:
-        """Padding that a decode group may have."""
-        if not self.can_batch:
-            return -1
-        return affordable_padding(weights_bytes=self.weights_bytes, kv_bytes_per_token=self.kv_bytes_per_token)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """One step's work for one model.
-
-    Restore: take over what the prefix cache has of one prompt. Prefill: compute its next `num_tokens`. Decode: a token for every
-    row of `groups`.
-    """
-
-    phase: Literal["restore", "prefill", "decode"]
-    model: str
-    groups: Many[Many[Sequence]] = ()
-    sequence: Sequence | None = None
-    num_tokens: int = 0
-    contended: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowResult:
-    """What a step gave for one row: a token that was read back, what was restored and where to pause, or why the row failed.
-
-    With `is_fetching` nothing was restored yet: it is on its way from disk, and `resume` says when it has come.
-    """
-
-    sequence: Sequence
-    token_id: int | None = None
-    score: Score | None = None
-    failure: str | None = None
-    found: Found = NOTHING_FOUND
-    stop_positions: Many[int] = ()
-    is_fetching: bool = False
-
-
-@dataclass(slots=True)
-class _ModelQueue:
-    """The sequences of one model and their measure of time."""
-
-    costs: ModelCosts
-    pacer: PrefillPacer
-    waiting: list[Sequence] = field(default_factory=list)
-    prefilling: list[Sequence] = field(default_factory=list)
-    groups: list[list[Sequence]] = field(default_factory=list)
-
-    @property
-    def num_decoding(self) -> int:
-        return sum(map(len, self.groups))
-
-    @property
-    def has_work(self) -> bool:
-        return bool(self.waiting or self.prefilling or self.groups)
-
-    def sequences(self) -> Iterable[Sequence]:
-        yield from self.waiting
-        yield from self.prefilling
-        for group in self.groups:
-            yield from group
-
-    def forget(self, sequence: Sequence) -> None:
-        match sequence.state:
-            case SequenceState.WAITING:
-                self.waiting.remove(sequence)
-            case SequenceState.PREFILLING:
-                self.prefilling.remove(sequence)
-            case SequenceState.DECODING:
-                for group in self.groups:
-                    if sequence in group:
-                        group.remove(sequence)
-                self.groups = [group for group in self.groups if group]
-            case SequenceState.FINISHED:
-                return
-        sequence.state = SequenceState.FINISHED
-
-    def regroup(self) -> None:
-        """Join the groups that cost less together."""
-        lengths = [[row.length for row in group] for group in self.groups]
-        plan = plan_joins(lengths, affordable_padding_tokens=self.costs.affordable_padding_tokens)
-        if len(plan) < len(self.groups):
-            self.groups = [[row for index in members for row in self.groups[index]] for members in plan]
-
-
 class Scheduler:
     """Decides which rows run in the next step and settles what it gave.
 
@@ -133,7 +37,7 @@ class Scheduler:
         self._max_rows = max_rows
         self._slice_seconds = prefill_slice_seconds
         self._chunk_max_tokens = prefill_chunk_max_tokens
-        self._queues: dict[str, _ModelQueue] = {}
+        self._queues: dict[str, ModelQueue] = {}
         self._by_id: dict[int, Sequence] = {}
         self._fair = FairQueue()
         self._last_phase: Literal["prefill", "decode"] | None = None
@@ -144,7 +48,7 @@ class Scheduler:
     def open_model(self, name: str, costs: ModelCosts) -> None:
         """Accept sequences for the model from now on."""
         pacer = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._chunk_max_tokens)
-        self._queues[name] = _ModelQueue(costs, pacer)
+        self._queues[name] = ModelQueue(costs, pacer)
 
     def close_model(self, name: str) -> None:
         """Accept no more sequences for the model, which must not be in use."""
@@ -230,7 +134,7 @@ class Scheduler:
         queue = self._queues[batch.model]
         return batch.phase == "decode" and not queue.waiting and not queue.prefilling
 
-    def _next_model(self, available_bytes: int) -> tuple[str, _ModelQueue, list[Sequence]] | None:
+    def _next_model(self, available_bytes: int) -> tuple[str, ModelQueue, list[Sequence]] | None:
         """Return whose turn it is and the prompts that it can go on with; a model that can only wait for room is passed over."""
         names = list(self._queues)
         if self._last_model in names:
@@ -246,7 +150,7 @@ class Scheduler:
         assert any(row.is_fetching for queue in self._queues.values() for row in queue.prefilling)
         return None
 
-    def _prefill_candidates(self, queue: _ModelQueue, available_bytes: int) -> list[Sequence]:
+    def _prefill_candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
         candidates = [row for row in queue.prefilling if not row.is_fetching]
         num_holding = sum(len(other.prefilling) + other.num_decoding for other in self._queues.values())
         if num_holding < self._max_rows and len(queue.prefilling) < _MAX_PREFILLING:
@@ -259,7 +163,7 @@ class Scheduler:
             ]
         return candidates
 
-    def _prompt_batch(self, name: str, queue: _ModelQueue, sequence: Sequence) -> Batch:
+    def _prompt_batch(self, name: str, queue: ModelQueue, sequence: Sequence) -> Batch:
         self._last_phase = "prefill"
         if sequence.state is SequenceState.WAITING:
             queue.waiting.remove(sequence)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.messages import RowUpdate
-from mlxctl.engine.scheduler import Batch, ModelCosts, RowResult, Scheduler
+from mlxctl.engine.model_queue import ModelCosts
+from mlxctl.engine.scheduler import Scheduler
 from mlxctl.engine.sequence import Found, Sequence, SequenceState
 from mlxctl.ir import SamplingParams
 from mlxctl.prefix_cache.chunks import pack

@@ -1,0 +1,40 @@
+"""One step's work and what came of it: what the scheduler hands to the runner, and gets back. Pure."""
+
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Literal
+
+from mlxctl.engine.messages import Score
+from mlxctl.engine.sequence import NOTHING_FOUND, Found, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One step's work for one model.
+
+    Restore: take over what the prefix cache has of one prompt. Prefill: compute its next `num_tokens`. Decode: a token for every
+    row of `groups`.
+    """
+
+    phase: Literal["restore", "prefill", "decode"]
+    model: str
+    groups: Many[Many[Sequence]] = ()
+    sequence: Sequence | None = None
+    num_tokens: int = 0
+    contended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowResult:
+    """What a step gave for one row: a token that was read back, what was restored and where to pause, or why the row failed.
+
+    With `is_fetching` nothing was restored yet: it is on its way from disk, and `resume` says when it has come.
+    """
+
+    sequence: Sequence
+    token_id: int | None = None
+    score: Score | None = None
+    failure: str | None = None
+    found: Found = NOTHING_FOUND
+    stop_positions: Many[int] = ()
+    is_fetching: bool = False
