@@ -12,6 +12,9 @@ from mlx.utils import tree_flatten
 
 Caches = list[Any]
 
+ANSWER_ROOM_TOKENS = 256
+"""Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
+
 
 def new_caches(model: Any) -> Caches:
     """Return empty caches for one sequence."""
@@ -48,19 +51,59 @@ def evaluate(caches: Caches) -> None:
     mx.eval(arrays(caches))
 
 
-def as_batch(caches: Caches) -> Caches:
-    """Return a batch of the one sequence that `caches` belongs to. Copies it once."""
-    return [layer.merge([layer]) for layer in caches]
+def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
+    """Return one batch of all rows, in order; each part has so many, and one with a single row is no batch yet.
 
-
-def join(batches: Many[Caches]) -> Caches:
-    """Return one batch of all rows, in order. Takes the given batches over: they must not be used again."""
-    joined, *others = batches
-    for other in others:
-        for layer, layer_of_other in zip(joined, other, strict=True):
-            layer.extend(layer_of_other)
-    evaluate(joined)
+    Takes the parts over: they must not be used again. Layers are joined one after the other, so that only one is there twice.
+    """
+    joined = []
+    for layers in zip(*parts, strict=True):
+        joined.append(_joined(layers, num_rows))
+        evaluate(joined[-1:])
+        for layer in layers:
+            if layer is not joined[-1] and hasattr(layer, "keys"):
+                layer.keys = layer.values = None
     return joined
+
+
+def _joined(layers: Many[Any], num_rows: Many[int]) -> Any:
+    if all(type(layer).__name__ in ("KVCache", "BatchKVCache") for layer in layers):
+        return _joined_growing(layers, num_rows)
+    first, *others = [layer if num > 1 else layer.merge([layer]) for layer, num in zip(layers, num_rows, strict=True)]
+    for other in others:
+        first.extend(other)
+    return first
+
+
+def _joined_growing(layers: Many[Any], num_rows: Many[int]) -> Any:
+    """Join layers that grow with the sequence, in one copy, with room for the answer; `merge` and `extend` copy more."""
+    from mlx_lm.models.cache import BatchKVCache
+
+    lengths = [layer.size() for layer in layers]
+    paddings = [layer.left_padding.tolist() if isinstance(layer, BatchKVCache) else [0] for layer in layers]
+    longest = max(lengths)
+    joined: Any = BatchKVCache(
+        [padding + longest - length for rows, length in zip(paddings, lengths, strict=True) for padding in rows]
+    )
+    if any(layer.keys is not None for layer in layers):
+        joined.keys, joined.values = (_stacked(layers, name, num_rows, lengths) for name in ("keys", "values"))
+        joined.offset += longest
+        joined._idx = longest  # noqa: SLF001
+    return joined
+
+
+def _stacked(layers: Many[Any], name: str, num_rows: Many[int], lengths: Many[int]) -> mx.array:
+    """Keys or values of all rows, aligned at their ends."""
+    arrays = [getattr(layer, name) for layer in layers]
+    _, heads, _, dim = next(array.shape for array in arrays if array is not None)
+    dtype, longest = next(array.dtype for array in arrays if array is not None), max(lengths)
+    stacked = mx.zeros((sum(num_rows), heads, longest + ANSWER_ROOM_TOKENS, dim), dtype=dtype)
+    place = 0
+    for array, num, length in zip(arrays, num_rows, lengths, strict=True):
+        if length:
+            stacked[place : place + num, :, longest - length : longest] = array[..., :length, :]
+        place += num
+    return stacked
 
 
 def keep_rows(caches: Caches, indices: list[int]) -> None:

@@ -49,7 +49,7 @@ class DecodeBatch:
     def joined(cls, batches: Many["DecodeBatch"]) -> "DecodeBatch":
         """Return one batch of the rows of all, taking them over."""
         first = batches[0]
-        shared = kv.join([kv.as_batch(batch.caches) if len(batch.rows) == 1 else batch.caches for batch in batches])
+        shared = kv.join([batch.caches for batch in batches], [len(batch.rows) for batch in batches])
         inputs = mx.concatenate([batch.inputs for batch in batches])
         rows = [row for batch in batches for row in batch.rows]
         result = cls(first.model, vocabulary_size=first.vocabulary_size, rows=rows, caches=shared, inputs=inputs)

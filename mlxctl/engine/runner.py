@@ -11,7 +11,7 @@ import numpy as np
 
 from mlxctl.engine import caches as kv
 from mlxctl.engine.batch import Batch, RowResult
-from mlxctl.engine.caches import Caches
+from mlxctl.engine.caches import ANSWER_ROOM_TOKENS, Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.sequence import Found, Sequence
@@ -21,9 +21,6 @@ from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
-
-# Room for the answer that a prompt's cache is made with, so that the first tokens of it copy nothing.
-_ANSWER_ROOM_TOKENS = 256
 
 
 class ModelRunner:
@@ -141,7 +138,7 @@ class ModelRunner:
         found = self._found(sequence.prompt_token_ids, plan)
         caches = kv.new_caches(self._model)
         num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
-            plan, caches, ttl_seconds=sequence.cache_ttl_seconds
+            plan, caches, capacity=sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS, ttl_seconds=sequence.cache_ttl_seconds
         )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)
@@ -158,7 +155,7 @@ class ModelRunner:
                 self._model(chunk[None], cache=prompt)
                 kv.evaluate(prompt)
                 if start == sequence.num_cached_tokens:
-                    kv.reserve(prompt, sequence.num_prompt_tokens + _ANSWER_ROOM_TOKENS)
+                    kv.reserve(prompt, sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]

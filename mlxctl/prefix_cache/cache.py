@@ -133,11 +133,13 @@ class PrefixCache:
         self._disk.touch(path[-1].key)
         return Promotion(self._disk, self._index, self._layout, match=match, wanted=wanted)
 
-    def restore(self, plan: Plan, caches: list[Any], *, ttl_seconds: float | None = None) -> "tuple[int, Chunk[Record] | None]":
+    def restore(
+        self, plan: Plan, caches: list[Any], *, capacity: int, ttl_seconds: float | None = None
+    ) -> "tuple[int, Chunk[Record] | None]":
         """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
 
-        What was used lives on for `ttl_seconds`, or without an end. After a failure nothing is held, and the caches are in no
-        usable state.
+        They get room for `capacity` tokens. What was used lives on for `ttl_seconds`, or without an end. After a failure nothing is
+        held, and the caches are in no usable state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
@@ -145,7 +147,7 @@ class PrefixCache:
             self._index.lease(plan.match)
             try:
                 records = [unpack_record(chunk.payload) for chunk in chunks]
-                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint))
+                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity)
                 self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
                 if plan.checkpoint is not None:
                     self._index.touch_state(plan.checkpoint)

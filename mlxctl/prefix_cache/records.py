@@ -14,8 +14,6 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
-# Room for the tokens to come, so that the first of them does not copy everything again.
-_GROWTH_TOKENS = 256
 _KINDS_TO_CUT = ("KVCache", "QuantizedKVCache")
 
 
@@ -106,13 +104,19 @@ class CacheLayout:
         mx.eval([leaf for _, leaf in tree_flatten(list(states)) if isinstance(leaf, mx.array)])
         return StateRecord(states)
 
-    def restore(self, caches: Sequence[Any], records: Sequence[KVRecord], num_tokens: int, state: StateRecord | None) -> None:
-        """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state. One copy in all."""
+    def restore(
+        self, caches: Sequence[Any], records: Sequence[KVRecord], num_tokens: int, state: StateRecord | None, *, capacity: int
+    ) -> None:
+        """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state. One copy in all.
+
+        There is room for `capacity` tokens, so that those to come copy nothing again.
+        """
         layers = list(_leaves(caches))
+        room = max(0, capacity - num_tokens)
         for group_index, group in enumerate(records[0].layers if records else ()):
             for place, layer_index in enumerate(group):
                 pieces = [[array[place] for array in record.groups[group_index]] for record in records]
-                _fill(layers[layer_index], [_joined(run, num_tokens) for run in zip(*pieces, strict=True)], num_tokens)
+                _fill(layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)], num_tokens)
         for layer_index, layer_state in zip(self._whole, state.states if state is not None else (), strict=bool(state)):
             layers[layer_index].state = tree_map(_copied, layer_state)
         mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
@@ -147,10 +151,10 @@ def _fill(layer: Any, arrays: Sequence[mx.array], num_tokens: int) -> None:
     layer.offset = num_tokens
 
 
-def _joined(pieces: Sequence[mx.array], num_tokens: int) -> mx.array:
+def _joined(pieces: Sequence[mx.array], num_tokens: int, num_more: int) -> mx.array:
     num_before = sum(piece.shape[1] for piece in pieces[:-1])
     last = pieces[-1][:, : num_tokens - num_before]
-    room = mx.zeros((last.shape[0], _GROWTH_TOKENS, last.shape[2]), dtype=last.dtype)
+    room = mx.zeros((last.shape[0], num_more, last.shape[2]), dtype=last.dtype)
     return mx.concatenate([*pieces[:-1], last, room], axis=1)[None]
 
 

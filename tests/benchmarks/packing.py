@@ -57,7 +57,7 @@ def _continued(model: Any, prompt: list[int], bits: int) -> tuple[mx.array, mx.a
     model(mx.array([prompt[:_PREFIX_TOKENS]]), cache=exact)
     record = layout.cut(exact, 0, _PREFIX_TOKENS)
     small = pack_record(record, bits)
-    layout.restore(packed, [unpack_record(small)], _PREFIX_TOKENS, None)
+    layout.restore(packed, [unpack_record(small)], _PREFIX_TOKENS, None, capacity=_PREFIX_TOKENS)
     rest = mx.array([prompt[_PREFIX_TOKENS:]])
     logits = [model(rest, cache=caches).astype(mx.float32) for caches in (exact, packed)]
     mx.eval(logits)

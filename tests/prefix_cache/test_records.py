@@ -46,7 +46,7 @@ def test_a_hit_at_any_length_on_a_quantised_cache_continues_like_a_cold_run(mode
 
     for num_tokens in (700, 699, 600, 512, 400, 256, 17):
         warm, cold = quantised(model, bits), quantised(model, bits)
-        layout.restore(warm, records[: -(-num_tokens // 256)], num_tokens, None)
+        layout.restore(warm, records[: -(-num_tokens // 256)], num_tokens, None, capacity=750)
         read(model, cold, PROMPT[:num_tokens])
         assert answer(model, warm, 5) == answer(model, cold, 5)
 

@@ -1,0 +1,58 @@
+"""Rows of a batch are made by one copy, with room for their answers."""
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm import load
+
+from mlxctl.engine import caches as kv
+from tests import forge
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return load(str(forge.model("qwen3")))[0]
+
+
+def read(model: Any, tokens: list[int]) -> kv.Caches:
+    caches = kv.new_caches(model)
+    if tokens:
+        model(mx.array([tokens]), cache=caches)
+        kv.evaluate(caches)
+    return caches
+
+
+def next_logits(model: Any, caches: kv.Caches, tokens: list[int]) -> mx.array:
+    logits = model(mx.array(tokens)[:, None], cache=caches)[:, -1]
+    kv.evaluate(caches)
+    return logits
+
+
+def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:
+    prompts = [list(range(20, 20 + num)) for num in (7, 300, 0, 40)]
+    alone = [next_logits(model, read(model, prompt), [5])[0] for prompt in prompts]
+    pair = kv.join([read(model, prompts[0]), read(model, prompts[1])], [1, 1])
+
+    batch = kv.join([pair, read(model, prompts[2]), read(model, prompts[3])], [2, 1, 1])
+
+    together = next_logits(model, batch, [5] * 4)
+    assert all(mx.allclose(one, other, atol=1e-4) for one, other in zip(alone, together, strict=True))
+
+
+def test_the_first_tokens_of_an_answer_copy_nothing_of_a_batch(model: Any) -> None:
+    batch = kv.join([read(model, [20] * 10), read(model, [21] * 100)], [1, 1])
+    sizes = [layer.keys.shape for layer in batch]
+
+    for _ in range(kv.ANSWER_ROOM_TOKENS):
+        next_logits(model, batch, [5, 6])
+
+    assert [layer.keys.shape for layer in batch] == sizes
+
+
+def test_a_joined_row_keeps_nothing_of_its_own(model: Any) -> None:
+    parts = [read(model, [20] * 600), read(model, [21] * 600)]
+
+    kv.join(parts, [1, 1])
+
+    assert all(layer.keys is None for part in parts for layer in part)
