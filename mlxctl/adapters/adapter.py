@@ -170,6 +170,23 @@ class ModelAdapter:
             guidance=guidance,
         )
 
+    def prepare_embedding(self, text: str | tuple[int, ...], param: str) -> tuple[int, ...]:
+        """Turn a text, or token ids, into what an embedding model reads; `param` is what the caller calls it.
+
+        Raises InvalidRequest, and ContextTooLong for what is longer than the model takes: nothing is cut off.
+        """
+        recipe = self.facts.embedding
+        assert recipe is not None, "only an embedding model embeds"
+        if isinstance(text, str):
+            written = recipe.prompt + text
+            token_ids = tuple(self.vocabulary.encode_with_ends(written.lower() if recipe.is_uncased else written))
+        else:
+            token_ids = text
+        self._check_ids(token_ids, param)
+        if len(token_ids) > recipe.max_length:
+            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=recipe.max_length)
+        return token_ids
+
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
         return len(self.prompt_token_ids(request))

@@ -68,6 +68,11 @@ class Vocabulary:
         ids = self.encode(text)
         return ids if ids[:1] == self._beginning else self._beginning + ids
 
+    def encode_with_ends(self, text: str) -> list[int]:
+        """The ids of a text by itself, with all that the tokenizer puts before and behind one: what embedding models are fed."""
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ids, special tokens left out."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)

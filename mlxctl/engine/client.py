@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 from mlxctl.engine.connection import Connection
+from mlxctl.engine.embedding.open_jobs import OpenJobs
 from mlxctl.engine.launcher import Launcher
 from mlxctl.engine.messages import (
     AnyReport,
@@ -22,6 +23,8 @@ from mlxctl.engine.messages import (
     CacheAction,
     CacheAnswer,
     Cancel,
+    Embed,
+    Embedded,
     Hello,
     LookedUp,
     LookUp,
@@ -66,6 +69,7 @@ class EngineClient:
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._desk = ModelDesk(load_timeout_seconds=settings.load_timeout_seconds)
+        self._jobs = OpenJobs(on_empty=self._note_end)
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -111,15 +115,9 @@ class EngineClient:
         guidance: Guidance | None = None,
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
-        connection = self._ready_connection()
-        num_waiting = sum(not stream.has_started for stream in self._streams.values())
-        if num_waiting >= self._max_queue + self._settings.max_rows:
-            raise QueueFull(f"{num_waiting} requests are waiting already", retry_after_seconds=2.0)
+        connection = self._begin()
         stream = TokenStream(next(self._numbers), self._cancel)
-        if not self._streams:
-            self._last_delivery = time.monotonic()
         self._streams[stream.sequence_id] = stream
-        self._is_idle.clear()
         connection.send(
             Submit(
                 sequence_id=stream.sequence_id,
@@ -136,6 +134,21 @@ class EngineClient:
             )
         )
         return stream
+
+    async def embed(self, *, model: str, texts: Sequence[Sequence[int]], dimensions: int | None = None) -> list[bytes]:
+        """Return a vector (packed float32) for each text of token ids. Whoever stops waiting stops the work.
+
+        Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied, SequenceFailed.
+        """
+        connection, job_id = self._begin(), next(self._numbers)
+        answer = self._jobs.open(job_id, num_texts=len(texts))
+        packed = [array("I", text).tobytes() for text in texts]
+        connection.send(Embed(job_id=job_id, model=model, texts=packed, dimensions=dimensions))
+        try:
+            return await answer
+        finally:
+            if self._jobs.close(job_id) and self._connection is not None:
+                self._connection.send(Cancel(sequence_ids=[job_id]))
 
     @property
     def loaded(self) -> Mapping[str, ModelLoaded]:
@@ -173,8 +186,8 @@ class EngineClient:
 
     @property
     def num_open(self) -> int:
-        """Sequences that have been submitted and have not ended."""
-        return len(self._streams)
+        """Sequences and jobs that have been submitted and have not ended."""
+        return len(self._streams) + len(self._jobs)
 
     async def stop(self, *, drain_seconds: float) -> None:
         """Refuse new sequences, let the open ones finish for up to `drain_seconds`, end the rest, end the engine."""
@@ -196,6 +209,17 @@ class EngineClient:
             return await answer
         finally:
             self._questions.pop(question.token, None)
+
+    def _begin(self) -> Connection:
+        """Make ready for one more request. Raises EngineRecovering, ShuttingDown, QueueFull."""
+        connection = self._ready_connection()
+        num_waiting = sum(not stream.has_started for stream in self._streams.values()) + len(self._jobs)
+        if num_waiting >= self._max_queue + self._settings.max_rows:
+            raise QueueFull(f"{num_waiting} requests are waiting already", retry_after_seconds=2.0)
+        if not self.num_open:
+            self._last_delivery = time.monotonic()
+        self._is_idle.clear()
+        return connection
 
     def _ready_connection(self, *, even_draining: bool = False) -> Connection:
         if self.status == "draining" and not even_draining:
@@ -270,6 +294,7 @@ class EngineClient:
 
     def _fail_all(self, error: MlxctlError) -> None:
         streams, self._streams = self._streams, {}
+        self._jobs.fail_all(error)
         self._is_idle.set()
         for stream in streams.values():
             stream.fail(error)
@@ -298,14 +323,17 @@ class EngineClient:
         stall = self._settings.stall_seconds
         while True:
             await asyncio.sleep(min(stall / 4, 5.0))
-            if self.status == "ready" and self._streams and time.monotonic() - self._last_delivery > stall:
-                _log.error("engine: nothing was delivered for %.0f s though %d requests run; ending it", stall, len(self._streams))
+            if self.status == "ready" and self.num_open and time.monotonic() - self._last_delivery > stall:
+                _log.error("engine: nothing was delivered for %.0f s though %d requests run; ending it", stall, self.num_open)
                 await self._launcher.end(grace_seconds=0.0)
 
     def _on_report(self, report: AnyReport) -> None:
         match report:
             case Step():
                 self._deliver(report)
+            case Embedded():
+                self._last_delivery = time.monotonic()
+                self._jobs.take(report)
             case Hello():
                 self.hello = report
             case ModelLoaded():
@@ -338,5 +366,8 @@ class EngineClient:
 
     def _remove(self, stream: TokenStream) -> None:
         self._streams.pop(stream.sequence_id, None)
-        if not self._streams:
+        self._note_end()
+
+    def _note_end(self) -> None:
+        if not self.num_open:
             self._is_idle.set()

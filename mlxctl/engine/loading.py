@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from mlxctl.engine.embedding.weights import headless_classes
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 
@@ -62,7 +63,10 @@ def import_mlx_lm() -> ModuleType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWeights:
-    """A model on the device and what was measured about it. `model` must stay on the MLX thread."""
+    """A model on the device and what was measured about it. `model` must stay on the MLX thread.
+
+    `width` is that of its states, for a model without a head.
+    """
 
     model: Any
     vocabulary_size: int
@@ -71,6 +75,7 @@ class LoadedWeights:
     cache_kind: CacheKind
     can_batch: bool
     load_seconds: float
+    width: int | None = None
 
 
 def default_memory_limit() -> int:
@@ -109,11 +114,11 @@ def load_weights(
 
 
 def weights_in_pieces(
-    path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool
+    path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool, is_headless: bool = False
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
 
-    Each piece gives the bytes that were read so far.
+    Each piece gives the bytes that were read so far. A model that embeds is loaded without its head.
 
     `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
     Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted. Closing the generator
@@ -125,9 +130,11 @@ def weights_in_pieces(
         raise NotEnoughMemory(path, needed_bytes=weights_bytes, limit_bytes=limit_bytes)
     started = time.monotonic()
     try:
-        model, _ = import_mlx_lm().load_model(path, lazy=True, trust_remote_code=trust_remote_code)
+        package = import_mlx_lm()
+        classes = {"get_model_classes": headless_classes} if is_headless else {}
+        model, _ = package.load_model(path, lazy=True, trust_remote_code=trust_remote_code, **classes)
         yield from _read(model)
-        return _measure(model, started)
+        return _measure(model, started, is_headless=is_headless)
     except FileNotFoundError as error:
         raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
     except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError) as error:
@@ -155,23 +162,25 @@ def _read(model: Any) -> Iterator[int]:
     yield num_bytes
 
 
-def _measure(model: Any, started: float) -> LoadedWeights:
+def _measure(model: Any, started: float, *, is_headless: bool) -> LoadedWeights:
     import mlx.core as mx
     from mlx.utils import tree_flatten
     from mlx_lm.models.cache import make_prompt_cache
 
     model.eval()
     cache = make_prompt_cache(model)
-    logits = model(mx.array([[0]], dtype=mx.uint32), cache=cache)
-    mx.eval(logits, [layer.state for layer in cache])
+    token = mx.array([[0]], dtype=mx.uint32)
+    output = model.model(token, cache=cache) if is_headless else model(token, cache=cache)
+    mx.eval(output, [layer.state for layer in cache])
     return LoadedWeights(
         model=model,
-        vocabulary_size=int(logits.shape[-1]),
+        vocabulary_size=int(model.model.embed_tokens.weight.shape[0] if is_headless else output.shape[-1]),
         weights_bytes=sum(array.nbytes for _, array in tree_flatten(model.parameters())),
         kv_bytes_per_token=sum(map(_bytes_per_token, cache)),
         cache_kind=_cache_kind(cache),
         can_batch=all(hasattr(layer, "merge") for layer in cache),
         load_seconds=time.monotonic() - started,
+        width=int(output.shape[-1]) if is_headless else None,
     )
 
 

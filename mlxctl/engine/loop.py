@@ -12,12 +12,15 @@ from mlxctl.engine import loading
 from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.cache_desk import CacheDesk
 from mlxctl.engine.constraints import Guide, GuideWorkshop, needs_guide
+from mlxctl.engine.embedding.desk import EmbeddingDesk
+from mlxctl.engine.embedding.embedder import Embedder
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.messages import (
     AnyCommand,
     AskCache,
     Cancel,
+    Embed,
     Hello,
     LoadFailure,
     LoadModel,
@@ -68,10 +71,12 @@ class EngineLoop:
             prefill_slice_seconds=settings.prefill_slice_seconds,
             prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
         )
+        self._embedding = EmbeddingDesk(slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens)
         self._blas = blas
         self._workshop = GuideWorkshop(wake=self._waker.wake)
         self._arrived: list[Submit] = []
         self._to_load: list[LoadModel] = []
+        self._begun_load: LoadModel | None = None
         self._num_steps = 0
         self._is_fetching = False
         self._is_stopping = False
@@ -85,6 +90,7 @@ class EngineLoop:
                 self.admit()
                 self.load()
                 self.step()
+                self.embed()
         except FrontGoneError:
             pass
         finally:
@@ -96,7 +102,7 @@ class EngineLoop:
     def take_commands(self) -> None:
         """Carry out what the front asked for since the last step."""
         has_rows = self._scheduler.has_work and not self._is_fetching
-        idle = not (has_rows or self._arrived or self._to_load or self._pool.loading)
+        idle = not (has_rows or self._embedding.has_work or self._arrived or self._to_load or self._pool.loading)
         for command in self._mailbox.take(timeout_seconds=_IDLE_SECONDS if idle else 0, waker=self._waker):
             self._carry_out(command)
 
@@ -127,7 +133,7 @@ class EngineLoop:
         name = self._pool.loading
         assert name is not None
         try:
-            slice_seconds = _LOAD_SLICE_SECONDS if self._scheduler.has_work else _IDLE_LOAD_SLICE_SECONDS
+            slice_seconds = _LOAD_SLICE_SECONDS if self._has_work else _IDLE_LOAD_SLICE_SECONDS
             weights = self._pool.go_on_loading(seconds=slice_seconds)
         except ModelError as error:
             weights = None
@@ -151,10 +157,24 @@ class EngineLoop:
             return
         results = self._run(batch)
         now = time.monotonic()
+        if batch.phase == "decode":
+            self._embedding.observe_decode(now - started, alone=self._scheduler.decodes_alone(batch))
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         self._publish(updates)
         self._free(batch, results)
         self._pool.runner(batch.model).start_built()
+
+    def embed(self) -> None:
+        """Compute the vectors of some texts, between two steps of the others."""
+        if self._embedding.has_work:
+            self._mailbox.publish(self._embedding.step(contended=self._scheduler.has_decoding_rows))
+            self._pool.make_room()
+            if not self._has_work:
+                self._pool.trim()
+
+    @property
+    def _has_work(self) -> bool:
+        return self._scheduler.has_work or self._embedding.has_work
 
     def _admit(self, submit: Submit, *, guide: Guide | None) -> None:
         self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), guide=guide))
@@ -200,6 +220,9 @@ class EngineLoop:
         match command:
             case Submit():
                 self._arrived.append(command)
+            case Embed():
+                if failed := self._embedding.add(command, cache_capacity_bytes=self._pool.cache_capacity_bytes):
+                    self._mailbox.publish(failed)
             case Cancel():
                 self._cancel(command.sequence_ids)
             case LoadModel():
@@ -219,6 +242,7 @@ class EngineLoop:
         gone = set(sequence_ids)
         self._arrived = [submit for submit in self._arrived if submit.sequence_id not in gone]
         self._workshop.cancel(gone)
+        self._embedding.drop(gone)
         for sequence in self._scheduler.cancel(sequence_ids):
             self._pool.runner(sequence.model).drop([sequence])
 
@@ -229,15 +253,18 @@ class EngineLoop:
             Path(command.path),
             weights_bytes=command.weights_bytes,
             trust_remote_code=command.trust_remote_code,
+            is_headless=command.embedding is not None,
         )
+        self._begun_load = command
 
     def _open(self, name: str, weights: LoadedWeights) -> None:
-        costs = ModelCosts(
-            weights_bytes=weights.weights_bytes,
-            kv_bytes_per_token=weights.kv_bytes_per_token,
-            can_batch=weights.can_batch,
-        )
-        self._scheduler.open_model(name, costs)
+        assert self._begun_load is not None
+        recipe, dimensions = self._begun_load.embedding, None
+        if recipe is not None and weights.width is not None:
+            self._embedding.open_model(name, Embedder(weights.model, recipe), kv_bytes_per_token=weights.kv_bytes_per_token)
+            dimensions = weights.width * len(recipe.pooling)
+        else:
+            self._open_for_text(name, weights)
         self._mailbox.publish(
             ModelLoaded(
                 name=name,
@@ -246,19 +273,29 @@ class EngineLoop:
                 kv_bytes_per_token=weights.kv_bytes_per_token,
                 cache_kind=weights.cache_kind,
                 load_seconds=weights.load_seconds,
+                dimensions=dimensions,
             )
         )
+
+    def _open_for_text(self, name: str, weights: LoadedWeights) -> None:
+        costs = ModelCosts(
+            weights_bytes=weights.weights_bytes,
+            kv_bytes_per_token=weights.kv_bytes_per_token,
+            can_batch=weights.can_batch,
+        )
+        self._scheduler.open_model(name, costs)
 
     def _unload(self, name: str) -> None:
         self._to_load = [command for command in self._to_load if command.name != name]
         is_waited_for = self._workshop.has_work_for(name) or any(submit.model == name for submit in self._arrived)
-        if self._scheduler.is_in_use(name) or is_waited_for:
+        if self._scheduler.is_in_use(name) or self._embedding.is_in_use(name) or is_waited_for:
             self._mailbox.publish(ModelUnloaded(name=name, is_in_use=True))
             return
         weights_bytes = freed_bytes = 0
         if self._pool.holds(name):
             if self._scheduler.is_open(name):
                 self._scheduler.close_model(name)
+            self._embedding.close_model(name)
             self._workshop.close_model(name)
             weights_bytes, freed_bytes = self._pool.unload(name)
         self._mailbox.publish(ModelUnloaded(name=name, weights_bytes=weights_bytes, freed_bytes=freed_bytes))

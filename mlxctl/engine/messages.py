@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.ir import CacheMode, FinishReason, Guidance, SamplingParams
+from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, SamplingParams
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -18,12 +18,16 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class LoadModel(Command, frozen=True, kw_only=True):
-    """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed."""
+    """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed.
+
+    With `embedding` it takes Embed and no Submit, without it the other way round.
+    """
 
     name: str
     path: str
     weights_bytes: int
     trust_remote_code: bool = False
+    embedding: EmbeddingRecipe | None = None
 
 
 class UnloadModel(Command, frozen=True, kw_only=True):
@@ -48,8 +52,20 @@ class Submit(Command, frozen=True, kw_only=True):
     guidance: Guidance | None = None
 
 
+class Embed(Command, frozen=True, kw_only=True):
+    """Give the vector of each text (packed uint32, machine's byte order); answered by any number of Embedded.
+
+    Only the first `dimensions` of each vector are wanted; None for all. `job_id` is of the same numbers as `sequence_id`.
+    """
+
+    job_id: int
+    model: str
+    texts: list[bytes]
+    dimensions: int | None = None
+
+
 class Cancel(Command, frozen=True, kw_only=True):
-    """Free these sequences before the next step; nothing more is said of them."""
+    """Free these sequences and jobs before the next step; nothing more is said of them."""
 
     sequence_ids: list[int]
 
@@ -106,7 +122,10 @@ class Hello(Report, frozen=True, kw_only=True):
 
 
 class ModelLoaded(Report, frozen=True, kw_only=True):
-    """The model is ready. Bytes are measured on the loaded model, `vocabulary_size` is the width of its logits."""
+    """The model is ready. Bytes are measured on the loaded model, `vocabulary_size` is the width of its logits.
+
+    `dimensions` is the length of an embedding model's vectors.
+    """
 
     name: str
     vocabulary_size: int
@@ -114,6 +133,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     kv_bytes_per_token: int
     cache_kind: CacheKind
     load_seconds: float
+    dimensions: int | None = None
 
 
 class ModelFailed(Report, frozen=True, kw_only=True):
@@ -166,6 +186,18 @@ class Step(Report, frozen=True, kw_only=True):
     """One engine step: an update for every row that has news."""
 
     rows: list[RowUpdate]
+
+
+class Embedded(Report, frozen=True, kw_only=True):
+    """The vectors of some texts of a job: float32, machine's byte order, one behind the other; or why the whole job failed.
+
+    `places` are those of the texts in Embed. None at all says that a long text was read further.
+    """
+
+    job_id: int
+    places: list[int] = []
+    vectors: bytes = b""
+    failure: str | None = None
 
 
 class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,5 +284,5 @@ class CacheAnswer(Report, frozen=True, kw_only=True):
     chunks: list[CachedChunk] = []
 
 
-AnyCommand = LoadModel | UnloadModel | Submit | Cancel | ReportStats | LookUp | AskCache | Stop
-AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Stats | LookedUp | CacheAnswer
+AnyCommand = LoadModel | UnloadModel | Submit | Embed | Cancel | ReportStats | LookUp | AskCache | Stop
+AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Embedded | Stats | LookedUp | CacheAnswer

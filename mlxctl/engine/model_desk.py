@@ -8,6 +8,7 @@ from typing import Any
 from mlxctl.engine.connection import Connection
 from mlxctl.engine.messages import LoadModel, ModelFailed, ModelLoaded, ModelUnloaded, UnloadModel
 from mlxctl.errors import BrokenModel, EngineDied, ModelError, ModelInUse, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.ir import EmbeddingRecipe
 
 # An engine that lets go of no model within this time hangs.
 _ANSWER_SECONDS = 60.0
@@ -15,12 +16,13 @@ _ANSWER_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """A model that the engine is to load: `weights_bytes` is the size of its files."""
+    """A model that the engine is to load: `weights_bytes` is the size of its files, `embedding` as in LoadModel."""
 
     name: str
     path: Path
     weights_bytes: int
     trust_remote_code: bool = False
+    embedding: EmbeddingRecipe | None = None
 
 
 class ModelDesk:
@@ -41,6 +43,7 @@ class ModelDesk:
             path=str(source.path),
             weights_bytes=source.weights_bytes,
             trust_remote_code=source.trust_remote_code,
+            embedding=source.embedding,
         )
         connection.send(command)
         if await _is_answered(connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {source.name!r}"):

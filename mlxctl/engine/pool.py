@@ -42,6 +42,7 @@ class _Loading:
     path: Path
     weights_bytes: int
     pieces: Generator[int, None, LoadedWeights]
+    is_headless: bool = False
     num_bytes_read: int = 0
 
 
@@ -78,8 +79,11 @@ class ModelPool:
         """The name of the model that is being loaded."""
         return self._loading.name if self._loading else None
 
-    def begin_load(self, name: str, path: Path, *, weights_bytes: int, trust_remote_code: bool) -> None:
-        """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work."""
+    def begin_load(self, name: str, path: Path, *, weights_bytes: int, trust_remote_code: bool, is_headless: bool = False) -> None:
+        """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work.
+
+        One that is headless embeds; it gets no runner and no prefix cache.
+        """
         assert self._loading is None, "one model is loaded at a time"
         excess = int(mx.get_active_memory()) + weights_bytes - self.limit_bytes
         if excess > 0:
@@ -90,8 +94,9 @@ class ModelPool:
             available_bytes=self.available_bytes,
             limit_bytes=self.limit_bytes,
             trust_remote_code=trust_remote_code,
+            is_headless=is_headless,
         )
-        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces)
+        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, is_headless=is_headless)
 
     def go_on_loading(self, *, seconds: float) -> LoadedWeights | None:
         """Load for about so long; return the model when it is ready. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory."""
@@ -117,14 +122,14 @@ class ModelPool:
         if self.loading == name:
             weights_bytes = self._give_up_loading()
         else:
-            del self._runners[name]
+            self._runners.pop(name, None)
             weights_bytes = self._weights_bytes.pop(name)
         self.sweep()
         return weights_bytes, before - int(mx.get_active_memory())
 
     def holds(self, name: str) -> bool:
         """Whether the model is loaded or being loaded."""
-        return name in self._runners or name == self.loading
+        return name in self._weights_bytes or name == self.loading
 
     def runner(self, name: str) -> ModelRunner:
         """Return the runner of a loaded model."""
@@ -221,6 +226,12 @@ class ModelPool:
         self.disk.close(deadline=deadline)
 
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
+        self._weights_bytes[loading.name] = weights.weights_bytes
+        if not loading.is_headless:
+            self._runners[loading.name] = ModelRunner(weights, self._prefix_cache(loading, weights))
+        return weights
+
+    def _prefix_cache(self, loading: _Loading, weights: LoadedWeights) -> PrefixCache:
         namespace = prefix_namespace(loading.path, self._packing)
         self._names[namespace] = loading.name
         if self.disk is not None:
@@ -230,9 +241,7 @@ class ModelPool:
             self._caches[namespace] = PrefixCache(
                 self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
             )
-        self._runners[loading.name] = ModelRunner(weights, self._caches[namespace])
-        self._weights_bytes[loading.name] = weights.weights_bytes
-        return weights
+        return self._caches[namespace]
 
     def _give_up_loading(self) -> int:
         assert self._loading is not None

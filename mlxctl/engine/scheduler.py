@@ -84,6 +84,11 @@ class Scheduler:
         """Whether a step would do anything."""
         return bool(self._by_id)
 
+    @property
+    def has_decoding_rows(self) -> bool:
+        """Whether rows wait for their next token."""
+        return any(queue.groups for queue in self._queues.values())
+
     def counts(self) -> tuple[int, int, int, int]:
         """Return the numbers of waiting, prefilling and decoding sequences, and of decode groups."""
         queues = self._queues.values()

@@ -129,4 +129,5 @@ def _source(model: ModelToServe) -> ModelSource:
         path=model.facts.path,
         weights_bytes=model.facts.weights_bytes,
         trust_remote_code=model.trust_remote_code,
+        embedding=model.facts.embedding,
     )

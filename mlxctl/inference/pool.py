@@ -8,7 +8,7 @@ from typing import Any
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import EngineClient, Lease, Residents
-from mlxctl.errors import BrokenModel, CapacityError, EngineRecovering, ModelError, ModelUnavailable
+from mlxctl.errors import BrokenModel, CapacityError, EngineRecovering, InvalidRequest, ModelError, ModelUnavailable
 from mlxctl.inference.loader import ModelLoader
 from mlxctl.inference.roster import Roster
 from mlxctl.inference.served_model import ModelToServe, ServedModel, UnusableModel
@@ -67,12 +67,14 @@ class ModelPool:
             task.cancel()
         await self._residents.close()
 
-    async def use(self, name: str) -> tuple[ModelAdapter, Lease]:
+    async def use(self, name: str, *, to_embed: bool = False) -> tuple[ModelAdapter, Lease]:
         """Return the adapter of the model that a request names, and a lease, which must be released at the end.
 
-        Loads the model if need be. Raises UnknownModel, ModelUnavailable, CapacityError.
+        Loads the model if need be. Raises UnknownModel, ModelUnavailable, CapacityError, and InvalidRequest for a model that was
+        made for something else.
         """
         model = await self._roster.resolve(name)
+        _check_purpose(model, name, to_embed=to_embed)
         self._check_open()
         lease = await self._residents.lease(model.name)
         adapter = self._loader.adapter(model.name)
@@ -80,8 +82,9 @@ class ModelPool:
         return adapter, lease
 
     async def adapter(self, name: str) -> ModelAdapter:
-        """Return the adapter of a model, which need not be loaded. Raises UnknownModel, ModelUnavailable, EngineRecovering."""
+        """Return the adapter of a model that writes text, which need not be loaded. Raises what `use` does."""
         model = await self._roster.resolve(name)
+        _check_purpose(model, name, to_embed=False)
         self._check_open()
         try:
             return await self._loader.any_adapter(model.name)
@@ -188,6 +191,17 @@ class ModelPool:
         while True:
             await asyncio.sleep(min(ttl_seconds / 4, _MAX_SWEEP_PAUSE_SECONDS))
             await self._residents.sweep()
+
+
+def _check_purpose(model: ModelToServe, name: str, *, to_embed: bool) -> None:
+    if to_embed == (model.facts.embedding is not None):
+        return
+    message = (
+        f"model {name!r} writes text, and the states of such a model make poor vectors; name an embedding model"
+        if to_embed
+        else f"model {name!r} makes embeddings and writes no text; send texts to /v1/embeddings, or name another model"
+    )
+    raise InvalidRequest(message, param="model", code="model_not_supported")
 
 
 def _raise_if_none_is_left(failures: Sequence[ModelError], *, num_models: int) -> None:

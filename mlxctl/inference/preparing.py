@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.errors import ContextTooLong
 from mlxctl.inference.shortening import shortened
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import EmbeddingRequest, GenerationRequest
 
 # Rendering and tokenising a prompt of fewer characters than this takes less time than handing it to another thread and back.
 _INLINE_CHARACTERS = 4096
@@ -35,6 +35,15 @@ async def prompt_token_ids(adapter: ModelAdapter, request: GenerationRequest) ->
     if _is_short(request):
         return adapter.prompt_token_ids(request)
     return await asyncio.to_thread(adapter.prompt_token_ids, request)
+
+
+async def prepare_texts(adapter: ModelAdapter, request: EmbeddingRequest) -> list[Sequence[int]]:
+    """Return the token ids of all texts to be embedded. Raises InvalidRequest, ContextTooLong."""
+
+    def prepare_all() -> list[Sequence[int]]:
+        return [adapter.prepare_embedding(text, f"input[{place}]") for place, text in enumerate(request.inputs)]
+
+    return prepare_all() if sum(map(len, request.inputs)) < _INLINE_CHARACTERS else await asyncio.to_thread(prepare_all)
 
 
 def _is_short(request: GenerationRequest) -> bool:

@@ -12,13 +12,14 @@ from mlxctl.errors import MlxctlError
 from mlxctl.inference import preparing
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.cache import CacheInspector, Explanation
+from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.pool import ModelPool
 from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.roster import FindModel, Roster
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
 from mlxctl.inference.totals import ModelTotals
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import EmbeddingRequest, EmbeddingResult, GenerationRequest
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()
@@ -128,6 +129,17 @@ class InferenceService:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared[0].sampling)
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+        """Make a vector of each text, after the model was loaded if need be; all of them, or none.
+
+        Raises RequestError, CapacityError, EngineError.
+        """
+        adapter, lease = await self.pool.use(request.model, to_embed=True)
+        try:
+            return await embed(request, engine=self._engine, adapter=adapter, lease=lease, log=self._log)
+        finally:
+            lease.release()
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a conversation's prompt, which may be longer than the model takes. Loads no weights.

@@ -1,6 +1,7 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
+from mlxctl.ir.embeddings import EmbeddingRecipe, EmbeddingRequest, EmbeddingResult, Pooling
 from mlxctl.ir.events import (
     Finished,
     FinishReason,
@@ -51,6 +52,9 @@ __all__ = [
     "Collector",
     "Constraint",
     "ConstraintKind",
+    "EmbeddingRecipe",
+    "EmbeddingRequest",
+    "EmbeddingResult",
     "FinishReason",
     "Finished",
     "GenerationRequest",
@@ -60,6 +64,7 @@ __all__ = [
     "ModelCapabilities",
     "ModelFacts",
     "Part",
+    "Pooling",
     "PromptProgress",
     "Repetition",
     "Role",

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlxctl.ir.embeddings import EmbeddingRecipe
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
     """The files of a model as parsed JSON and text, checked for shape and trust, and what follows from them.
 
     `family` is whom the model talks like, None if that has no name here. `context_length` is the most tokens that prompt and answer
-    may have together. `weights_bytes` is the size of the weight files on disk. `chat_template` is None for a model that has none.
+    may have together. `weights_bytes` is the size of the weight files on disk. `chat_template` is None for a model that has none,
+    `embedding` for one that writes text.
     """
 
     path: Path
@@ -23,3 +26,4 @@ class ModelFacts:
     chat_template: str | None
     context_length: int
     weights_bytes: int
+    embedding: EmbeddingRecipe | None = None

@@ -105,7 +105,7 @@ def _problem(described: ModelDescription) -> str | None:
     """Say why the model cannot be used, in the words in which serving it would refuse it."""
     if described.runtimes == ():
         return f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
-    if described.detection.kind in ("text", "vision", "unknown"):
+    if described.detection.kind in ("text", "vision", "embeddings", "unknown"):
         try:
             read_model(described.path)
         except ModelError as error:

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mlxctl.errors import BrokenModel
 from mlxctl.models.names import spoken_name
 
 MAX_JSON_BYTES = 64 << 20
+
+Shape = TypeVar("Shape")
 
 
 def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
@@ -27,6 +29,15 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
     """Return the JSON object in a file, None if the file is not there; raises BrokenModel if it holds anything else."""
+    return _read_json(directory, name, dict, "object")
+
+
+def read_json_array(directory: Path, name: str) -> list[Any] | None:
+    """Return the JSON array in a file, None if the file is not there; raises BrokenModel if it holds anything else."""
+    return _read_json(directory, name, list, "array")
+
+
+def _read_json(directory: Path, name: str, kind: type[Shape], shape: str) -> Shape | None:
     text = read_text(directory, name, limit_bytes=MAX_JSON_BYTES)
     if text is None:
         return None
@@ -34,8 +45,8 @@ def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
+    if not isinstance(value, kind):
         raise BrokenModel(
-            directory, f"{name} of model {spoken_name(directory)!r} must hold a JSON object, not {type(value).__name__}"
+            directory, f"{name} of model {spoken_name(directory)!r} must hold a JSON {shape}, not {type(value).__name__}"
         )
     return value

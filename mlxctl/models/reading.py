@@ -8,6 +8,8 @@ from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.ir import ModelFacts
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
+from mlxctl.models.detection import detect
+from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
@@ -19,7 +21,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     """Read a model directory without loading weights.
 
     Raises ModelNotFoundOnDisk if there is no such directory, BrokenModel if files are missing, malformed or too large, or
-    if the model brings code of its own (`auto_map`, `model_file`) and that is not trusted.
+    if the model brings code of its own (`auto_map`, `model_file`) and that is not trusted, or makes vectors in a way that is not
+    computed here.
     """
     if not path.is_dir():
         raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
@@ -33,6 +36,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(path, f"model {spoken_name(path)!r} has no tokenizer.json")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
+    context_length = find_context_length(config, tokenizer_config)
+    embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
     return ModelFacts(
         path=path,
         model_type=model_type,
@@ -41,8 +46,9 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         generation_config=read_json_object(path, "generation_config.json") or {},
         tokenizer_config=tokenizer_config,
         chat_template=template,
-        context_length=find_context_length(config, tokenizer_config),
+        context_length=context_length,
         weights_bytes=_weights_bytes(path),
+        embedding=read_embedding_recipe(path, config, context_length=context_length) if embeds else None,
     )
 
 

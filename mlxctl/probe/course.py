@@ -1,11 +1,12 @@
 """The course of an interview: step by step, each question once, and whatever goes wrong in one step is known to be a failure."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.ir import ModelCapabilities
 from mlxctl.probe.chat_check import check_chat, check_template
+from mlxctl.probe.embedding_check import check_embeddings
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.limit_checks import check_batch, check_limits
 from mlxctl.probe.schema_check import check_schema
@@ -13,7 +14,7 @@ from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_findings import check_tools
 from mlxctl.stores import Finding, capabilities_of
 
-ROUND = 1
+ROUND = 2
 """The number of this catalogue of questions; a model that was asked by an older one is asked again."""
 
 
@@ -38,11 +39,16 @@ STEPS = (
 )
 
 
+EMBEDDING_STEPS = (Step(what="embeddings", questions=("embeddings",), check=check_embeddings),)
+"""What a model that makes vectors and writes no text is asked."""
+
+
 class Course:
     """Asks one model. `findings` grow as it answers, so that what was found is there whenever the course is broken off."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, findings: Iterable[Finding], steps: Sequence[Step] = STEPS) -> None:
         """`findings` are what is known already and not asked again."""
+        self._steps = steps
         self._findings = {finding.question: finding for finding in findings}
         self.was_begun = False
 
@@ -53,7 +59,7 @@ class Course:
 
     def missing_steps(self) -> list[Step]:
         """Return the steps whose questions have no answer yet."""
-        return [step for step in STEPS if not self._findings.keys() >= set(step.questions)]
+        return [step for step in self._steps if not self._findings.keys() >= set(step.questions)]
 
     async def take(self, step: Step, interview: Interview) -> tuple[Finding, ...]:
         """Take a step; never raises for what the model or the engine does."""

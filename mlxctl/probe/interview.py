@@ -1,7 +1,9 @@
 """Asks a loaded model, through the adapter and the engine that inference uses, and keeps what was said to the letter."""
 
 import asyncio
+import math
 import time
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,8 @@ GREEDY = SamplingOptions(temperature=0.0, seed=0)
 NOTHING_KNOWN = ModelCapabilities()
 
 _PATIENCE_SECONDS = 30.0
+# Of a vector's numbers, those that are kept as evidence.
+_NUM_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,22 @@ class Transcript:
             num_tokens=len(self.token_ids),
             duration_seconds=round(self.duration_seconds, 3),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vector:
+    """What came of embedding a text; `duration_seconds` is that of all texts that were embedded with it."""
+
+    numbers: tuple[float, ...]
+    num_tokens: int
+    duration_seconds: float
+
+    def evidence(self, text: str) -> Exchange:
+        """Return what is kept of it."""
+        first = ", ".join(f"{number:.4f}" for number in self.numbers[:_NUM_SHOWN])
+        output = f"{len(self.numbers)} numbers of length {math.hypot(*self.numbers):.4f}: {first}, …"
+        duration_seconds = round(self.duration_seconds, 3)
+        return Exchange(prompt=text, output=output, num_tokens=self.num_tokens, duration_seconds=duration_seconds)
 
 
 class Interview:
@@ -92,6 +112,22 @@ class Interview:
                 return list(await asyncio.gather(*(self._generate(adapter, *pair) for pair in pairs)))
         except TimeoutError:
             raise DeadlineExceeded(f"the answer took longer than {self._deadline_seconds:g} s") from None
+
+    async def embed(self, texts: Sequence[Sequence[int]]) -> list[Vector]:
+        """Have the model embed texts, given as token ids, in one request. Raises CapacityError and EngineError."""
+        await self._wait_for_engine()
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                packed = await self._client.embed(model=self.model, texts=texts)
+        except TimeoutError:
+            raise DeadlineExceeded(f"embedding took longer than {self._deadline_seconds:g} s") from None
+        self._watcher.heard(sum(map(len, texts)))
+        duration_seconds = time.monotonic() - started
+        return [
+            Vector(numbers=tuple(array("f", vector)), num_tokens=len(text), duration_seconds=duration_seconds)
+            for vector, text in zip(packed, texts, strict=True)
+        ]
 
     async def _wait_for_engine(self) -> None:
         """After a death it takes a moment, and loading the model again, to come back; one that does not is not waited for."""

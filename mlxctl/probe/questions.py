@@ -39,6 +39,13 @@ CHAT_QUESTION = "Hello! Who are you?"
 THINKING_QUESTION = "How many days do three weeks have?"
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
+EMBEDDED_TEXTS = (
+    "The ferry to the island leaves at noon.",
+    "Bread.",
+    "Whoever wants to cross the mountains in winter needs warm clothes, a map, and enough to eat for at least three days.",
+)
+"""Of different lengths, so that all but one are padded when they are embedded together."""
+
 SCHEMA_QUESTION = "Which city is the capital of France, and on which continent is it?"
 _CONTINENTS = ["Africa", "Antarctica", "Asia", "Australia", "Europe", "North America", "South America"]
 _MAX_CITY_CHARS = 40

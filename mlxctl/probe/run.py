@@ -9,7 +9,7 @@ from mlxctl.engine import EngineClient, EngineProcess, ModelSource
 from mlxctl.engine.launcher import Launcher
 from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
-from mlxctl.probe.course import ROUND, Course
+from mlxctl.probe.course import EMBEDDING_STEPS, ROUND, Course
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.outcome import ProbeOutcome
 from mlxctl.probe.sense_checks import check_senses, refuse_silent
@@ -79,7 +79,7 @@ class ProbeRun:
 
     async def _ask(self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding], watch: Stopwatch) -> None:
         started = time.time()
-        course = Course([*check_senses(subject.detection), *known])
+        course = _course(subject, known)
         steps = course.missing_steps()
         self._watcher.began(target.name, len(steps) + 1)
         self._watcher.asks("loading")
@@ -106,6 +106,7 @@ class ProbeRun:
             path=facts.path,
             weights_bytes=facts.weights_bytes,
             trust_remote_code=subject.trust_remote_code,
+            embedding=facts.embedding,
         )
         try:
             with watch.times("loading"):
@@ -120,6 +121,14 @@ class ProbeRun:
         """Store the record. A small write, done here so that a run which is being cancelled does not lose it."""
         kept = self._store.save(record)
         self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=kept, phases=watch.seconds))
+
+
+def _course(subject: Subject, known: Sequence[Finding]) -> Course:
+    """Return what the model is to be asked: one that embeds is asked for vectors only."""
+    if subject.facts is None or subject.facts.embedding is None:
+        return Course([*check_senses(subject.detection), *known])
+    told = [finding for finding in refuse_silent(subject.detection) if finding.question != "embeddings"]
+    return Course([*told, *known], EMBEDDING_STEPS)
 
 
 def _still_true(before: ProbeRecord | None) -> tuple[Finding, ...]:

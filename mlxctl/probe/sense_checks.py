@@ -1,4 +1,4 @@
-"""Whether a model sees, hears, speaks or embeds. The engine runs text models only, so nothing but the files can be asked."""
+"""What is known of a model's senses without asking: the engine takes and gives text, and vectors of models made for them."""
 
 from mlxctl.models.detection import Detection, Kind
 from mlxctl.stores import QUESTIONS, Finding
@@ -10,7 +10,7 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
 }
 _NOT_RUN = {
     "vision": "no image can be shown to it here yet",
-    "embeddings": "no embedding can be asked of it here yet",
+    "embeddings": "only models made for embeddings are asked for vectors",
     "audio": "no sound can be given to it or taken from it here yet",
 }
 
@@ -22,7 +22,7 @@ def check_senses(detection: Detection) -> tuple[Finding, ...]:
 
 def refuse_silent(detection: Detection) -> tuple[Finding, ...]:
     """Answer for a model that is not made to write text: nothing was asked, so nothing is known."""
-    reason = f"its files say {detection.kind} ({detection.evidence[0]}); only models that write text are asked here"
+    reason = f"its files say {detection.kind} ({detection.evidence[0]}); only models that write text are asked this"
     senses = {finding.question: finding for finding in check_senses(detection)}
     return tuple(senses.get(question) or Finding(question=question, verdict="unknown", reason=reason) for question in QUESTIONS)
 

@@ -12,12 +12,12 @@ from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read
 from mlxctl.models.detection import Detection
 from mlxctl.models.fingerprint import fingerprint
 
-_SILENT_KINDS = ("embeddings", "reranker", "speech-to-text", "text-to-speech")
+_SILENT_KINDS = ("reranker", "speech-to-text", "text-to-speech")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One model. `facts` is None for a model that is not made to write text, and so cannot be asked anything."""
+    """One model. `facts` is None for a model that can be asked nothing here: it makes neither text nor vectors."""
 
     name: str
     directory: NamedDirectory
@@ -34,7 +34,7 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
     """
     described = describe_model(found.path, name=found.name)
     facts = None if described.detection.kind in _SILENT_KINDS else read_model(found.path, trust_remote_code=trust_remote_code)
-    if facts is not None:
+    if facts is not None and facts.embedding is None:
         _check_words(found, facts, described)
     return Subject(
         name=found.name,

@@ -18,6 +18,7 @@ from mlxctl.protocols.openai.agents.objects import (
 from mlxctl.protocols.openai.agents.specification import parse_agent, parse_agent_change
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
+from mlxctl.protocols.openai.embeddings import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
@@ -32,6 +33,7 @@ __all__ = [
     "ModelCard",
     "OpenAIChatFormatter",
     "OpenAICompletionsFormatter",
+    "OpenAIEmbeddingsFormatter",
     "OpenAIResponsesFormatter",
     "Page",
     "Recalled",

@@ -20,6 +20,7 @@ from mlxctl.server.agent_turns import AgentTurnResource
 from mlxctl.server.agents import AgentMessagesResource, AgentResetResource, AgentResource, AgentsResource, AgentViews
 from mlxctl.server.cache import CHANGES, CacheChangeResource, CacheExplanationResource, CacheResource
 from mlxctl.server.disconnect import Application, DisconnectWatch
+from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
 from mlxctl.server.library import DownloadsResource, FitResource, LibraryResource, OpenDownloadsResource
@@ -52,6 +53,7 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
             **{template: openai_error for template in routes if template.startswith(("/v1/agents", "/v1/responses/"))},
             "/v1/chat/completions": openai_error,
             "/v1/completions": partial(openai_error, prompt_field="prompt"),
+            "/v1/embeddings": partial(openai_error, prompt_field="input"),
             "/v1/responses": partial(openai_error, prompt_field="input"),
             "/v1/messages": anthropic_error,
             "/v1/messages/count_tokens": anthropic_error,
@@ -73,6 +75,7 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
     return {
         "/v1/chat/completions": generation(OpenAIChatFormatter),
         "/v1/completions": generation(OpenAICompletionsFormatter),
+        "/v1/embeddings": EmbeddingsResource(inference, requests, settings),
         "/v1/responses": ResponsesResource(inference, services.responses, requests, settings),
         "/v1/responses/{response_id}": KeptResponseResource(services.responses),
         "/v1/responses/{response_id}/cancel": CancellationResource(services.responses),

@@ -1,8 +1,8 @@
 """Tiny models for tests, which `mlx_lm.load` takes as it takes any other.
 
 `model(name)` gives the directory of one with random weights: structure without ability. They are made when first asked for and kept
-outside the repository (see `shelf`); `NAMES` says which there are. `trained(name)` gives one that was taught to call tools (see
-`train`); these lie in the repository. Another model that really answers is the demo model of the package.
+outside the repository (see `shelf`); `NAMES` says which of them write text, "embedder" embeds. `trained(name)` gives one that was
+taught to call tools (see `train`); these lie in the repository. Another model that really answers is the demo model of the package.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from .families import FAMILIES
 from .shelf import shelved
 
-NAMES = tuple(FAMILIES)
+NAMES = tuple(name for name, family in FAMILIES.items() if not family.headless)
 TRAINED_NAMES = ("alder", "birch", "cedar", "elm", "fir", "hazel", "willow")
 
 

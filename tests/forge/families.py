@@ -1,6 +1,6 @@
 """The recipes: what each forged family looks like, as plain values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ class Family:
     """One forged model: its configuration, its added tokens and how its weights are drawn.
 
     Markers are added tokens that decoding keeps, as Qwen does with its think and tool tags; `endless` models say only
-    printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights.
+    printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights. A `headless` model embeds: its
+    weights are saved as sentence-transformers saves them, without head and without `model.` before their names, its tokenizer
+    ends every text with the last end token, and `beside` are its further files, as JSON values.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Family:
     seed: int = 7
     endless: bool = False
     zero_centred_norms: bool = False
+    headless: bool = False
+    beside: dict[str, Any] = field(default_factory=dict)
 
 
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -150,6 +154,19 @@ _ALL = (
         _attention("qwen3", hidden_size=256, num_hidden_layers=6, intermediate_size=768),
         vocab_size=1024,
         endless=True,
+    ),
+    _qwen3(
+        "embedder",
+        _attention("qwen3", max_position_embeddings=1024),
+        headless=True,
+        beside={
+            "modules.json": [
+                {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+            ],
+            "1_Pooling/config.json": {"word_embedding_dimension": 64, "pooling_mode_lasttoken": True, "include_prompt": True},
+        },
     ),
 )
 FAMILIES = {family.name: family for family in _ALL}

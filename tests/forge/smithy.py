@@ -13,6 +13,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from .families import TEMPLATES, Family
 from .vocabulary import train_tokenizer
@@ -32,8 +33,16 @@ def build(family: Family, directory: Path) -> None:
     weights = draw_weights(family, config)
     if family.endless:
         _forbid(weights, [i for i in range(family.vocab_size) if not _is_plain(tokenizer, i)])
+    if family.headless:
+        weights = {name.removeprefix("model."): weight for name, weight in weights.items() if name != "lm_head.weight"}
     mx.eval(weights)
     mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
+    for name, value in family.beside.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        _write_json(directory / name, value)
+    if family.headless:
+        end = family.end_tokens[-1]
+        tokenizer.post_processor = TemplateProcessing(single=f"$A {end}", special_tokens=[(end, end_ids[-1])])
     tokenizer.save(str(directory / "tokenizer.json"))
     (directory / "chat_template.jinja").write_bytes(TEMPLATES[family.template].read_bytes())
     _write_json(directory / "config.json", config)
@@ -99,5 +108,5 @@ def _tokenizer_config(family: Family) -> dict[str, Any]:
     }
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
+def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

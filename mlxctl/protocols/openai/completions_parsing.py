@@ -1,7 +1,5 @@
 """From a completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
 
-from typing import TypeVar
-
 import msgspec
 
 from mlxctl.errors import InvalidRequest
@@ -9,12 +7,10 @@ from mlxctl.ir import GenerationRequest, SamplingOptions
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
+from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import the_constraint
-
-Prompt = str | tuple[int, ...]
-Item = TypeVar("Item")
 
 _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 
@@ -43,7 +39,7 @@ def num_candidates(request: schema.CompletionRequest) -> int:
 
 def to_generation_request(request: schema.CompletionRequest) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
-    prompts = _prompts(request.prompt)
+    prompts = read_texts(request.prompt, "prompt")
     num_choices = num_candidates(request)
     if len(prompts) * num_choices > MAX_ANSWERS:
         message = f"prompt has {len(prompts)} texts of {num_choices} answers each; a request may ask for {MAX_ANSWERS} in all"
@@ -61,29 +57,6 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl),
     )
-
-
-def _prompts(prompt: str | list[str | int | list[int]]) -> tuple[Prompt, ...]:
-    if isinstance(prompt, str):
-        return (prompt,)
-    if not prompt:
-        raise InvalidRequest("prompt is empty; send a text, or token ids", param="prompt")
-    match prompt[0]:
-        case str():
-            return tuple(_all(prompt, str, "texts"))
-        case int():
-            return (tuple(_all(prompt, int, "token ids")),)
-        case list():
-            return tuple(map(tuple, _all(prompt, list, "lists of token ids")))
-
-
-def _all(items: list[str | int | list[int]], kind: type[Item], name: str) -> list[Item]:
-    """Return the items as what the first one is. Raises InvalidRequest at the first that is something else."""
-    fitting: list[Item] = [item for item in items if isinstance(item, kind)]
-    if len(fitting) < len(items):
-        index = next(index for index, item in enumerate(items) if not isinstance(item, kind))
-        raise InvalidRequest(f"prompt[{index}] is something else than the {name} before it", param=f"prompt[{index}]")
-    return fitting
 
 
 def _sampling(request: schema.CompletionRequest) -> SamplingOptions:

@@ -2,24 +2,19 @@
 servers send (how to sample, what form the answer has). Null means unsaid everywhere; fields that are not here are ignored.
 """
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
+from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.structured_output import FormFields
-
-TokenId = Annotated[int, Meta(ge=0)]
 
 
 class CompletionRequest(FormFields, kw_only=True):
     """The whole body. A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists."""
 
     model: Name
-    prompt: str | list[str | TokenId | list[TokenId]]
+    prompt: TextInputs
     n: NumChoices | None = None
     best_of: NumChoices | None = None
     max_tokens: MaxTokens | None = None

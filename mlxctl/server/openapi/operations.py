@@ -9,6 +9,7 @@ from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, Messa
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest
+from mlxctl.protocols.openai.embeddings_schema import EmbeddingsRequest
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
 from mlxctl.server.cache import MAX_EXPLAINED, MAX_PAGE_CHUNKS, CacheKeys, CacheQuestion
 from mlxctl.server.openapi import answers
@@ -103,6 +104,14 @@ OPERATIONS = (
         body=CompletionRequest,
         answer=answers.TextCompletion,
         streams=True,
+        errors=_GENERATES,
+    ),
+    Operation(
+        method="post",
+        path="/v1/embeddings",
+        summary="Make vectors of texts (OpenAI embeddings)",
+        body=EmbeddingsRequest,
+        answer=answers.EmbeddingList,
         errors=_GENERATES,
     ),
     Operation(

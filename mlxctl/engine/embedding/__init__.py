@@ -1,0 +1,1 @@
+"""Texts to vectors, in the engine: which are next (`queue`), what is computed (`embedder`, `pooling`), between what (`desk`)."""

@@ -1,0 +1,91 @@
+"""Embeds between the steps of the others: one slice at a time, as long as a slice of a prompt may take. MLX thread only."""
+
+import time
+from array import array
+from collections.abc import Iterable
+
+from mlxctl.engine.embedding.embedder import Embedder
+from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue, EmbeddingSlice
+from mlxctl.engine.messages import Embed, Embedded
+from mlxctl.engine.pacing import PrefillPacer
+from mlxctl.errors import describe_bytes
+
+# A slice of fewer tokens takes hardly less time.
+_MIN_SLICE_TOKENS = 16
+
+
+class EmbeddingDesk:
+    """The embedding models that are loaded, and the jobs for them."""
+
+    def __init__(self, *, slice_seconds: float, max_tokens: int) -> None:
+        """As in PrefillPacer."""
+        self._slice_seconds = slice_seconds
+        self._max_tokens = max_tokens
+        self._queue = EmbeddingQueue()
+        self._embedders: dict[str, Embedder] = {}
+        self._pacers: dict[str, PrefillPacer] = {}
+        self._kv_bytes_per_token: dict[str, int] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return self._queue.has_work
+
+    def open_model(self, name: str, embedder: Embedder, *, kv_bytes_per_token: int) -> None:
+        """Accept jobs for the model from now on."""
+        self._kv_bytes_per_token[name] = kv_bytes_per_token
+        self._embedders[name] = embedder
+        self._pacers[name] = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._max_tokens)
+
+    def close_model(self, name: str) -> None:
+        """Let go of a model, which must not be in use; one that is not here is no embedding model."""
+        assert not self.is_in_use(name), "a model goes after its jobs"
+        self._embedders.pop(name, None)
+        self._pacers.pop(name, None)
+
+    def is_in_use(self, name: str) -> bool:
+        """Whether jobs for the model are open."""
+        return self._queue.has_work_for(name)
+
+    def add(self, command: Embed, *, cache_capacity_bytes: int) -> Embedded | None:
+        """Take a job, or say why not: a long text needs a cache while it is read."""
+        if command.model not in self._embedders:
+            return Embedded(job_id=command.job_id, failure=f"embedding model {command.model!r} is not loaded")
+        texts = [array("I", text) for text in command.texts]
+        needed = max(map(len, texts)) * self._kv_bytes_per_token[command.model]
+        if needed > cache_capacity_bytes:
+            limit = f"the memory limit leaves {describe_bytes(cache_capacity_bytes)} beside the weights"
+            failure = f"the cache for the longest text needs {describe_bytes(needed)}, but {limit}"
+            return Embedded(job_id=command.job_id, failure=failure)
+        self._queue.add(EmbeddingJob(job_id=command.job_id, model=command.model, texts=texts, dimensions=command.dimensions))
+        return None
+
+    def drop(self, job_ids: Iterable[int]) -> None:
+        """Forget these jobs; unknown ids have ended already."""
+        for job in self._queue.drop(job_ids):
+            self._embedders[job.model].drop(job.job_id)
+
+    def observe_decode(self, seconds: float, *, alone: bool) -> None:
+        """Take the duration of a decode step of any model, which is what a slice is measured by."""
+        for pacer in self._pacers.values():
+            pacer.observe_decode(seconds, alone=alone)
+
+    def step(self, *, contended: bool) -> Embedded:
+        """Compute one slice and say what came of it. Needs `has_work`; `contended` says that rows wait for their next token."""
+        started, name = time.monotonic(), self._queue.next_model
+        pacer = self._pacers[name]
+        part = self._queue.take(max_tokens=max(pacer.chunk_tokens(contended=contended), _MIN_SLICE_TOKENS))
+        answer = self._run(self._embedders[name], part)
+        pacer.observe_prefill(part.num_padded_tokens, time.monotonic() - started, contended=contended)
+        return answer
+
+    def _run(self, embedder: Embedder, part: EmbeddingSlice) -> Embedded:
+        job_id = part.job.job_id
+        try:
+            vectors = embedder.run(part)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            # Its other texts would most likely fail as this one, and a half answer is none.
+            self.drop([job_id])
+            embedder.drop(job_id)
+            return Embedded(job_id=job_id, failure=f"embedding failed: {error}")
+        return Embedded(job_id=job_id, places=list(part.places) if vectors else [], vectors=vectors)

@@ -1,0 +1,76 @@
+"""One vector out of the hidden states of a text, which may come in parts. MLX thread only.
+
+The ways are those of sentence-transformers' Pooling module, over every token of the text.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import assert_never
+
+import mlx.core as mx
+
+from mlxctl.ir import Pooling
+
+_SMALLEST_NORM = 1e-12
+
+
+class PooledText:
+    """What is known of a text whose states are added in order. Computes in float32, whatever the model does."""
+
+    def __init__(self, pooling: Sequence[Pooling]) -> None:
+        self._pooling = pooling
+        self._parts: dict[Pooling, mx.array] = {}
+        self._num_tokens = 0
+
+    def add(self, states: mx.array) -> None:
+        """Take the states of the next tokens: (tokens, width), at least one."""
+        states = states.astype(mx.float32)
+        start, self._num_tokens = self._num_tokens, self._num_tokens + states.shape[0]
+        for pooling in self._pooling:
+            before = self._parts.get(pooling)
+            self._parts[pooling] = _folded(pooling, before, states, start)
+
+    def vector(self) -> mx.array:
+        """Return the vector of all that was added: (width x ways of pooling)."""
+        return mx.concatenate([part / _divisor(pooling, self._num_tokens) for pooling, part in self._parts.items()])
+
+    def arrays(self) -> list[mx.array]:
+        """Return what has to be evaluated before the next part."""
+        return list(self._parts.values())
+
+
+def shortened(vector: mx.array, *, dimensions: int | None, is_normalized: bool) -> mx.array:
+    """Cut a vector, and give it the length 1 where the model's vectors have it: what is left of one that was cut is shorter."""
+    vector = vector[:dimensions]
+    return vector / mx.maximum(mx.linalg.norm(vector), _SMALLEST_NORM) if is_normalized else vector
+
+
+def _folded(pooling: Pooling, before: mx.array | None, states: mx.array, start: int) -> mx.array:
+    match pooling:
+        case "cls":
+            return states[0] if before is None else before
+        case "last_token":
+            return states[-1]
+        case "max":
+            now = states.max(axis=0)
+            return now if before is None else mx.maximum(before, now)
+        case "mean" | "mean_sqrt_len":
+            now = states.sum(axis=0)
+        case "weighted_mean":
+            positions = mx.arange(start + 1, start + 1 + states.shape[0], dtype=mx.float32)
+            now = positions @ states
+        case _:
+            assert_never(pooling)
+    return now if before is None else before + now
+
+
+def _divisor(pooling: Pooling, num_tokens: int) -> float:
+    match pooling:
+        case "mean":
+            return float(num_tokens)
+        case "mean_sqrt_len":
+            return math.sqrt(num_tokens)
+        case "weighted_mean":
+            return num_tokens * (num_tokens + 1) / 2
+        case _:
+            return 1.0

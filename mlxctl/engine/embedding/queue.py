@@ -1,0 +1,114 @@
+"""Which texts are embedded next: jobs take turns, a turn is a bounded number of tokens. Pure; knows no mlx."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mlxctl.prefix_cache.chunks import Tokens
+
+# A slice of very short texts costs more in the handling of its rows than in computing.
+_MAX_ROWS = 64
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class EmbeddingJob:
+    """The texts of one request.
+
+    `order` holds the places of those to come, the shortest last; `num_read` tokens of that one were read already.
+    """
+
+    job_id: int
+    model: str
+    texts: Sequence[Tokens]
+    dimensions: int | None = None
+    order: list[int] = field(init=False)
+    num_read: int = 0
+
+    def __post_init__(self) -> None:
+        # Texts of like length share a slice, so that little of it is padding.
+        self.order = sorted(range(len(self.texts)), key=lambda place: len(self.texts[place]), reverse=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSlice:
+    """One turn of a job: whole texts together, or `num_tokens` of the single text in `places`, from token `start` on."""
+
+    job: EmbeddingJob
+    places: tuple[int, ...]
+    start: int
+    num_tokens: int
+
+    @property
+    def is_last_of_text(self) -> bool:
+        """Whether its texts have been read to the end with it."""
+        return self.start + self.num_tokens >= len(self.job.texts[self.places[-1]])
+
+    @property
+    def num_padded_tokens(self) -> int:
+        """What is computed, padding included."""
+        return len(self.places) * self.num_tokens
+
+
+class EmbeddingQueue:
+    """The open jobs, those that wait longest first."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[EmbeddingJob] = deque()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is a job."""
+        return bool(self._jobs)
+
+    @property
+    def next_model(self) -> str:
+        """The model whose turn it is. Needs `has_work`."""
+        return self._jobs[0].model
+
+    def add(self, job: EmbeddingJob) -> None:
+        """Take a job with at least one text, none of them empty."""
+        self._jobs.append(job)
+
+    def drop(self, job_ids: Iterable[int]) -> list[EmbeddingJob]:
+        """Forget these jobs and return those that were there."""
+        gone = set(job_ids)
+        dropped = [job for job in self._jobs if job.job_id in gone]
+        self._jobs = deque(job for job in self._jobs if job.job_id not in gone)
+        return dropped
+
+    def has_work_for(self, model: str) -> bool:
+        """Whether a job needs the model."""
+        return any(job.model == model for job in self._jobs)
+
+    def take(self, *, max_tokens: int) -> EmbeddingSlice:
+        """Take the next slice, whose job has the last turn then, or has gone with its last text. Needs `has_work`.
+
+        Holds at most `max_tokens`, padding included.
+        """
+        job = self._jobs.popleft()
+        taken = self._longer_part(job, max_tokens) or self._whole_texts(job, max_tokens)
+        if job.order:
+            self._jobs.append(job)
+        return taken
+
+    def _longer_part(self, job: EmbeddingJob, max_tokens: int) -> EmbeddingSlice | None:
+        place, start = job.order[-1], job.num_read
+        num_left = len(job.texts[place]) - start
+        if not start and num_left <= max_tokens:
+            return None
+        num_tokens = min(num_left, max_tokens)
+        job.num_read += num_tokens
+        if num_tokens == num_left:
+            job.num_read = 0
+            job.order.pop()
+        return EmbeddingSlice(job=job, places=(place,), start=start, num_tokens=num_tokens)
+
+    def _whole_texts(self, job: EmbeddingJob, max_tokens: int) -> EmbeddingSlice:
+        places: list[int] = []
+        while job.order and len(places) < _MAX_ROWS:
+            length = len(job.texts[job.order[-1]])
+            if places and length * (len(places) + 1) > max_tokens:
+                break
+            places.append(job.order.pop())
+        width = len(job.texts[places[-1]])
+        return EmbeddingSlice(job=job, places=tuple(places), start=0, num_tokens=width)

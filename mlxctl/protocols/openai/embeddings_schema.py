@@ -1,0 +1,17 @@
+"""The body of `POST /v1/embeddings` as OpenAI documents it. Null means unsaid; fields that are not here (user) are ignored."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from mlxctl.protocols.openai.text_inputs import TextInputs
+from mlxctl.protocols.ranges import Name
+
+
+class EmbeddingsRequest(Struct, kw_only=True):
+    """The whole body. In base64, a vector is its float32 numbers, little-endian."""
+
+    model: Name
+    input: TextInputs
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Annotated[int, Meta(ge=1)] | None = None

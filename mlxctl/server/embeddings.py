@@ -1,0 +1,33 @@
+"""POST /v1/embeddings: texts to vectors."""
+
+import asyncio
+
+import falcon
+from falcon.asgi import Request, Response
+
+from mlxctl.inference import InferenceService
+from mlxctl.protocols import OpenAIEmbeddingsFormatter
+from mlxctl.server.body import read_body
+from mlxctl.server.deadline import Deadline
+from mlxctl.server.open_requests import OpenRequests
+from mlxctl.settings import ServerSettings
+
+
+class EmbeddingsResource:
+    """Reads a request, has it computed, and answers whole. Raises what went wrong; others render it."""
+
+    def __init__(self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings) -> None:
+        self._inference = inference
+        self._open_requests = open_requests
+        self._settings = settings
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Embed. A client that leaves stops the work."""
+        self._open_requests.enter(request.scope)
+        formatter = OpenAIEmbeddingsFormatter()
+        async with Deadline(self._settings.request_timeout_seconds).limit():
+            asked = formatter.parse(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+            result = await self._inference.embed(asked)
+        # Many long vectors take tenths of a second to write.
+        response.data = await asyncio.to_thread(formatter.whole, result)
+        response.content_type = falcon.MEDIA_JSON

@@ -1,0 +1,183 @@
+"""Texts to vectors in a running engine: what a model's layers say, whatever else is in the batch, beside rows that decode."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource
+from mlxctl.errors import EngineDied, SequenceFailed
+from mlxctl.ir import EmbeddingRecipe, Pooling
+from mlxctl.models import read_model
+from mlxctl.settings import EngineSettings
+from tests import forge
+
+from .harness import finish, sources, submit
+
+TEXTS = [[1, 2, 3], [7] * 90, [11, 12], list(range(100, 400)), [5]]
+LAST = EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1024)
+
+
+@asynccontextmanager
+async def embedding_engine(
+    recipe: EmbeddingRecipe = LAST, *others: str, settings: EngineSettings | None = None, own_process: bool = False
+) -> AsyncIterator[EngineClient]:
+    """An engine with the forged embedding model, which embeds by `recipe`, and models that write text."""
+    chosen = settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64)
+    client = EngineClient(EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=100)
+    facts = read_model(forge.model("embedder"))
+    embedder = ModelSource(name="embedder", path=facts.path, weights_bytes=facts.weights_bytes, embedding=recipe)
+    await client.start([embedder, *sources(others)])
+    try:
+        await client.wait_ready()
+        yield client
+    finally:
+        await client.stop(drain_seconds=0)
+
+
+async def embed(client: EngineClient, texts: Sequence[Sequence[int]], dimensions: int | None = None) -> list[Any]:
+    return [
+        np.frombuffer(vector, dtype=np.float32)
+        for vector in await client.embed(model="embedder", texts=texts, dimensions=dimensions)
+    ]
+
+
+def states_of(texts: Sequence[Sequence[int]]) -> list[Any]:
+    """What the layers of the model say of each text by itself, without any code of ours."""
+    import mlx.core as mx
+    from mlx_lm.models import qwen3
+
+    facts = read_model(forge.model("embedder"))
+    model = qwen3.Qwen3Model(qwen3.ModelArgs.from_dict(dict(facts.config)))
+    model.load_weights(list(mx.load(str(facts.path / "model.safetensors")).items()))
+    return [np.array(model(mx.array([text]))[0].astype(mx.float32)) for text in texts]
+
+
+def pooled(states: Any, pooling: Pooling) -> Any:
+    """The definitions, written down a second time."""
+    count = len(states)
+    weights = np.arange(1, count + 1)[:, None]
+    return {
+        "cls": states[0],
+        "last_token": states[-1],
+        "max": states.max(axis=0),
+        "mean": states.mean(axis=0),
+        "mean_sqrt_len": states.sum(axis=0) / np.sqrt(count),
+        "weighted_mean": (states * weights).sum(axis=0) / weights.sum(),
+    }[pooling]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "last_token", "max", "mean", "mean_sqrt_len", "weighted_mean"])
+def test_a_vector_is_what_its_definition_makes_of_the_states(pooling: Pooling) -> None:
+    async def ask() -> list[Any]:
+        async with embedding_engine(replace(LAST, pooling=(pooling,), is_normalized=False)) as client:
+            return await embed(client, TEXTS)
+
+    for vector, states in zip(asyncio.run(ask()), states_of(TEXTS), strict=True):
+        np.testing.assert_allclose(vector, pooled(states, pooling), rtol=1e-4, atol=1e-4)
+
+
+def test_several_ways_of_pooling_follow_each_other() -> None:
+    async def ask() -> tuple[int | None, list[Any]]:
+        async with embedding_engine(replace(LAST, pooling=("cls", "mean"), is_normalized=False)) as client:
+            return client.loaded["embedder"].dimensions, await embed(client, TEXTS[:1])
+
+    dimensions, (vector,) = asyncio.run(ask())
+    (states,) = states_of(TEXTS[:1])
+    assert dimensions == len(vector) == 128
+    np.testing.assert_allclose(vector, np.concatenate([states[0], states.mean(axis=0)]), rtol=1e-4, atol=1e-4)
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others_and_it_has_the_length_one() -> None:
+    async def ask() -> tuple[list[Any], list[Any]]:
+        async with embedding_engine() as client:
+            return await embed(client, TEXTS), [(await embed(client, [text]))[0] for text in TEXTS]
+
+    together, alone = asyncio.run(ask())
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+        assert np.linalg.norm(one) == pytest.approx(1, abs=1e-6)
+    assert abs(alone[0] - alone[1]).max() > 0.1
+
+
+def test_fewer_dimensions_are_the_first_ones_brought_to_the_length_one() -> None:
+    async def ask() -> tuple[list[Any], list[Any]]:
+        async with embedding_engine() as client:
+            return await embed(client, TEXTS), await embed(client, TEXTS, dimensions=16)
+
+    for whole, short in zip(*asyncio.run(ask()), strict=True):
+        np.testing.assert_allclose(short, whole[:16] / np.linalg.norm(whole[:16]), atol=1e-6)
+
+
+def test_rows_go_on_decoding_while_many_texts_are_embedded() -> None:
+    async def run() -> tuple[list[int], int, int]:
+        async with embedding_engine(LAST, "endless") as client:
+            row = submit(client, "endless", [1, 2, 3], max_tokens=10_000)
+            await row.next()
+            job = asyncio.create_task(client.embed(model="embedder", texts=[[9] * 200] * 40))
+            pieces = []
+            while not job.done():
+                pieces += [len(update.token_ids) for update in await row.next()]
+            row.cancel()
+            return pieces, len(await job), client.num_open
+
+    pieces, num_vectors, num_open = asyncio.run(run())
+    assert (num_vectors, num_open) == (40, 0)
+    assert sum(pieces) > 40
+
+
+def test_who_stops_waiting_stops_the_work_and_the_others_get_theirs() -> None:
+    async def run() -> tuple[int, list[Any]]:
+        async with embedding_engine() as client:
+            long = asyncio.create_task(client.embed(model="embedder", texts=[[9] * 1000] * 200))
+            await asyncio.sleep(0.05)
+            long.cancel()
+            await asyncio.wait({long})
+            unloaded = await client.unload("embedder")
+            return unloaded.weights_bytes, [long.cancelled()]
+
+    weights_bytes, (was_cancelled,) = asyncio.run(run())
+    assert was_cancelled
+    assert weights_bytes > 0
+
+
+def test_a_job_for_a_model_that_is_not_there_fails_alone() -> None:
+    async def run() -> str:
+        async with embedding_engine(LAST, "qwen3") as client:
+            with pytest.raises(SequenceFailed) as refusal:
+                await client.embed(model="qwen3", texts=[[1]])
+            assert len((await finish(submit(client, "qwen3", [1, 2], max_tokens=4))).token_ids) == 4
+            return str(refusal.value)
+
+    assert asyncio.run(run()) == "embedding model 'qwen3' is not loaded"
+
+
+def test_a_text_whose_cache_has_no_room_is_refused() -> None:
+    async def run() -> None:
+        # The weights take about 0.7 MB, and the cache of a thousand tokens 1 MB.
+        settings = EngineSettings(memory_limit_bytes=1_500_000, prefix_cache_bytes=0)
+        async with embedding_engine(settings=settings) as client:
+            with pytest.raises(SequenceFailed, match="the memory limit leaves"):
+                await client.embed(model="embedder", texts=[[1] * 1000])
+            assert len(await client.embed(model="embedder", texts=[[1] * 100])) == 1
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_dies_fails_the_open_jobs() -> None:
+    async def run() -> None:
+        async with embedding_engine(own_process=True) as client:
+            assert client.hello is not None
+            job = asyncio.create_task(client.embed(model="embedder", texts=[[9] * 1000] * 200))
+            await asyncio.sleep(0.05)
+            os.kill(client.hello.pid, signal.SIGKILL)
+            with pytest.raises(EngineDied):
+                await job
+
+    asyncio.run(run())

@@ -1,0 +1,69 @@
+"""The body of /v1/embeddings: what may be sent, what is refused by name, and how vectors are written."""
+
+import json
+from array import array
+from base64 import b64decode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import EmbeddingResult
+from mlxctl.protocols import OpenAIEmbeddingsFormatter
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps({"model": "m", "input": "text", **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "inputs"),
+    [
+        ("one text", ("one text",)),
+        (["one", "two"], ("one", "two")),
+        ([1, 2, 3], ((1, 2, 3),)),
+        ([[1, 2], [3]], ((1, 2), (3,))),
+    ],
+)
+def test_input_is_a_text_or_texts_or_their_token_ids(asked: Any, inputs: tuple[Any, ...]) -> None:
+    request = OpenAIEmbeddingsFormatter().parse(body(input=asked, user="somebody", dimensions=8))
+    assert (request.inputs, request.dimensions) == (inputs, 8)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "complaint"),
+    [
+        ({"input": ""}, "input[0]", "is empty"),
+        ({"input": []}, "input", "is empty"),
+        ({"input": ["a", ""]}, "input[1]", "is empty"),
+        ({"input": [[1], []]}, "input[1]", "is empty"),
+        ({"input": ["a", 1]}, "input[1]", "something else than the texts before it"),
+        ({"input": [-1]}, "input[0]", ">= 0"),
+        ({"input": ["a"] * 2049}, "input", "a request may have 2048"),
+        ({"input": None}, "input", "must be"),
+        ({"encoding_format": "hex"}, "encoding_format", "'base64', 'float'"),
+        ({"dimensions": 0}, "dimensions", ">= 1"),
+        ({"model": ""}, "model", "length >= 1"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_field(fields: dict[str, Any], param: str, complaint: str) -> None:
+    with pytest.raises(InvalidRequest, match=complaint) as refusal:
+        OpenAIEmbeddingsFormatter().parse(body(**fields))
+    assert (refusal.value.param or "").startswith(param.split("[")[0])
+
+
+@given(st.lists(st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_numbers_and_base64_are_the_same_vectors_in_order(vectors: list[list[float]]) -> None:
+    result = EmbeddingResult(vectors=tuple(array("f", vector).tobytes() for vector in vectors), num_prompt_tokens=7)
+    answers = []
+    for encoding in ("float", "base64"):
+        formatter = OpenAIEmbeddingsFormatter()
+        formatter.parse(body(encoding_format=encoding))
+        answers.append(json.loads(formatter.whole(result)))
+    as_numbers, packed = answers
+    assert [entry["embedding"] for entry in as_numbers["data"]] == vectors
+    assert [array("f", b64decode(entry["embedding"])).tolist() for entry in packed["data"]] == vectors
+    assert [entry["index"] for entry in packed["data"]] == list(range(len(vectors)))
+    assert packed["usage"] == as_numbers["usage"] == {"prompt_tokens": 7, "total_tokens": 7}

@@ -1,0 +1,153 @@
+"""Embeddings from a real server, asked by OpenAI's SDK in its own types; beside them, a model that chats."""
+
+import math
+import operator
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from openai.types import CreateEmbeddingResponse
+
+from tests import forge
+
+from .process import ServerProcess, serving
+
+MODEL = "vectors"
+TEXTS = ["The ferry leaves at noon.", "Bread.", "A much longer text about mountains, winter, maps and warm clothes."]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server for a model that chats, `endless`, and one that embeds."""
+    directory = shutil.copytree(forge.model("embedder"), tmp_path_factory.mktemp("models") / MODEL)
+    with serving(None, "--model", str(forge.model("endless")), "--name", "endless", "--model", str(directory)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+        yield client
+
+
+def embed(
+    client: openai.OpenAI,
+    texts: str | list[str] | list[int] | list[list[int]],
+    dimensions: int | openai.Omit = openai.omit,
+) -> CreateEmbeddingResponse:
+    return client.embeddings.create(model=MODEL, input=texts, dimensions=dimensions, encoding_format="float")
+
+
+def test_each_text_has_its_vector_in_order_whoever_asks_along(sdk: openai.OpenAI) -> None:
+    together = embed(sdk, TEXTS)
+    assert [entry.index for entry in together.data] == [0, 1, 2]
+    assert together.model == MODEL
+    num_tokens = 0
+    for text, entry in zip(TEXTS, together.data, strict=True):
+        alone = embed(sdk, text)
+        assert alone.data[0].embedding == pytest.approx(entry.embedding, abs=1e-5)
+        assert math.hypot(*entry.embedding) == pytest.approx(1, abs=1e-5)
+        num_tokens += alone.usage.prompt_tokens
+    assert together.usage.prompt_tokens == together.usage.total_tokens == num_tokens
+
+
+def test_numbers_and_base64_are_the_same(house: ServerProcess, sdk: openai.OpenAI) -> None:
+    # Left alone the SDK asks for base64 and unpacks it, but where it validates strictly it does so before it unpacks.
+    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as client:
+        unpacked = client.embeddings.create(model=MODEL, input=TEXTS[0])
+    numbers = embed(sdk, TEXTS[0])
+    assert unpacked.data[0].embedding == pytest.approx(numbers.data[0].embedding, abs=1e-7)
+
+
+def test_fewer_dimensions_are_a_shorter_vector_of_length_one(sdk: openai.OpenAI) -> None:
+    (whole,) = embed(sdk, TEXTS[0]).data
+    (short,) = embed(sdk, TEXTS[0], dimensions=8).data
+    length = math.hypot(*whole.embedding[:8])
+    assert short.embedding == pytest.approx([number / length for number in whole.embedding[:8]], abs=1e-6)
+
+
+def test_token_ids_are_taken_as_they_are(sdk: openai.OpenAI) -> None:
+    (first, second) = embed(sdk, [[5, 6, 7], [8]]).data
+    (alone,) = embed(sdk, [5, 6, 7]).data
+    assert alone.embedding == pytest.approx(first.embedding, abs=1e-5)
+    assert sum(map(operator.mul, first.embedding, second.embedding)) < 0.99
+
+
+@pytest.mark.parametrize(
+    ("asked", "param", "code", "complaint"),
+    [
+        ({"input": "word " * 3000}, "input", "context_length_exceeded", "> 1024 maximum"),
+        ({"input": ["a"] * 3 + ["word " * 3000]}, "input", "context_length_exceeded", "> 1024 maximum"),
+        ({"input": [[1], [99_999]]}, "input[1]", None, "has token 99999"),
+        ({"input": "a", "dimensions": 65}, "dimensions", None, "makes vectors of 64"),
+        ({"input": [[1] * 1000] * 301}, "input", None, "a request may have 300000"),
+        ({"input": "a", "model": "endless"}, "model", "model_not_supported", "writes text"),
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_with_its_field(
+    sdk: openai.OpenAI, asked: dict[str, Any], param: str, code: str | None, complaint: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=complaint) as refusal:
+        sdk.embeddings.create(**{"model": MODEL, **asked})
+    assert (refusal.value.param, refusal.value.code) == (param, code)
+
+
+def test_an_unknown_model_is_not_found(sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError):
+        sdk.embeddings.create(model="nobody", input="a")
+
+
+def test_a_model_that_embeds_cannot_chat_and_says_where_to_go(house: ServerProcess, sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings") as refusal:
+        sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
+    assert (refusal.value.param, refusal.value.code) == ("model", "model_not_supported")
+    with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings"):
+        sdk.completions.create(model=MODEL, prompt="Hello!")
+    with (
+        anthropic.Anthropic(base_url=house.url, api_key="unused", max_retries=0) as client,
+        pytest.raises(anthropic.BadRequestError, match="send texts to /v1/embeddings"),
+    ):
+        client.messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
+
+
+def test_the_list_of_models_tells_what_it_is_for(house: ServerProcess) -> None:
+    models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
+    assert (models[MODEL]["kind"], models[MODEL]["max_model_len"]) == ("embeddings", 1024)
+    assert models["endless"]["kind"] == "text"
+
+
+def test_a_chat_goes_on_while_many_texts_are_embedded(house: ServerProcess, sdk: openai.OpenAI) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(embed, sdk, ["word " * 100] * 40)
+        while not any(view["model"] == MODEL and view["state"] == "waiting" for view in requests(house)):
+            assert not job.done()
+            time.sleep(0.01)
+        answer = sdk.chat.completions.create(
+            model="endless", messages=[{"role": "user", "content": "Hello!"}], max_tokens=16, temperature=0
+        )
+        was_over = job.done()
+        assert len(job.result().data) == 40
+    assert answer.usage is not None
+    assert (answer.usage.completion_tokens, was_over) == (16, False)
+
+
+def test_a_client_that_leaves_stops_the_work(house: ServerProcess) -> None:
+    body = {"model": MODEL, "input": [[1] * 1000] * 280}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{house.url}/v1/embeddings", json=body, timeout=1.5)
+    deadline = time.monotonic() + 5
+    while any(view["state"] == "waiting" for view in requests(house)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert httpx.post(f"{house.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
+
+
+def requests(house: ServerProcess) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = httpx.get(f"{house.url}/requests", timeout=60).json()["requests"]
+    return views
