@@ -1,11 +1,12 @@
 """What a whole answer may look like when a part of it is constrained: first the thought, then the form that was asked for.
 
-Calls are enforced where a format writes their arguments as JSON: the tool's name, and arguments that fit its schema. What is put
-into the prompt to force a call is not the grammar's; what follows it is.
+Of calls the tool's name is enforced, and arguments that fit its schema. What is put into the prompt to force a call is not the
+grammar's; what follows it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from mlxctl.adapters.call_rules import CallRules
 from mlxctl.adapters.form_proof import FormProof
 from mlxctl.adapters.prompt import ForcePrefix, Prompt
 from mlxctl.adapters.vocabulary import Vocabulary
@@ -13,9 +14,6 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.grammars import Definition, Spelling, compose
 from mlxctl.ir import Constraint, GenerationRequest, Guidance, ThinkingLimit, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
-
-_SPACE = "SPACE: / ?/"
-_TEXT = r"TEXT: /(.|\n)*/"
 
 
 class AnswerGrammars:
@@ -32,12 +30,12 @@ class AnswerGrammars:
     ) -> None:
         self._vocabulary = vocabulary
         self._proof = FormProof(vocabulary, stop_token_ids)
-        self._tools = tools
         self._thinking = thinking
         self._force_call = force_call
         control = [token for token in vocabulary.added.values() if token.is_control]
         self._spelling = Spelling((token.text, token.token_id) for token in control)
-        self._stops = {token.text for token in control if token.token_id in stop_token_ids}
+        self._stops = frozenset(token.text for token in control if token.token_id in stop_token_ids)
+        self._calls = CallRules(tools, force_call, self._spelling, self._stops, self._proof)
 
     def guidance(self, request: GenerationRequest, prompt: Prompt, *, grammar_start: str) -> Guidance | None:
         """Return what guides the answer, None for nothing. Raises InvalidRequest for a form that cannot be enforced.
@@ -68,42 +66,44 @@ class AnswerGrammars:
         return ""
 
     def _forced_grammar(self, request: GenerationRequest, offered: Sequence[ToolSpec]) -> str:
-        """The rest of a call whose beginning is in the prompt; "" where a format's arguments are no JSON."""
+        """The rest of a call whose beginning is in the prompt."""
         name = request.tool_choice.name
         tools = [tool for tool in offered if name in (None, tool.name)]
-        calls = self._calls()
-        if not calls.are_json(tools[0].name):
-            return ""
-        repeats = name is None and request.parallel_tool_calls
-        rules = [*calls.rules(tools, after=self._force_call(name) or ""), f"start: first {calls.more(tools) if repeats else ''}"]
-        return compose("\n".join(rules), calls.parts(tools))
+        more = self._calls.more(tools) if name is None and request.parallel_tool_calls else ""
+        rules = [*self._calls.rules(tools, after=self._force_call(name) or ""), f"start: first {more}"]
+        return compose("\n".join(rules), self._calls.parts(tools))
 
     def _form_grammar(self, request: GenerationRequest, form: Definition, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
         if not offered:
             rules = [f"start: {self._before(prompt)} @form", *self._thought_rules(prompt)]
             return compose("\n".join(rules), {"form": form})
-        calls = self._calls()
-        assert request.constraint is not None
-        if not calls.are_json(offered[0].name):
-            message = (
-                f"{request.constraint.param} beside tools is not supported: this model writes its calls in another format than JSON"
-            )
-            raise InvalidRequest(f"{message}; set tool_choice to 'none', or send one of them", param=request.constraint.param)
-        more = calls.more(offered) if request.parallel_tool_calls else ""
-        rules = [f"start: {self._before(prompt)} (@form | whole {more})", *calls.rules(offered, after="")]
-        return compose("\n".join([*rules, *self._thought_rules(prompt)]), {"form": form, **calls.parts(offered)})
+        more = self._calls.more(offered) if request.parallel_tool_calls else ""
+        rules = [f"start: {self._before(prompt)} (@form | whole {more})", *self._calls.rules(offered, after="")]
+        return compose("\n".join([*rules, *self._thought_rules(prompt)]), {"form": form, **self._calls.parts(offered)})
 
     def _free_grammar(self, request: GenerationRequest, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
-        """Text in which calls may stand; "" where nothing tells text from calls for sure."""
-        calls = self._calls()
-        if self._thinking.wrappers or not calls.are_json(offered[0].name) or not calls.are_marked(offered[0].name):
-            return ""
-        times = "*" if request.parallel_tool_calls else "?"
-        rules = [f"start: {self._before(prompt)} (TEXT whole){times} TEXT", _TEXT, *calls.rules(offered, after="")]
-        return compose("\n".join([*rules, *self._thought_rules(prompt)]), calls.parts(offered))
+        """Text in which calls may stand."""
+        if self._thinking.wrappers:
+            return self._free_messages(offered, prompt)
+        rules = [f"start: {self._before(prompt)} free", *self._calls.among_text(offered, is_parallel=request.parallel_tool_calls)]
+        return compose("\n".join([*rules, *self._thought_rules(prompt)]), self._calls.parts(offered))
 
-    def _calls(self) -> "_Calls":
-        return _Calls(self._tools, self._force_call, self._spelling, self._stops, self._proof)
+    def _free_messages(self, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
+        """Text, thoughts and at last a call, in a format that tells them apart by their heads: no text may stand in for one.
+
+        A head that ends in text goes on to another: in harmony, what stands between them would be whom the message is for.
+        """
+        spell = self._spelling.spell
+        heads = [head for head in (*self._thinking.wrappers, self._thinking.opener) if head not in self._stops]
+        begun = [head for head in heads if not self._spelling.ends_with_control(head)]
+        rules = [
+            "message: " + " | ".join(spell(head) for head in heads if head not in begun),
+            "begun: " + (" | ".join(map(spell, begun)) or '""'),
+            r"TEXT: /(.|\n)+/",
+            f"body: (TEXT | begun message | message | {spell(self._thinking.closer)})* (begun whole | whole)?",
+            "start: " + ("message body | whole" if prompt.tail.endswith(tuple(begun) or "\0") else "body"),
+        ]
+        return compose("\n".join([*rules, *self._calls.rules(offered, after="")]), self._calls.parts(offered))
 
     def _before(self, prompt: Prompt) -> str:
         """What may stand before the form: the heads of messages, a thought, the blanks behind it."""
@@ -147,59 +147,6 @@ class AnswerGrammars:
             closer_ids=tuple(encode(self._thinking.closer)),
             closing_ids=tuple(encode(self._thinking.closing)),
         )
-
-
-class _Calls:
-    """How the calls of one format are written, as rules of a grammar."""
-
-    def __init__(self, parser: ToolParser, force_call: ForcePrefix, spelling: Spelling, stops: set[str], proof: FormProof) -> None:
-        self._parser = parser
-        self._proof = proof
-        self._force_call = force_call
-        self._spelling = spelling
-        self._stops = stops
-
-    def are_json(self, name: str) -> bool:
-        """Whether arguments are written as JSON."""
-        return self._closing(name) is not None
-
-    def are_marked(self, name: str) -> bool:
-        """Whether calls begin with a token that no text holds."""
-        return self._spelling.begins_with_control(self._force_call(name) or "")
-
-    def rules(self, tools: Sequence[ToolSpec], *, after: str) -> list[str]:
-        """`whole` is a call of one of the tools, `first` what is left of one when `after` was said already."""
-        rules = [_SPACE, "whole: " + " | ".join(self._call(tool, index, "") for index, tool in enumerate(tools))]
-        if after:
-            rules.append("first: " + " | ".join(self._call(tool, index, after) for index, tool in enumerate(tools)))
-        return rules
-
-    def more(self, tools: Sequence[ToolSpec]) -> str:
-        """More calls behind the first, where a format writes them all alike."""
-        if self._parser.separator is None or not tools:
-            return ""
-        return f"({self._spelling.spell(self._parser.separator)} whole)*"
-
-    def parts(self, tools: Sequence[ToolSpec]) -> Mapping[str, Definition]:
-        """The arguments of each tool."""
-        return {f"arguments_{index}": self._proof.compile(_arguments_of(tool)) for index, tool in enumerate(tools)}
-
-    def _call(self, tool: ToolSpec, index: int, after: str) -> str:
-        prefix = self._force_call(tool.name) or ""
-        assert prefix.startswith(after), "what forces any call begins the text of every call"
-        begin = self._spelling.spell(prefix[len(after) :])
-        return f"{begin} SPACE @arguments_{index} {self._spelling.spell(self._closing(tool.name) or '')}"
-
-    def _closing(self, name: str) -> str | None:
-        closing = self._parser.closing_behind(self._force_call(name) or "")
-        # A stop token ends the answer by itself.
-        last = next((stop for stop in self._stops if closing and closing.endswith(stop)), "")
-        return closing.removesuffix(last) if closing else closing
-
-
-def _arguments_of(tool: ToolSpec) -> Constraint:
-    schema = {"type": "object", **tool.parameters}
-    return Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict)
 
 
 def refuse_early_end(request: GenerationRequest, guidance: Guidance | None) -> None:

@@ -26,9 +26,12 @@ class FormProof:
 
     def compile(self, constraint: Constraint) -> Definition:
         """Return the grammar of a form. Raises InvalidRequest that says what is wrong, and where."""
-        definition = compile_constraint(constraint)
+        return self.check(compile_constraint(constraint), constraint.param)
+
+    def check(self, definition: Definition, param: str) -> Definition:
+        """Return a grammar that can be matched. Raises InvalidRequest that names `param`."""
         if complaint := self._complaint(compose("start: @form", {"form": definition})):
-            raise InvalidRequest(f"{constraint.param} cannot be enforced for this model: {complaint}", param=constraint.param)
+            raise InvalidRequest(f"{param} cannot be enforced for this model: {complaint}", param=param)
         return definition
 
     def _find_complaint(self, grammar: str) -> str:

@@ -3,6 +3,10 @@
 _MAX_CHARS = 240
 
 
+class Unwritable(Exception):
+    """A part of a schema has no values that a notation can write, or none that can be told; says why, as the end of a sentence."""
+
+
 def one_line(complaint: str) -> str:
     """Return a complaint of several lines as one, cut where it gets long."""
     text = " ".join(complaint.split())

@@ -23,9 +23,18 @@ class Spelling:
             end = found.end()
         return " ".join([*pieces, *_literal(text[end:])])
 
+    def split(self, text: str) -> tuple[str, str]:
+        """Return what of the text stands before its first control token, as it is, and the rest of it, spelled."""
+        found = self._pattern.search(text)
+        return (text, "") if found is None else (text[: found.start()], self.spell(text[found.start() :]))
+
     def begins_with_control(self, text: str) -> bool:
         """Whether a control token begins the text."""
         return self._pattern.match(text) is not None
+
+    def ends_with_control(self, text: str) -> bool:
+        """Whether a control token ends the text."""
+        return any(text.endswith(token) for token in self._ids)
 
 
 def _literal(text: str) -> list[str]:

@@ -31,6 +31,7 @@ from mlxctl.ir.messages import (
     text_message,
 )
 from mlxctl.ir.models import ModelFacts
+from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
 from mlxctl.ir.requests import (
     CacheMode,
     CacheOptions,
@@ -47,6 +48,7 @@ from mlxctl.ir.results import Collector, TextResult, collect
 
 __all__ = [
     "AudioPart",
+    "BraceNotation",
     "CacheMode",
     "CacheOptions",
     "Collector",
@@ -60,17 +62,21 @@ __all__ = [
     "GenerationRequest",
     "Guidance",
     "ImagePart",
+    "JsonNotation",
     "Message",
     "ModelCapabilities",
     "ModelFacts",
+    "Notation",
     "Part",
     "Pooling",
     "PromptProgress",
+    "PythonNotation",
     "Repetition",
     "Role",
     "SamplingOptions",
     "SamplingParams",
     "StreamEvent",
+    "TagNotation",
     "TextDelta",
     "TextPart",
     "TextResult",

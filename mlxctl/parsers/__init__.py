@@ -1,6 +1,6 @@
 """How model text becomes events: parsers declare markers and bodies, one machine runs them. Knows no tokens and no models."""
 
-from mlxctl.parsers.declarations import ThinkingParser, ToolParser
+from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser
 from mlxctl.parsers.extraction import extract
 from mlxctl.parsers.machine import AnswerMachine, LogprobsBetween
 from mlxctl.parsers.registry import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
@@ -9,6 +9,7 @@ __all__ = [
     "THINKING_PARSER_IDS",
     "TOOL_PARSER_IDS",
     "AnswerMachine",
+    "Closing",
     "LogprobsBetween",
     "ThinkingParser",
     "ToolParser",

@@ -4,7 +4,7 @@ Command A and R7B put a list of them between `<|START_ACTION|>` and `<|END_ACTIO
 the word `Action:`.
 """
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
@@ -33,6 +33,9 @@ TOOLS = ToolParser(
     other_closers=("```",),
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(('\n        "parameters":', "\n    }\n]```"), ('"parameters":', "}\n]<|END_ACTION|>")),
+    closings=(
+        Closing(behind='\n        "parameters":', text="\n    }\n]```"),
+        Closing(behind='"parameters":', text="}\n]<|END_ACTION|>"),
+    ),
     dialects=(_force_action,),
 )

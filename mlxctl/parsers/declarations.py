@@ -15,9 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mlxctl.ir import JsonNotation, Notation
 from mlxctl.parsers.schemas import ToolSchemas
 
 WHITESPACE = " \t\r\n"
+_JSON = JsonNotation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,16 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """How a call goes on whose forced prefix has this `begin`, and ends with `behind`: arguments in their notation, then `text`."""
+
+    begin: str = ""
+    behind: str
+    text: str
+    notation: Notation = _JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParser:
     """One format of tool calls. No opener means that it has no calls at all.
 
@@ -102,7 +114,7 @@ class ToolParser:
     is how arguments that are not empty go on behind `forced_prefix` of a named tool: where a tokenizer has a token across that
     seam, the prompt takes it in.
 
-    `closings` says what stands behind a call's arguments where they are JSON, by how the forced prefix before them ends.
+    `closings` say how a call goes on behind its forced prefix, by how that ends.
     `separator` is what stands between two whole blocks; None where a second one looks different from the first.
     """
 
@@ -117,12 +129,13 @@ class ToolParser:
     forced_prefix: Callable[[str | None], str | None] = force_nothing
     dialects: tuple[Callable[[str | None], str | None], ...] = ()
     arguments_opening: str = ""
-    closings: tuple[tuple[str, str], ...] = ()
+    closings: tuple[Closing, ...] = ()
     separator: str | None = None
 
-    def closing_behind(self, prefix: str) -> str | None:
-        """What stands behind the JSON arguments of the call that a forced `prefix` begins; None where they are not JSON."""
-        return next((closing for end, closing in self.closings if prefix.endswith(end)), None)
+    def closing_behind(self, prefix: str) -> Closing | None:
+        """How the call that a forced `prefix` begins goes on; None where there are no such calls."""
+        fits = (closing for closing in self.closings if prefix.startswith(closing.begin) and prefix.endswith(closing.behind))
+        return next(fits, None)
 
     @property
     def openers(self) -> frozenset[str]:

@@ -6,7 +6,8 @@ DSML: a tag for each argument, which says whether its value is a string.
 
 import re
 
-from mlxctl.parsers.declarations import BodyReader, Opening, ToolParser
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
@@ -60,6 +61,20 @@ def _force_dsml(block: str, name: str | None) -> str:
     return begin if name is None else f'{begin}{name}">\n'
 
 
+def _close_dsml(block: str) -> Closing:
+    return Closing(
+        begin=f"<{_DSML}{block}>",
+        behind='">\n',
+        text=f"</{_DSML}invoke>\n</{_DSML}{block}>",
+        notation=TagNotation(
+            begin=f'<{_DSML}parameter name="{{name}}" string="false">',
+            begin_string=f'<{_DSML}parameter name="{{name}}" string="true">',
+            end=f"{_TAGS.value_closer}\n",
+            ends=(_TAGS.value_closer,),
+        ),
+    )
+
+
 TOOLS = ToolParser(
     id="deepseek",
     opener=_CALLS,
@@ -69,6 +84,10 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
-    closings=((_SEPARATOR, f"{_CALL_END}{_CALLS_END}"), ("```json\n", f"\n```{_CALL_END}{_CALLS_END}")),
+    closings=(
+        Closing(behind=_SEPARATOR, text=f"{_CALL_END}{_CALLS_END}"),
+        Closing(behind="```json\n", text=f"\n```{_CALL_END}{_CALLS_END}"),
+        *(_close_dsml(block) for block in _BLOCKS),
+    ),
     dialects=(_force_typed, *(lambda name, block=block: _force_dsml(block, name) for block in _BLOCKS)),
 )

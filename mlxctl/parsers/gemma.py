@@ -3,7 +3,8 @@
 Google's guide lets the model print what the call returns; the calls may be in a list, or one on each line.
 """
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.ir import PythonNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.python_calls import PythonCallsBody, PythonForm
 
 _OPENER = "```tool_code"
@@ -18,4 +19,11 @@ def _force_call(name: str | None) -> str:
     return f"{_OPENER}\n" if name is None else f"{_OPENER}\n{name}("
 
 
-TOOLS = ToolParser(id="gemma", opener=_OPENER, closer="```", open_body=_open_body, forced_prefix=_force_call)
+TOOLS = ToolParser(
+    id="gemma",
+    opener=_OPENER,
+    closer="```",
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(Closing(behind="(", text=")\n```", notation=PythonNotation()),),
+)

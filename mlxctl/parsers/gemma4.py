@@ -1,7 +1,8 @@
 """Tool calls of Gemma 4: `<|tool_call>call:f{a:<|"|>text<|"|>}<tool_call|>`."""
 
+from mlxctl.ir import BraceNotation
 from mlxctl.parsers.brace_calls import BraceCallsBody
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 
 _OPENER, _MARK = "<|tool_call>", '<|"|>'
 
@@ -21,4 +22,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=(_MARK,),
     forced_prefix=_force_call,
+    closings=(Closing(behind="{", text="}<tool_call|>", notation=BraceNotation(mark=_MARK)),),
+    separator="",
 )

@@ -3,7 +3,8 @@
 Before 4.7 there are line breaks between the tags. Strings are written as they are, anything else as JSON.
 """
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
 _OPENER, _CLOSER = "<tool_call>", "</tool_call>"
@@ -39,6 +40,14 @@ def _force_on_lines(name: str | None) -> str:
     return _OPENER if name is None else f"{_OPENER}{name}\n"
 
 
+def _tags(between: str) -> TagNotation:
+    return TagNotation(
+        begin=f"<arg_key>{{name}}{_KEY_CLOSER}{between}<arg_value>",
+        end=f"{_TAGS.value_closer}{between}",
+        ends=(_TAGS.value_closer,),
+    )
+
+
 TOOLS = ToolParser(
     id="glm4_native",
     opener=_OPENER,
@@ -47,4 +56,5 @@ TOOLS = ToolParser(
     inner_markers=("<arg_key>", _KEY_CLOSER, "<arg_value>", "</arg_value>"),
     forced_prefix=_force_on_one_line,
     dialects=(_force_on_lines,),
+    closings=(Closing(behind="\n", text=_CLOSER, notation=_tags("\n")), Closing(behind="", text=_CLOSER, notation=_tags(""))),
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 
 _OPENER = "<tool_call>"
@@ -30,5 +30,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=("<name>", "<arguments>"),
     forced_prefix=_force_call,
-    closings=(("<arguments>", "</arguments></tool_call>"),),
+    closings=(Closing(behind="<arguments>", text="</arguments></tool_call>"),),
 )

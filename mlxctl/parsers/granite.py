@@ -1,6 +1,6 @@
 """Tool calls of Granite 3: a list of JSON objects behind `<|tool_call|>`, with nothing to close it."""
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
@@ -21,5 +21,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(('"arguments":', "}]"),),
+    closings=(Closing(behind='"arguments":', text="}]"),),
 )

@@ -6,7 +6,7 @@ or `<|start|>assistant to=functions.f<|channel|>commentary json`, then `<|messag
 
 import re
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 
 _IN_CHANNEL, _IN_ROLE = "<|channel|>commentary to=", "<|start|>assistant to="
@@ -38,5 +38,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"),
     forced_prefix=_force_in_channel,
-    closings=(("<|message|>", _CALL),),
+    closings=(Closing(behind="<|message|>", text=_CALL),),
 )

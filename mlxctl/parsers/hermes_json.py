@@ -1,6 +1,6 @@
 """Tool calls as JSON between `<tool_call>` and `</tool_call>`: Hermes, Qwen 2.5, Qwen3, Granite 4 and their kin."""
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
@@ -25,6 +25,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=force_call,
     arguments_opening=' {"',
-    closings=(('"arguments":', "}\n</tool_call>"),),
+    closings=(Closing(behind='"arguments":', text="}\n</tool_call>"),),
     separator="\n",
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 
 _SECTION, _CALL, _ARGUMENTS, _CALL_END = (
@@ -36,5 +36,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=(_ARGUMENTS, _CALL_END),
     forced_prefix=_force_call,
-    closings=((_ARGUMENTS, f"{_CALL_END}<|tool_calls_section_end|>"),),
+    closings=(Closing(behind=_ARGUMENTS, text=f"{_CALL_END}<|tool_calls_section_end|>"),),
 )

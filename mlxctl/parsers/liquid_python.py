@@ -1,6 +1,7 @@
 """Tool calls of Liquid's models: `<|tool_call_start|>[f(a=1)]<|tool_call_end|>`."""
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.ir import PythonNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.python_calls import PythonCallsBody
 
 _OPENER = "<|tool_call_start|>"
@@ -14,4 +15,11 @@ def _force_call(name: str | None) -> str:
     return f"{_OPENER}[" if name is None else f"{_OPENER}[{name}("
 
 
-TOOLS = ToolParser(id="liquid_python", opener=_OPENER, closer="<|tool_call_end|>", open_body=_open_body, forced_prefix=_force_call)
+TOOLS = ToolParser(
+    id="liquid_python",
+    opener=_OPENER,
+    closer="<|tool_call_end|>",
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(Closing(behind="(", text=")]<|tool_call_end|>", notation=PythonNotation()),),
+)

@@ -4,7 +4,8 @@ Llama 3.1 writes `{"name": "f", "parameters": {"a": 1}}`, several with `;` betwe
 and 4 may write `[f(a=1)]`. Without a marker, only a call of a tool on offer is one.
 """
 
-from mlxctl.parsers.declarations import BodyReader, Opening, ToolParser
+from mlxctl.ir import PythonNotation
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
 from mlxctl.parsers.json_value import quote
@@ -44,5 +45,5 @@ TOOLS = ToolParser(
     forced_prefix=_force_object,
     dialects=(_force_typed_object, _force_list),
     arguments_opening=' {"',
-    closings=(('"parameters":', "}"),),
+    closings=(Closing(behind='"parameters":', text="}"), Closing(behind="(", text=")]", notation=PythonNotation())),
 )

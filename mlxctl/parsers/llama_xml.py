@@ -2,7 +2,7 @@
 
 import re
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 
 _OPENER, _CLOSER = "<function=", "</function>"
@@ -29,5 +29,5 @@ TOOLS = ToolParser(
     closer=_CLOSER,
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=((">", _CLOSER),),
+    closings=(Closing(behind=">", text=_CLOSER),),
 )

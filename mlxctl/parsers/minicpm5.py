@@ -3,7 +3,8 @@
 A value with line breaks, `<` or `&` is a CDATA section.
 """
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
 _OPENER = "<function name="
@@ -27,4 +28,16 @@ def _force_call(name: str | None) -> str:
     return f'{_OPENER}"' if name is None else f'{_OPENER}"{name}">'
 
 
-TOOLS = ToolParser(id="minicpm5", opener=_OPENER, open_body=_open_body, forced_prefix=_force_call)
+TOOLS = ToolParser(
+    id="minicpm5",
+    opener=_OPENER,
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind='">',
+            text="</function>",
+            notation=TagNotation(begin='<param name="{name}">', end="</param>", ends=("</param>",), sections=("<![CDATA[", "]]>")),
+        ),
+    ),
+)

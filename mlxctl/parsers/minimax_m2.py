@@ -1,6 +1,7 @@
 """Tool calls of MiniMax M2: `<minimax:tool_call>`, in it `<invoke name="f">` with a `<parameter name="a">` for each argument."""
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
 _OPENER, _INVOKE = "<minimax:tool_call>", "<invoke name="
@@ -23,4 +24,17 @@ def _force_call(name: str | None) -> str:
     return f'{_OPENER}\n{_INVOKE}"' if name is None else f'{_OPENER}\n{_INVOKE}"{name}">\n'
 
 
-TOOLS = ToolParser(id="minimax_m2", opener=_OPENER, closer="</minimax:tool_call>", open_body=_open_body, forced_prefix=_force_call)
+TOOLS = ToolParser(
+    id="minimax_m2",
+    opener=_OPENER,
+    closer="</minimax:tool_call>",
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind='">\n',
+            text="</invoke>\n</minimax:tool_call>",
+            notation=TagNotation(begin='<parameter name="{name}">', end="</parameter>\n", ends=("</parameter>",)),
+        ),
+    ),
+)

@@ -5,7 +5,7 @@ There is no closing marker. Some templates put an id between name and arguments,
 
 import re
 
-from mlxctl.parsers.declarations import BodyReader, Opening, ToolParser
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -45,5 +45,5 @@ TOOLS = ToolParser(
     inner_markers=(_ID, _ARGUMENTS),
     forced_prefix=_force_head,
     dialects=(_force_list, _force_spaced_list),
-    closings=((_ARGUMENTS, ""), ('"arguments":', "}]")),
+    closings=(Closing(behind=_ARGUMENTS, text=""), Closing(behind='"arguments":', text="}]")),
 )

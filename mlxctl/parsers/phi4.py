@@ -1,6 +1,6 @@
 """Tool calls of Phi-4-mini: a list of JSON objects between `<|tool_call|>` and `<|/tool_call|>`, or behind the word `functools`."""
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
@@ -23,5 +23,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(('"arguments":', "}]<|/tool_call|>"),),
+    closings=(Closing(behind='"arguments":', text="}]<|/tool_call|>"),),
 )

@@ -3,7 +3,8 @@
 Values stand on lines of their own. The models forget the outer tag before a call now and then, or a parameter's closing tag.
 """
 
-from mlxctl.parsers.declarations import Opening, ToolParser
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
 _OPENER, _FUNCTION, _PARAMETER = "<tool_call>", "<function=", "<parameter="
@@ -19,6 +20,8 @@ TAGS = CallTags(
     value_ends=("\n" + _PARAMETER, "\n" + _FUNCTION_CLOSER),
     trims="\n",
 )
+
+NOTATION = TagNotation(begin=f"{_PARAMETER}{{name}}>\n", end="\n</parameter>\n", ends=(TAGS.value_closer, *TAGS.value_ends))
 
 
 def _open_body(opening: Opening) -> TaggedCallsBody:
@@ -37,4 +40,6 @@ TOOLS = ToolParser(
     inner_markers=(_PARAMETER,),
     open_body=_open_body,
     forced_prefix=_force_call,
+    closings=(Closing(behind=">\n", text=f"{_FUNCTION_CLOSER}\n</tool_call>", notation=NOTATION),),
+    separator="\n",
 )

@@ -1,62 +1,22 @@
-"""What an answer may look like, told by matching texts against the grammar, token by token, as the engine does."""
+"""What an answer may look like when a part of it is constrained."""
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from llguidance import LLMatcher, LLTokenizer
-from tokenizers import AddedToken, Tokenizer
 
 from mlxctl.adapters import create_adapter
-from mlxctl.adapters.answer_grammar import AnswerGrammars
 from mlxctl.adapters.prompt import Prompt
-from mlxctl.adapters.vocabulary import Vocabulary
 from mlxctl.demo import MODEL_DIR
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec, text_message
 from mlxctl.models import read_model
-from mlxctl.parsers import TOOL_PARSER_IDS, ThinkingParser, ToolParser, extract, thinking_parser, tool_parser
+from mlxctl.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
+from tests.adapters.answers import Answers
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 TOOLS = (ToolSpec(name="first", parameters=SCHEMA), ToolSpec(name="second", parameters={}))
-DEMO_TEXT = (MODEL_DIR / "tokenizer.json").read_text()
-DEMO_STOP = "<|im_end|>"
-
-
-class Answers:
-    """Which answers a request lets a model give, that writes calls and thoughts in these formats."""
-
-    def __init__(self, tools: ToolParser, thinking: ThinkingParser) -> None:
-        tokenizer = Tokenizer.from_str(DEMO_TEXT)
-        marks = sorted({mark for text in tools.markers | thinking.markers for mark in re.findall(r"<[^<>]*>|\[[A-Z_/]+\]", text)})
-        tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
-        self._text = tokenizer.to_str()
-        self._stops = [tokenizer.token_to_id(DEMO_STOP)]
-        self._grammars = AnswerGrammars(
-            Vocabulary(tokenizer),
-            tools=tools,
-            thinking=thinking,
-            force_call=tools.forced_prefix,
-            stop_token_ids=frozenset(self._stops),
-        )
-
-    def allows(self, answer: str, request: GenerationRequest, prompt: Prompt = Prompt(text=""), start: str = "") -> bool:  # noqa: B008
-        """Whether the model may say this, and end there."""
-        guidance = self._grammars.guidance(request, prompt, grammar_start=start)
-        assert guidance is not None
-        tokenizer = LLTokenizer(self._text, eos_token=self._stops)
-        matcher = LLMatcher(tokenizer, guidance.grammar)
-        assert not matcher.is_error(), matcher.get_error()
-        if guidance.grammar_start:
-            assert matcher.consume_tokens(tokenizer.tokenize_str(guidance.grammar_start))
-        tokens = tokenizer.tokenize_str(answer, parse_special=True)
-        return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
-
-    def guides(self, request: GenerationRequest) -> bool:
-        """Whether anything is enforced."""
-        return self._grammars.guidance(request, Prompt(text=""), grammar_start="") is not None
 
 
 def asked(**more: Any) -> GenerationRequest:
@@ -127,33 +87,46 @@ def test_a_closing_marker_that_is_no_token_ends_a_thought_where_its_text_appears
     assert not answers.allows("(thinking)well(done)maybe", request, THINKS)
 
 
-JSON_FORMATS = [parser_id for parser_id in TOOL_PARSER_IDS if tool_parser(parser_id).closings]
+CALLS = {
+    "hermes_json": '{"name": "first", "arguments": {"a": 1}}\n</tool_call>',
+    "qwen3_coder": "first>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+    "glm4_native": "first<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+    "glm4_xml": 'first</name><arguments>{"a": 1}</arguments></tool_call>',
+    "llama_xml": 'first>{"a": 1}</function>',
+    "llama_python": 'first", "parameters": {"a": 1}}',
+    "liquid_python": "first(a=1)]<|tool_call_end|>",
+    "mistral": 'first[ARGS]{"a": 1}',
+    "harmony": 'first <|constrain|>json<|message|>{"a": 1}<|call|>',
+    "gemma4": "first{a:1}<tool_call|>",
+    "function_gemma": "first{a:1}<end_function_call>",
+    "gemma": "first(a=1)\n```",
+    "kimi_k2": 'first:0<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|><|tool_calls_section_end|>',
+    "minimax_m2": 'first">\n<parameter name="a">1</parameter>\n</invoke>\n</minimax:tool_call>',
+    "deepseek": 'first<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "granite": '[{"name": "first", "arguments": {"a": 1}}]',
+    "phi4": '[{"name": "first", "arguments": {"a": 1}}]<|/tool_call|>',
+    "command_r": '[\n    {"tool_call_id": "0", "tool_name": "first", "parameters": {"a": 1}}\n]<|END_ACTION|>',
+    "minicpm5": 'first"><param name="a">1</param></function>',
+    "seed_oss": "first>\n<parameter=a>\n1\n</parameter>\n</function>\n</seed:tool_call>",
+}
 
 
-def test_the_formats_that_write_json_are_known() -> None:
-    assert JSON_FORMATS == [
-        "hermes_json", "glm4_xml", "llama_xml", "llama_python", "mistral", "harmony", "kimi_k2", "deepseek", "granite", "phi4",
-        "command_r",
-    ]  # fmt: skip
+def test_every_format_is_here() -> None:
+    assert {*CALLS, "null"} == {*TOOL_PARSER_IDS}
 
 
-@pytest.mark.parametrize("parser_id", JSON_FORMATS)
-def test_a_forced_call_in_a_json_format_has_a_known_name_and_fitting_arguments(parser_id: str) -> None:
-    parser = tool_parser(parser_id)
-    for force in (parser.forced_prefix, *parser.dialects):
-        closing = parser.closing_behind(force("first") or "")
-        if closing is None:
-            continue
-        answers = Answers(replace(parser, forced_prefix=force), thinking_parser("null"))
-        prompted, whole = force(None) or "", force("first") or ""
-        request = asked(tools=TOOLS, tool_choice=ToolChoice(mode="required"), parallel_tool_calls=False)
-        rest = f'{whole[len(prompted) :]}{{"a": 1}}{closing}'
+@pytest.mark.parametrize("parser_id", CALLS)
+def test_a_forced_call_has_a_known_name_and_fitting_arguments_in_every_format(parser_id: str) -> None:
+    parser, rest = tool_parser(parser_id), CALLS[parser_id]
+    answers = Answers(parser, thinking_parser("null"))
+    request = asked(tools=TOOLS, tool_choice=ToolChoice(mode="required"), parallel_tool_calls=False)
 
-        assert answers.allows(rest, request)
-        assert not answers.allows(rest.replace("1", '"x"'), request)
-        assert not answers.allows(rest.replace("first", "third"), request)
-        (call,) = extract(prompted + rest, tools=parser, offered=TOOLS).tool_calls
-        assert (call.name, json.loads(call.arguments)) == ("first", {"a": 1})
+    assert answers.allows(rest, request)
+    assert not answers.allows(rest.replace("1", '"x"'), request)
+    assert not answers.allows(rest.replace("first", "third"), request)
+    assert not answers.allows(f"Well. {rest}", request)
+    (call,) = extract((parser.forced_prefix(None) or "") + rest, tools=parser, offered=TOOLS).tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("first", {"a": 1})
 
 
 def test_a_named_call_goes_on_where_the_prompt_has_begun_its_arguments() -> None:
@@ -162,38 +135,62 @@ def test_a_named_call_goes_on_where_the_prompt_has_begun_its_arguments() -> None
     assert not HERMES.allows('b": 1}}\n</tool_call>', request, start=' {"')
 
 
-def test_more_calls_follow_a_forced_one_only_in_parallel() -> None:
-    first = '{"name": "first", "arguments": {"a": 1}}\n</tool_call>'
-    more = '\n<tool_call>\n{"name": "second", "arguments": {"b": []}}\n</tool_call>'
+@pytest.mark.parametrize(
+    ("parser_id", "more"),
+    [
+        ("hermes_json", '\n<tool_call>\n{"name": "second", "arguments": {"b": []}}\n</tool_call>'),
+        ("qwen3_coder", "\n<tool_call>\n<function=second>\n<parameter=b>\n[]\n</parameter>\n</function>\n</tool_call>"),
+        ("gemma4", "<|tool_call>call:second{b:[]}<tool_call|>"),
+    ],
+)
+def test_more_calls_follow_a_forced_one_only_in_parallel(parser_id: str, more: str) -> None:
+    answers, first = Answers(tool_parser(parser_id), thinking_parser("null")), CALLS[parser_id]
     required = ToolChoice(mode="required")
-    assert HERMES.allows(first + more, asked(tools=TOOLS, tool_choice=required))
-    assert HERMES.allows(first, asked(tools=TOOLS, tool_choice=required))
-    assert not HERMES.allows(first + more, asked(tools=TOOLS, tool_choice=required, parallel_tool_calls=False))
+    assert answers.allows(first + more, asked(tools=TOOLS, tool_choice=required))
+    assert answers.allows(first, asked(tools=TOOLS, tool_choice=required))
+    assert not answers.allows(first + more, asked(tools=TOOLS, tool_choice=required, parallel_tool_calls=False))
 
 
-def test_beside_tools_an_answer_has_its_form_or_is_a_fitting_call() -> None:
+@pytest.mark.parametrize("parser_id", CALLS)
+def test_beside_tools_an_answer_has_its_form_or_is_a_fitting_call(parser_id: str) -> None:
+    parser = tool_parser(parser_id)
+    answers = Answers(parser, thinking_parser("null"))
     request = asked(constraint=form("choice", ("yes", "no")), tools=TOOLS)
-    assert HERMES.allows("yes", request)
-    assert HERMES.allows('<tool_call>\n{"name": "first", "arguments": {"a": 1}}\n</tool_call>', request)
-    assert not HERMES.allows('<tool_call>\n{"name": "first", "arguments": {}}\n</tool_call>', request)
-    assert not HERMES.allows("perhaps", request)
+    call = (parser.forced_prefix(None) or "") + CALLS[parser_id]
+    assert answers.allows("yes", request)
+    assert answers.allows(call, request)
+    assert not answers.allows(call.replace("1", "null"), request)
+    assert not answers.allows("perhaps", request)
 
 
-def test_calls_of_strict_tools_fit_their_schemas_though_the_text_is_free() -> None:
+@pytest.mark.parametrize("has_marks", [True, False])
+@pytest.mark.parametrize("parser_id", CALLS)
+def test_calls_of_strict_tools_fit_their_schemas_though_the_text_is_free(parser_id: str, has_marks: bool) -> None:
+    parser = tool_parser(parser_id)
+    answers = Answers(parser, thinking_parser("null"), has_marks=has_marks)
     strict = asked(tools=(replace(TOOLS[0], is_strict=True), TOOLS[1]))
-    call = '<tool_call>\n{"name": "first", "arguments": {"a": 1}}\n</tool_call>'
-    assert HERMES.allows("Just text, <b>any</b>.", strict)
-    assert HERMES.allows(f"Let me see.\n{call}", strict)
-    assert not HERMES.allows(call.replace("1", "null"), strict)
-    assert not HERMES.guides(asked(tools=TOOLS))
+    call = (parser.forced_prefix(None) or "") + CALLS[parser_id]
+    preamble = "" if parser.bare_openers else "Let me <b>see</b>, 1 < 2.\n"
+    assert answers.allows("Just text, <b>any</b>.", strict)
+    assert answers.allows(preamble + call, strict)
+    assert not answers.allows(preamble + call.replace("1", "null"), strict)
+    assert not answers.allows(preamble + call.replace("first", "third"), strict)
+    assert not answers.guides(asked(tools=TOOLS))
 
 
-def test_a_format_that_writes_no_json_enforces_no_arguments_and_takes_no_form_beside_tools() -> None:
-    answers = Answers(tool_parser("qwen3_coder"), thinking_parser("null"))
-    assert not answers.guides(asked(tools=TOOLS, tool_choice=ToolChoice(mode="required")))
-    with pytest.raises(InvalidRequest, match="another format than JSON") as refused:
-        answers.guides(asked(constraint=form(), tools=TOOLS))
-    assert refused.value.param == "response_format"
+def test_calls_of_strict_tools_are_held_among_the_messages_of_harmony() -> None:
+    answers = Answers(tool_parser("harmony"), thinking_parser("harmony_analysis"))
+    strict = asked(tools=(replace(TOOLS[0], is_strict=True),))
+    begun = Prompt(text="<|start|>assistant", tail="<|start|>assistant", may_think=True)
+    thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
+    call = '<|channel|>commentary to=functions.first <|constrain|>json<|message|>{"a": 1}<|call|>'
+    assert answers.allows(f"{thought}<|channel|>final<|message|>Just text.", strict, begun)
+    assert answers.allows(f"{thought}<|channel|>commentary<|message|>I look.<|end|><|start|>assistant{call}", strict, begun)
+    assert answers.allows(call, strict, begun)
+    assert not answers.allows(thought + call.replace("1", "null"), strict, begun)
+    for other in (" to=functions.first<|channel|>commentary<|message|>{}", "<|channel|>analysis to=functions.first<|message|>{}"):
+        assert not answers.allows(other, strict, begun)
+        assert not answers.allows(thought + other, strict, begun)
 
 
 def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> None:

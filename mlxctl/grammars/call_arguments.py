@@ -1,0 +1,81 @@
+"""The arguments of a call as a format writes them: what a tool's schema allows, and the format's own reader reads back.
+
+Arguments come in the order of the schema. Others are only allowed where the schema asks for them, or names none.
+"""
+
+from dataclasses import replace
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.grammars.compilation import compile_constraint
+from mlxctl.grammars.composition import Definition
+from mlxctl.grammars.refusals import Unwritable
+from mlxctl.grammars.rule_book import RuleBook
+from mlxctl.grammars.schema_branches import Schema, SchemaBranches
+from mlxctl.grammars.spelling import Spelling
+from mlxctl.grammars.tagged_values import TaggedValues
+from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting
+from mlxctl.grammars.value_rules import Keys, ValueNotation, ValueRules
+from mlxctl.ir import BraceNotation, Constraint, JsonNotation, Notation, PythonNotation, TagNotation, ToolSpec
+
+_BLANK = r"( |\n[ \t]{0,32})?"
+_WORDS = {word: (word,) for word in ("true", "false", "null")}
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+_KEYWORDS = Keys(bare=_NAME, quoting=None, colon="=")
+_PYTHON = ValueNotation(
+    quotings=(JSON_STRING, PYTHON_STRING),
+    words={"true": ("True", "true"), "false": ("False", "false"), "null": ("None", "null")},
+    keys=Keys(bare="", quoting=JSON_STRING, colon=": ?"),
+    separator=f",{_BLANK}",
+    braces=(rf"\{{{_BLANK}", rf"{_BLANK}\}}"),
+    brackets=(rf"\[{_BLANK}", rf"{_BLANK}\]"),
+)
+
+
+def call_arguments(tool: ToolSpec, notation: Notation, spelling: Spelling) -> Definition:
+    """Return the grammar of a tool's arguments. Raises InvalidRequest for a schema that is wrong, or cannot be enforced so."""
+    schema = {"type": "object", **tool.parameters}
+    as_json = compile_constraint(Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict))
+    if isinstance(notation, JsonNotation):
+        return as_json
+    book, branches = RuleBook(spelling), SchemaBranches(schema)
+    try:
+        objects = [_expression(branch, notation, book, branches, tool) for branch in branches.of(schema)]
+        return {"lark_grammar": book.written(book.one_of(objects))}
+    except Unwritable as error:
+        raise InvalidRequest(f"{tool.param} is not a schema that can be enforced: {error}", param=tool.param) from error
+
+
+def _expression(
+    branch: Schema, notation: TagNotation | BraceNotation | PythonNotation, book: RuleBook, branches: SchemaBranches, tool: ToolSpec
+) -> str:
+    """The arguments of a call in one way that the tool's schema allows."""
+
+    def values(writing: ValueNotation) -> ValueRules:
+        return ValueRules(book, branches, writing, is_strict=tool.is_strict)
+
+    match notation:
+        case TagNotation():
+            return TaggedValues(book, branches, values(_json_without(notation.ends)), notation, is_strict=tool.is_strict).of(branch)
+        case BraceNotation(mark=mark):
+            return values(writing := _in_braces(mark)).inside(branch, writing.keys)
+        case PythonNotation():
+            return values(_PYTHON).inside(branch, _KEYWORDS)
+
+
+def _json_without(texts: tuple[str, ...]) -> ValueNotation:
+    """JSON in which none of these texts comes up."""
+    quoting = replace(JSON_STRING, excluded=texts)
+    keys = Keys(bare="", quoting=quoting, colon=": ?")
+    return replace(_PYTHON, quotings=(quoting,), words=_WORDS, keys=keys)
+
+
+def _in_braces(mark: str) -> ValueNotation:
+    quoting = Quoting(left=mark, right=mark, excluded=(mark,))
+    return ValueNotation(
+        quotings=(quoting,),
+        words=_WORDS,
+        keys=Keys(bare=_NAME, quoting=quoting, colon=":"),
+        separator=",",
+        braces=(r"\{", r"\}"),
+        brackets=(r"\[", r"\]"),
+    )

@@ -1,0 +1,185 @@
+"""A JSON schema without `$ref`, `allOf`, `anyOf` and `oneOf` at its top: as the plain schemas of which a value fits one.
+
+All else is left as it is, one level further down. Only schemas that llguidance has taken come here: references are local and
+there, types are known. Alternatives are not held to be exclusive, as llguidance does not where a schema is not strict.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from mlxctl.grammars.refusals import Unwritable
+
+Schema = Mapping[str, Any]
+
+KINDS = ("string", "number", "boolean", "null", "array", "object")
+_MAX_BRANCHES = 64
+_MAX_DEPTH = 32
+_COMBINED = ("$ref", "allOf", "anyOf", "oneOf")
+_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_LARGEST = ("minimum", "exclusiveMinimum", "minLength", "minItems")
+_SMALLEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
+# What says nothing about values, or is told elsewhere.
+_SILENT = frozenset(
+    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$id", "$schema"}
+)
+
+
+class SchemaBranches:
+    """Reads the parts of one schema, whose `root` references start from."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+
+    def of(self, schema: Any) -> list[Schema]:
+        """Return the plain schemas of which a value has to fit one; none where nothing ever fits. Raises Unwritable."""
+        return self._branches(schema, _MAX_DEPTH)
+
+    def _branches(self, schema: Any, depth: int) -> list[Schema]:
+        if isinstance(schema, bool):
+            return [{}] if schema else []
+        if not depth:
+            raise Unwritable("it refers to itself, or is nested too deeply")
+        own = {key: value for key, value in schema.items() if key not in _COMBINED and key not in _SILENT}
+        groups: list[list[Schema]] = [[own]]
+        if isinstance(reference := schema.get("$ref"), str):
+            groups.append(self._branches(self._find(reference), depth - 1))
+        groups += [self._branches(part, depth - 1) for part in schema.get("allOf", ())]
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                groups.append([branch for part in schema[key] for branch in self._branches(part, depth - 1)])
+        return list(self._merged(groups))
+
+    def _merged(self, groups: Sequence[Sequence[Schema]]) -> Iterator[Schema]:
+        for index, parts in enumerate(product(*groups)):
+            if index == _MAX_BRANCHES:
+                raise Unwritable(f"it has more than {_MAX_BRANCHES} alternatives")
+            merged: Schema | None = {}
+            for part in parts:
+                merged = merged if merged is None else _both(merged, part)
+            if merged is not None:
+                yield merged
+
+    def _find(self, reference: str) -> Any:
+        found: Any = self._root
+        for key in reference.removeprefix("#").strip("/").split("/"):
+            key = key.replace("~1", "/").replace("~0", "~")
+            if key:
+                found = found[int(key)] if isinstance(found, list) else found.get(key) if isinstance(found, Mapping) else None
+            if found is None:
+                raise Unwritable(f"its $ref {reference!r} cannot be followed")
+        return found
+
+
+def kinds_of(branch: Schema) -> frozenset[str]:
+    """Return the kinds of values that a plain schema allows; integers are numbers."""
+    declared = branch.get("type", KINDS)
+    listed = [declared] if isinstance(declared, str) else declared
+    return frozenset("number" if kind == "integer" else kind for kind in listed)
+
+
+def wants_integers(branch: Schema) -> bool:
+    """Whether its numbers are whole."""
+    declared = branch.get("type", KINDS)
+    return "integer" in declared and "number" not in declared if not isinstance(declared, str) else declared == "integer"
+
+
+def limits_of(branch: Schema) -> dict[str, Any]:
+    """Return what a plain schema says about numbers beyond whether they are whole."""
+    return {key: branch[key] for key in _OF_NUMBERS if key in branch}
+
+
+def listed_values(branch: Schema) -> list[Any] | None:
+    """Return the values that a plain schema lists, without those of other types; None where it lists none."""
+    if "const" not in branch and "enum" not in branch:
+        return None
+    listed = [branch["const"]] if "const" in branch else branch["enum"]
+    kinds = kinds_of(branch)
+    whole = wants_integers(branch)
+    return [
+        value for value in listed
+        if (kind := kind_of(value)) in kinds and not (whole and kind == "number" and value != int(value))
+    ]  # fmt: skip
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value; integers are numbers."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def additional(branch: Schema) -> Any:
+    """Return the schema of members that an object may have beside those it names; None where it should have none.
+
+    They have to be asked for, or there is nothing else: a tool that names its arguments wants these.
+    """
+    rest = branch.get("additionalProperties", not branch.get("properties"))
+    return None if rest is False or "patternProperties" in branch else rest
+
+
+def _both(one: Schema, other: Schema) -> Schema | None:
+    """The schema of what fits both; None where nothing can."""
+    if "properties" in one or "properties" in other:
+        one, other = _with_each_others_properties(one, other), _with_each_others_properties(other, one)
+    merged = dict(one)
+    for key, value in other.items():
+        merged[key] = _both_values(key, merged[key], value) if key in merged and merged[key] != value else value
+    if merged.get("type") == [] or merged.get("enum") == []:
+        return None
+    return merged
+
+
+def _both_values(key: str, one: Any, other: Any) -> Any:
+    match key:
+        case "type":
+            return _both_types(one, other)
+        case "properties":
+            return {name: _all_of(one[name], other[name]) for name in one} if one.keys() == other.keys() else {**one, **other}
+        case "required":
+            return [*one, *(name for name in other if name not in one)]
+        case "enum":
+            return [value for value in one if value in other]
+        case "items" | "additionalProperties":
+            return _all_of(one, other)
+        case "pattern":
+            return [*_listed(one), *_listed(other)]
+    if key in _LARGEST:
+        return max(one, other)
+    if key in _SMALLEST:
+        return min(one, other)
+    raise Unwritable(f"it says {key!r} twice in different ways")
+
+
+def _with_each_others_properties(schema: Schema, other: Schema) -> Schema:
+    """The schema with a line for each property that only the other knows: what it says of additional ones."""
+    rest = schema.get("additionalProperties", True)
+    own = schema.get("properties", {})
+    added = {name: rest for name in other.get("properties", {}) if name not in own}
+    return {**schema, "properties": {**own, **added}} if own or added else schema
+
+
+def _both_types(one: Any, other: Any) -> list[str]:
+    first, second = _listed(one), _listed(other)
+    both = [kind for kind in first if kind in second]
+    if "integer" not in both and {"integer", "number"} <= {*first, *second}:
+        both.append("integer")
+    return both
+
+
+def _all_of(one: Any, other: Any) -> Any:
+    return one if one == other or other is True else other if one is True else {"allOf": [one, other]}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,214 @@
+"""The values that fit a schema, as a notation writes them inside of a call: rules of a Lark grammar.
+
+llguidance's own JSON is not used for them: its strings may hold what ends the call for those who read it, and it knows no other
+notation. What is enforced of a schema is what is named here; the rest is left to the model, or refused where it is strict.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.grammars.refusals import Unwritable
+from mlxctl.grammars.rule_book import RuleBook
+from mlxctl.grammars.schema_branches import Schema, SchemaBranches, additional, kinds_of, limits_of, listed_values, wants_integers
+from mlxctl.grammars.text_patterns import Quoting, escaped, literally, regex, string_content
+
+_NOT_ENFORCED = (
+    "not", "if", "then", "else", "patternProperties", "propertyNames", "minProperties", "maxProperties", "dependentRequired",
+    "dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems", "contains", "uniqueItems", "contentEncoding",
+)  # fmt: skip
+_EXTRA_NAME = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """How the keys of an object are written: `bare` where that regular expression matches one, else quoted, if there is a way.
+
+    `colon` is what stands behind a key, as a regular expression.
+    """
+
+    bare: str
+    quoting: Quoting | None
+    colon: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueNotation:
+    """How values are written.
+
+    `words` are the ways to write true, false and null. `separator` stands between members; it, and what is written for `braces` and
+    `brackets`, are regular expressions.
+    """
+
+    quotings: tuple[Quoting, ...]
+    words: Mapping[str, tuple[str, ...]]
+    keys: Keys
+    separator: str
+    braces: tuple[str, str]
+    brackets: tuple[str, str]
+
+
+class ValueRules:
+    """Writes rules into a book for parts of one schema. Raises Unwritable for a part that no rule can say."""
+
+    def __init__(self, book: RuleBook, branches: SchemaBranches, notation: ValueNotation, *, is_strict: bool) -> None:
+        self._book = book
+        self._branches = branches
+        self._notation = notation
+        self._is_strict = is_strict
+
+    def value(self, schema: Any) -> str:
+        """Return the name of the rule for values that fit a schema."""
+        key = json.dumps(schema, sort_keys=True)
+        return self._book.rule(key, lambda: self._book.one_of(filter(None, map(self.branch, self._branches.of(schema)))))
+
+    def branch(self, branch: Schema) -> str:
+        """Return an expression of the values that fit a plain schema, "" where there are none."""
+        self.check(branch)
+        kinds = kinds_of(branch)
+        if (values := listed_values(branch)) is not None:
+            return self._book.one_of(self._literals(value) for value in values) if values else ""
+        writers: Mapping[str, Callable[[Schema], str]] = {
+            "string": self._string, "number": self._number, "array": self._array, "object": self._object
+        }  # fmt: skip
+        choices = [writers[kind](branch) for kind in writers if kind in kinds]
+        words = [*(("true", "false") if "boolean" in kinds else ()), *(("null",) if "null" in kinds else ())]
+        return self._book.one_of([*choices, *(json.dumps(text) for word in words for text in self._notation.words[word])])
+
+    def check(self, branch: Schema) -> None:
+        """Raise Unwritable where a strict schema has more to say than is enforced."""
+        for key in _NOT_ENFORCED:
+            if self._is_strict and key in branch:
+                raise Unwritable(f"{key!r} cannot be enforced in this model's calls")
+
+    def _string(self, branch: Schema) -> str:
+        return self._book.one_of(
+            f"{self._book.spell(quoting.left)} "
+            + self._book.closed(string_content(branch, quoting, is_strict=self._is_strict), quoting.right)
+            for quoting in self._notation.quotings
+        )
+
+    def _number(self, branch: Schema) -> str:
+        schema = json.dumps({"type": "integer" if wants_integers(branch) else "number", **limits_of(branch)})
+        return self._book.rule(f"%json {schema}", lambda: f"%json {schema}")
+
+    def _array(self, branch: Schema) -> str:
+        opener, closer = map(self._regex, self._notation.brackets)
+        first, rest = branch.get("prefixItems", ()), branch.get("items", True)
+        least, most = branch.get("minItems", 0), branch.get("maxItems")
+        if rest is False:
+            most = len(first) if most is None else min(most, len(first))
+        comma = self._regex(self._notation.separator)
+        items = [self.value(schema) for schema in (first if most is None else first[:most])]
+        inside = self._items(items, "" if rest is False else self.value(rest), comma, least, most)
+        return f"{opener} {inside} {closer}"
+
+    def _items(self, items: Sequence[str], rest: str, comma: str, least: int, most: int | None) -> str:
+        """The members of an array: `items` in their places, then any number of `rest`, `least` to `most` in all."""
+        before = len(items)
+        more = f"({comma} {rest}){{{max(least - max(before, 1), 0)},{'' if most is None else max(most - max(before, 1), 0)}}}"
+        if not before:
+            if most == 0 or not rest:
+                return ""
+            whole = f"{rest} {more}"
+            return whole if least else f"({whole})?"
+        inside = more if rest and (most is None or most > before) else ""
+        for index in reversed(range(before)):
+            inside = f"{comma if index else ''} {items[index]} {inside}"
+            inside = inside if index < least else f"({inside})?"
+        return inside
+
+    def _object(self, branch: Schema) -> str:
+        opener, closer = map(self._regex, self._notation.braces)
+        return f"{opener} {self.inside(branch, self._notation.keys)} {closer}"
+
+    def inside(self, branch: Schema, keys: Keys) -> str:
+        """Return an expression of the members of an object, without what stands around them."""
+        colon, separator = self._regex(keys.colon), self._regex(self._notation.separator)
+        members = [
+            (f"{key} {colon} {self.value(schema)}", is_required)
+            for name, schema, is_required in self.members(branch)
+            if (key := self._key(name, keys, is_required=is_required))
+        ]
+        extra = ""
+        if (schema := additional(branch)) is not None:
+            extra = f"{self._extra_key(branch, keys)} {colon} {self.value(schema)}"
+        return self.chain(members, extra, separator)
+
+    def members(self, branch: Schema) -> list[tuple[str, Any, bool]]:
+        """Return name, schema and whether it is required of the members that an object may have by name."""
+        properties, required = branch.get("properties", {}), branch.get("required", ())
+        rest = branch.get("additionalProperties", True)
+        known = {**properties, **{name: rest for name in required if name not in properties}}
+        return [(name, schema, name in required) for name, schema in known.items() if name in required or self._can_fit(schema)]
+
+    def chain(self, members: Sequence[tuple[str, bool]], extra: str, comma: str) -> str:
+        """Return an expression of members in their order, of which some may be left out, and any number of extra ones behind."""
+        more = f"({comma} {extra})*" if extra else ""
+        whole = f"({extra} {more})?" if extra else ""
+        for member, is_required in reversed(members):
+            follows = more
+            begins = f"{member} {follows}"
+            if is_required:
+                whole, more = begins, f"{comma} {member} {follows}"
+            else:
+                whole = self._book.one_of([begins, whole]) if whole else f"({begins})?"
+                more = f"({comma} {member})? {follows}"
+            whole, more = self._shared(whole), self._shared(more)
+        return whole
+
+    def _shared(self, expression: str) -> str:
+        return self._book.rule(f"={expression}", lambda: expression) if expression.strip() else ""
+
+    def _can_fit(self, schema: Any) -> bool:
+        return bool(self._branches.of(schema))
+
+    def _literals(self, value: Any) -> str:
+        """The ways to write one value."""
+        if isinstance(value, str):
+            written = [(quoting, escaped(value, quoting)) for quoting in self._notation.quotings]
+            return self._book.one_of(
+                f"{self._book.spell(quoting.left)} {self._book.quoted(text, quoting.right)}"
+                for quoting, text in written
+                if text is not None
+            )
+        if value is None or isinstance(value, bool):
+            return self._book.one_of(map(json.dumps, self._notation.words[json.dumps(value)]))
+        if isinstance(value, list):
+            members = [{"const": item} for item in value]
+            return self._array({"prefixItems": members, "items": False, "minItems": len(value)})
+        if isinstance(value, dict):
+            properties = {name: {"const": item} for name, item in value.items()}
+            return self._object({"properties": properties, "required": [*value], "additionalProperties": False})
+        return json.dumps(json.dumps(value))
+
+    def _key(self, name: str, keys: Keys, *, is_required: bool) -> str:
+        """A member's key; "" for one that cannot be written, and nobody needs."""
+        if re.fullmatch(keys.bare, name):
+            return json.dumps(name)
+        if keys.quoting is not None and (text := escaped(name, keys.quoting)) is not None:
+            return f"{self._book.spell(keys.quoting.left)} {self._book.quoted(text, keys.quoting.right)}"
+        if is_required:
+            raise unwritable_name(name)
+        return ""
+
+    def _extra_key(self, branch: Schema, keys: Keys) -> str:
+        if keys.bare or keys.quoting is None:
+            return self._book.terminal(extra_name(branch))
+        return f"{self._book.spell(keys.quoting.left)} {self._book.closed(extra_name(branch), keys.quoting.right)}"
+
+    def _regex(self, pattern: str) -> str:
+        return self._book.terminal(regex(pattern))
+
+
+def extra_name(branch: Schema) -> str:
+    """Return an expression of any name that a plain schema does not know."""
+    known = [*branch.get("properties", {}), *branch.get("required", ())]
+    return _EXTRA_NAME + (f" & ~/{'|'.join(map(literally, known))}/" if known else "")
+
+
+def unwritable_name(name: str) -> Unwritable:
+    """What is wrong with a required property whose name a notation has no way to write."""
+    return Unwritable(f"its property {name!r} cannot be written in this model's calls")

@@ -1,0 +1,91 @@
+"""Which answers a grammar lets a model give, told by matching texts against it, token by token, as the engine does."""
+
+import random
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from llguidance import LLMatcher, LLTokenizer
+from tokenizers import AddedToken, Tokenizer
+
+from mlxctl.adapters.answer_grammar import AnswerGrammars
+from mlxctl.adapters.prompt import Prompt
+from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.demo import MODEL_DIR
+from mlxctl.ir import GenerationRequest
+from mlxctl.parsers import ThinkingParser, ToolParser
+
+_TEXT = (MODEL_DIR / "tokenizer.json").read_text()
+_STOP = "<|im_end|>"
+_NOTHING = Prompt(text="")
+_MAX_STEPS = 300
+
+
+class Answers:
+    """Which answers a request lets a model give, that writes calls and thoughts in these formats.
+
+    `has_marks` says that the marks of the formats are tokens of their own; else they are text like any other.
+    """
+
+    def __init__(self, tools: ToolParser, thinking: ThinkingParser, *, has_marks: bool = True) -> None:
+        tokenizer = Tokenizer.from_str(_TEXT)
+        texts = tools.markers | thinking.markers if has_marks else thinking.markers
+        marks = sorted({mark for text in texts for mark in re.findall(r"<[^<>]*>|\[[A-Z_/]+\]", text)})
+        tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
+        self._stops = [tokenizer.token_to_id(_STOP)]
+        self._tokenizer = LLTokenizer(tokenizer.to_str(), eos_token=self._stops)
+        self._words = tokenizer
+        vocabulary = Vocabulary(tokenizer)
+        self._grammars = AnswerGrammars(
+            vocabulary,
+            tools=tools,
+            thinking=thinking,
+            force_call=tools.forced_prefix,
+            stop_token_ids=frozenset(self._stops),
+        )
+
+    def allows(self, answer: str, request: GenerationRequest, prompt: Prompt = _NOTHING, start: str = "") -> bool:
+        """Whether the model may say this, and end there."""
+        matcher = self._matcher(request, prompt, start)
+        tokens = self._tokenizer.tokenize_str(answer, parse_special=True)
+        return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+    def guides(self, request: GenerationRequest) -> bool:
+        """Whether anything is enforced."""
+        return self._grammars.guidance(request, _NOTHING, grammar_start="") is not None
+
+    def some(self, request: GenerationRequest, chance: random.Random, closers: Sequence[str]) -> str | None:
+        """Return an answer that the grammar allows, drawn token by token; None for one that has not ended when it is long enough.
+
+        `closers` are texts that end something: they are drawn more often, so that answers do end.
+        """
+        matcher = self._matcher(request, _NOTHING, "")
+        endings = [self._tokenizer.tokenize_str(text, parse_special=True) for text in closers]
+        said: list[int] = []
+        for step in range(_MAX_STEPS):
+            if matcher.is_stopped() or (matcher.is_accepting() and chance.random() < 0.5):
+                return self._words.decode(said, skip_special_tokens=False)
+            tokens = [self._drawn(matcher, chance)]
+            if chance.random() < 0.2 + step / 40:
+                fitting = [ending for ending in endings if ending and matcher.validate_tokens(ending) == len(ending)]
+                tokens = chance.choice(fitting) if fitting else tokens
+            if tokens[0] in self._stops:
+                return self._words.decode(said, skip_special_tokens=False)
+            assert matcher.consume_tokens(tokens), matcher.get_error()
+            said += tokens
+        return None
+
+    def _drawn(self, matcher: LLMatcher, chance: random.Random) -> int:
+        bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")
+        allowed = np.nonzero(bits)[0]
+        assert len(allowed), f"nothing can follow: {matcher.get_error()}"
+        return int(chance.choice(allowed))
+
+    def _matcher(self, request: GenerationRequest, prompt: Prompt, start: str) -> LLMatcher:
+        guidance = self._grammars.guidance(request, prompt, grammar_start=start)
+        assert guidance is not None
+        matcher = LLMatcher(self._tokenizer, guidance.grammar)
+        assert not matcher.is_error(), matcher.get_error()
+        if guidance.grammar_start:
+            assert matcher.consume_tokens(self._tokenizer.tokenize_str(guidance.grammar_start))
+        return matcher

@@ -1,0 +1,189 @@
+"""Whatever a forced call's grammar lets a model write, in any format, the format's parser reads as a call that fits its schema."""
+
+import json
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest, TagNotation, ToolChoice, ToolSpec, text_message
+from mlxctl.parsers import TOOL_PARSER_IDS, ToolParser, extract, thinking_parser, tool_parser
+from tests.adapters.answers import Answers
+
+FORMATS = [
+    (parser_id, index)
+    for parser_id in TOOL_PARSER_IDS
+    if parser_id != "null"
+    for index in range(1 + len(tool_parser(parser_id).dialects))
+]
+_DEFINITIONS = {
+    "colour": {"enum": ["red", "green"]},
+    "node": {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}}, "required": ["n"]},
+}
+_NAMES = st.sampled_from(["a", "ab", "city", "file_path", "5"])
+_STRINGS = st.sampled_from([
+    {"type": "string"},
+    {"type": "string", "minLength": 2, "maxLength": 6},
+    {"type": "string", "pattern": "^[a-c]{1,3}$"},
+    {"type": "string", "pattern": "[0-9]"},
+    {"type": "string", "enum": ["x", "5", "true", "it's", 'a "b" <c>']},
+    {"type": "string", "format": "date"},
+    {"const": "only\nthis"},
+    {"$ref": "#/$defs/colour"},
+])  # fmt: skip
+_PLAIN = st.sampled_from([
+    {"type": "integer"},
+    {"type": "integer", "minimum": 3, "maximum": 40},
+    {"type": "number", "exclusiveMinimum": 0},
+    {"type": "boolean"},
+    {"type": "null"},
+    {"enum": [1, "1", None, True, [1], {"a": "b"}]},
+    {"type": ["string", "null"]},
+    {"type": ["string", "integer"], "maxLength": 5, "minimum": 10},
+    {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}}]},
+    {"allOf": [{"type": "integer", "minimum": 2}, {"maximum": 9}]},
+    {"$ref": "#/$defs/node"},
+    {},
+])  # fmt: skip
+
+
+def _objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    properties = st.dictionaries(st.sampled_from(["a", "ab", "city", "file_path"]), values, max_size=3)
+    return st.builds(
+        lambda named, required, rest: {
+            "type": "object",
+            "properties": named,
+            "required": [name for name in named if name in required],
+            **rest,
+        },
+        properties,
+        st.sets(st.sampled_from(["a", "ab", "city"])),
+        st.sampled_from([{}, {"additionalProperties": False}, {"additionalProperties": {"type": "string"}}]),
+    )
+
+
+_ARRAYS = st.sampled_from([{}, {"minItems": 1, "maxItems": 2}, {"prefixItems": [{"type": "boolean"}, {"type": "string"}]}])
+_VALUES = st.recursive(
+    _STRINGS | _PLAIN,
+    lambda inner: _objects(inner) | st.builds(lambda item, limits: {"type": "array", "items": item, **limits}, inner, _ARRAYS),
+    max_leaves=4,
+)
+SCHEMAS = _objects(_VALUES).map(lambda schema: {**schema, "$defs": _DEFINITIONS})
+
+
+@cache
+def parser_of(parser_id: str, index: int) -> ToolParser:
+    parser = tool_parser(parser_id)
+    return replace(parser, forced_prefix=(parser.forced_prefix, *parser.dialects)[index])
+
+
+@cache
+def answers_of(parser_id: str, index: int, has_marks: bool) -> Answers:
+    return Answers(parser_of(parser_id, index), thinking_parser("null"), has_marks=has_marks)
+
+
+def forced(parameters: Any, mode: Any, **more: Any) -> GenerationRequest:
+    tools = (ToolSpec(name="look_up", parameters=parameters, **more), ToolSpec(name="look", parameters={"type": "object"}))
+    choice = ToolChoice(mode=mode, name="look_up" if mode == "named" else None)
+    return GenerationRequest(
+        model="tiny", messages=(text_message("user", "Hi"),), tools=tools, tool_choice=choice, parallel_tool_calls=False
+    )
+
+
+def closers(parser: ToolParser) -> list[str]:
+    closing = parser.closing_behind(parser.forced_prefix("look_up") or "")
+    assert closing is not None
+    ends = [closing.notation.end, "\n" + closing.notation.end] if isinstance(closing.notation, TagNotation) else []
+    return ["look_up", *ends, closing.text, "}" + closing.text, '"', "'", "}", "]", *sorted(parser.markers)]
+
+
+@pytest.mark.parametrize(("parser_id", "index"), FORMATS)
+@settings(
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+@given(schema=SCHEMAS, seed=st.integers(0, 1 << 32), mode=st.sampled_from(["named", "required"]), has_marks=st.booleans())
+def test_whatever_a_forced_call_may_be_it_is_read_as_a_call_that_fits(
+    parser_id: str, index: int, schema: Any, seed: int, mode: str, has_marks: bool
+) -> None:
+    parser = parser_of(parser_id, index)
+    request = forced(schema, mode)
+    text = answers_of(parser_id, index, has_marks).some(request, random.Random(seed), closers(parser))
+    assume(text is not None)
+    whole = (parser.forced_prefix(request.tool_choice.name) or "") + (text or "")
+    spoken = extract(whole, tools=parser, offered=request.tools)
+    assert len(spoken.tool_calls) == 1, whole
+    (call,) = spoken.tool_calls
+    parameters = next(tool.parameters for tool in request.tools if tool.name == call.name)
+    Draft202012Validator(parameters).validate(json.loads(call.arguments))
+
+
+def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:
+    """Whether a named call may go on so."""
+    return answers_of(parser_id, 0, True).allows(rest, forced(parameters, "named", **more))
+
+
+def test_a_string_between_tags_is_free_up_to_the_tag_that_closes_it() -> None:
+    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+    for text in ('say "hi"\n\n\tthere', "<b>1 < 2</b> </parameter", "5", ""):
+        assert call_text("qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>")
+    for text in ("x\n</function>\ny", "</parameter>", "x\n<parameter=b>\ny"):
+        assert not call_text("qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>")
+
+
+@pytest.mark.parametrize(
+    ("schema", "allowed", "refused"),
+    [
+        ({"type": ["string", "integer"]}, ["Ulm", "5", "5 km", ""], ["5.5", " 5 ", '"Ulm"']),
+        ({"type": ["string", "integer"], "minimum": 10}, ["Ulm", "12"], ["5", "5 km", '"Ulm"']),
+        ({"type": ["string", "null"]}, ["Ulm", "null", "5", "2026-01-01", "nullable"], ['"Ulm"', "null "]),
+        ({"enum": ["5", 7, None, [1]]}, ["7", "null", "[1]"], ["5", "8", "[2]"]),
+        ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "boolean"}}]}, ["x", "[true]"], ["[1]", "[x"]),
+        ({}, ["x", "5", "true", '{"a": [null]}'], ["{x", "[1"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("parser_id", ["qwen3_coder", "minicpm5"])
+def test_what_may_be_a_string_or_something_else_is_never_mistaken(
+    parser_id: str, schema: Any, allowed: list[str], refused: list[str]
+) -> None:
+    begin, end = {
+        "qwen3_coder": ("<parameter=a>\n", "\n</parameter>\n</function>\n</tool_call>"),
+        "minicpm5": ('<param name="a">', "</param></function>"),
+    }[parser_id]
+    parameters = {"properties": {"a": schema}, "required": ["a"]}
+    for text in allowed:
+        assert call_text(parser_id, parameters, begin + text + end), text
+    for text in refused:
+        assert not call_text(parser_id, parameters, begin + text + end), text
+
+
+def test_an_argument_that_must_be_there_is_and_others_come_in_their_order_or_not_at_all() -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}}, "required": ["b"]}
+    for names, is_allowed in (("b", True), ("ab", True), ("abc", True), ("a", False), ("", False), ("ba", False), ("bd", False)):
+        assert call_text("liquid_python", schema, ", ".join(f"{n}=1" for n in names) + ")]<|tool_call_end|>") == is_allowed, names
+        assert call_text("gemma4", schema, ",".join(f"{n}:1" for n in names) + "}<tool_call|>") == is_allowed, names
+
+
+@pytest.mark.parametrize(
+    ("parameters", "what"),
+    [
+        ({"properties": {"a": {"patternProperties": {"x": {"type": "integer"}}}}, "required": ["a"]}, "patternProperties"),
+        ({"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}, "format 'uri'"),
+        ({"properties": {"a": {"type": "string", "pattern": "^a|b$"}}, "required": ["a"]}, "parentheses"),
+        ({"properties": {"a b": {"type": "string"}}, "required": ["a b"]}, "'a b' cannot be written"),
+    ],
+)
+def test_a_strict_tool_of_which_more_is_asked_than_can_be_held_is_refused_by_name(parameters: Any, what: str) -> None:
+    with pytest.raises(InvalidRequest, match=what) as refused:
+        call_text("qwen3_coder", parameters, "", is_strict=True, param="tools[0].function.parameters")
+    assert refused.value.param == "tools[0].function.parameters"
+
+
+def test_what_of_a_schema_cannot_be_held_is_left_to_the_model_where_it_is_not_strict() -> None:
+    schema = {"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}
+    assert call_text("qwen3_coder", schema, "<parameter=a>\nno address\n</parameter>\n</function>\n</tool_call>")
