@@ -1,10 +1,11 @@
-"""What a person feels of `mlxctl chat`: when the first frame is there, and how long it stands still as an answer comes."""
+"""What a person feels of `mlxctl chat`: when the first frame is there, and how long it stands still as answers and pages go by."""
 
 import asyncio
 import fcntl
 import os
 import pty
 import select
+import statistics
 import struct
 import subprocess
 import sys
@@ -12,32 +13,47 @@ import tempfile
 import termios
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
-from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage
+from textual.pilot import Pilot
+
+from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage, text_message
 from mlxctl.tui.app import ChatApp
+from mlxctl.tui.conversation import Conversation, Said
 from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.widgets.status_line import StatusLine
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.tui.scripted import ScriptedPartner
 
 _TOKENS_PER_SECOND = 200
 _SECONDS = 8
 _HEARTBEAT_SECONDS = 0.005
+_LONG_TOKENS = 50_000
+_TURN_TOKENS = 1_000
+_TOKEN_CHARACTERS = 4
+_NUM_PAGES = 30
 _FIRST_WORDS = b"F1 shows the keys"
 _PARAGRAPH = "Some *words* of a paragraph that goes on for a while, with `code` in it, and then it ends.\n\n"
 _CODE = "```python\ndef function(argument: int) -> int:\n    return argument + 1\n```\n\n"
 
 
 def findings(rounds: int) -> Iterator[Finding]:
-    """First frame and longest hold, both in seconds."""
-    frames = sorted(_first_frame() for _ in range(rounds))
+    """First frame and longest holds, all in seconds."""
+    frames = [_first_frame() for _ in range(rounds)]
     yield _finding("chat: first frame, s", frames, bar=0.6)
-    holds = sorted(asyncio.run(_longest_hold()) for _ in range(rounds))
-    yield _finding(f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s, s", holds, bar=0.05)
+    holds: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        holds.setdefault("", []).append(asyncio.run(_longest_hold(Conversation())))
+        holds.setdefault(f" after {_LONG_TOKENS:,} tokens", []).append(asyncio.run(_longest_hold(_long_conversation())))
+    for moment, seconds in holds.items():
+        yield _finding(f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s{moment}, s", seconds, bar=0.05)
+    pages = [asyncio.run(_longest_page()) for _ in range(rounds)]
+    yield _finding(f"chat: longest hold while paging through {_LONG_TOKENS:,} tokens, s", pages, bar=0.05)
 
 
 def _finding(name: str, seconds: list[float], *, bar: float) -> Finding:
-    median = seconds[len(seconds) // 2]
-    return Finding(name, Ratio(median, seconds[0], seconds[-1]), bar, False, f"{median * 1e3:.0f} ms")
+    median = statistics.median(seconds)
+    return Finding(name, Ratio(median, min(seconds), max(seconds)), bar, False, f"{median * 1e3:.0f} ms")
 
 
 def _first_frame() -> float:
@@ -82,26 +98,48 @@ class _SteadyAnswer:
         started = time.perf_counter()
         for index in range(num_tokens):
             await asyncio.sleep(max(started + index / _TOKENS_PER_SECOND - time.perf_counter(), 0))
-            yield [TextDelta(text=text[index * 4 : index * 4 + 4])]
+            yield [TextDelta(text=text[index * _TOKEN_CHARACTERS : (index + 1) * _TOKEN_CHARACTERS])]
         yield [Finished(reason="stop", usage=Usage(num_prompt_tokens=10, num_completion_tokens=num_tokens))]
 
     def cancel(self) -> None:
         """Nothing runs."""
 
 
-async def _longest_hold() -> float:
+def _long_conversation() -> Conversation:
+    block = _PARAGRAPH * 3 + _CODE
+    answer = block * (_TURN_TOKENS * _TOKEN_CHARACTERS // len(block))
+    turn = [Said(message=text_message("user", "And then?")), Said(message=text_message("assistant", answer))]
+    return Conversation(turn * (_LONG_TOKENS // _TURN_TOKENS))
+
+
+async def _longest_hold(conversation: Conversation) -> float:
     """The longest time for which nothing else could run on the screen's thread while an answer came."""
-    app = ChatApp(_Steady(), ChatOptions())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with _opened(conversation) as pilot:
         await pilot.press("h", "i", "enter")
         await asyncio.sleep(1.0)
-        return await _watch(_SECONDS - 2.0)
+        return await _watch(asyncio.create_task(asyncio.sleep(_SECONDS - 2.0)))
 
 
-async def _watch(seconds: float) -> float:
+async def _longest_page() -> float:
+    """The same while a person goes back from the end of a long conversation, page by page, and forth again."""
+    async with _opened(_long_conversation()) as pilot:
+        paging = asyncio.create_task(pilot.press(*["pageup"] * _NUM_PAGES, *["pagedown"] * _NUM_PAGES))
+        return await _watch(paging)
+
+
+@asynccontextmanager
+async def _opened(conversation: Conversation) -> "AsyncIterator[Pilot[None]]":
+    app = ChatApp(_Steady(), ChatOptions(), conversation=conversation)
+    async with app.run_test(size=(120, 40)) as pilot:
+        while "ready" not in str(app.screen.query_one(StatusLine).content):
+            await asyncio.sleep(0.05)
+        yield pilot
+
+
+async def _watch(during: "asyncio.Task[None]") -> float:
     longest = 0.0
-    last = started = time.perf_counter()
-    while last < started + seconds:
+    last = time.perf_counter()
+    while not during.done():
         await asyncio.sleep(_HEARTBEAT_SECONDS)
         now = time.perf_counter()
         longest, last = max(longest, now - last - _HEARTBEAT_SECONDS), now

@@ -180,15 +180,13 @@ class ChatScreen(ChatWindows):
         await self._transcript.add(notice)
 
     async def _show_earlier(self) -> None:
-        """Draw a conversation that was not had on this screen."""
-        for question, said in turns(self._conversation.said):
-            if question is not None:
-                await self._transcript.add(Question(question.text, num_images=question.num_images))
-            if said:
-                answer = Answer()
-                await self._transcript.add(answer)
-                await answer.show(replay(said))
-                answer.end(Notice("This answer is not whole.", kind="warning") if said[-1].is_partial else None)
+        """Draw a conversation that was not had on this screen, its end first: that is what is seen."""
+        for question, said in reversed(list(turns(self._conversation.said))):
+            answer = Answer()
+            asked = [] if question is None else [Question(question.text, num_images=question.num_images)]
+            await self._transcript.add_above(*asked, answer)
+            await answer.show(replay(said))
+            answer.end(Notice("This answer is not whole.", kind="warning") if said and said[-1].is_partial else None)
 
     @work(group="answer", exclusive=True)
     async def _answer(self) -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from rich.console import Console, ConsoleOptions
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markdown import CodeBlock, Markdown
+from rich.segment import Segment
 from rich.syntax import Syntax
 from textual.widgets import Static
 
@@ -17,6 +18,21 @@ class _Code(CodeBlock):
 
 class _Markdown(Markdown):
     elements = {**Markdown.elements, "fence": _Code, "code_block": _Code}  # noqa: RUF012 -- Rich declares it so
+
+
+class _Once:
+    """Draws a renderable once for a width: a widget asks for its height, and then for its lines."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
+        self._width = 0
+        self._segments: list[Segment] = []
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Segment]:
+        if options.max_width != self._width:
+            self._width = options.max_width
+            self._segments = list(console.render(self._renderable, options.update(height=None)))
+        return self._segments
 
 
 class Prose(Static):
@@ -39,7 +55,7 @@ class Prose(Static):
         """More of the text."""
         self._source += text
         code_theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
-        self.update(_Markdown(self._source, code_theme=code_theme, hyperlinks=False))
+        self.update(_Once(_Markdown(self._source, code_theme=code_theme, hyperlinks=False)))
 
     def goes_on(self) -> None:
         """What follows belongs to the same block."""

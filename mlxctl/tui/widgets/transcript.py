@@ -1,14 +1,21 @@
 """The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls back."""
 
+from collections.abc import Sequence
+
+from textual import events
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from mlxctl.tui.widgets.question import Question
+from mlxctl.tui.widgets.stretch import Stretch
 from mlxctl.tui.widgets.thinking import Thinking
+
+# Room above and below the screen, in screens, whose widgets are kept laid out, so that a page further is there at once.
+_SCREENS_AROUND = 2
 
 
 class Transcript(VerticalScroll, can_focus=False):
-    """Knows which widgets belong to the last question, so that it can be taken back."""
+    """Knows which widgets belong to the last question, so that it can be taken back; folds what is far from the screen."""
 
     DEFAULT_CSS = """
     Transcript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
@@ -17,18 +24,46 @@ class Transcript(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
+        self._width = 0
 
     def on_mount(self) -> None:
         """Follow what comes."""
         self.anchor()
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Everything has another height in another width."""
+        if event.size.width != self._width:
+            self._width = event.size.width
+            for stretch in self._stretches:
+                stretch.unfold()
+            self._fold_after_layout()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """What comes near is shown, what goes far is folded."""
+        super().watch_scroll_y(old_value, new_value)
+        self._fold_after_layout()
+
     async def add(self, *widgets: Widget) -> None:
         """Add at the end, and look there."""
-        await self.mount(*widgets)
+        last = self._stretches[-1] if self._stretches else None
+        if last is None or (last.is_full and isinstance(widgets[0], Question)):
+            await self.mount(Stretch(*widgets))
+        else:
+            await last.mount(*widgets)
         self.anchor()
+        self._fold_after_layout()
+
+    async def add_above(self, *widgets: Widget) -> None:
+        """Add at the beginning; the end stays where it is on the screen."""
+        first = self._stretches[0] if self._stretches else None
+        if first is None or first.is_full:
+            await self.mount(Stretch(*widgets), before=0)
+        else:
+            await first.mount(*widgets, before=0)
+        self._fold_after_layout()
 
     def found(self, words: str) -> list[Widget]:
-        """Return what shows the words, whatever their case, from top to bottom."""
+        """Return what holds the words, whatever their case, from top to bottom."""
         wanted = words.casefold()
         return [widget for widget in self.query("*") if wanted in str(getattr(widget, "searchable", "")).casefold()]
 
@@ -41,19 +76,54 @@ class Transcript(VerticalScroll, can_focus=False):
         if isinstance(widget, Thinking):
             widget.collapsed = False
         self.release_anchor()
-        self.scroll_to_widget(widget, animate=False, top=True)
+        for stretch in self._stretches:
+            if stretch in widget.ancestors:
+                stretch.unfold()
+        # What was folded has its place only when it was laid out.
+        self.call_after_refresh(self.scroll_to_widget, widget, animate=False, top=True)
 
     async def drop_answer(self) -> None:
         """Remove what follows the last question."""
-        children = list(self.children)
-        questions = [index for index, child in enumerate(children) if isinstance(child, Question)]
-        await self.remove_children(children[questions[-1] + 1 :] if questions else [])
+        said = self._said
+        questions = [index for index, widget in enumerate(said) if isinstance(widget, Question)]
+        for widget in said[questions[-1] + 1 :] if questions else []:
+            await widget.remove()
 
     async def drop_question(self) -> None:
         """Remove the last question and what follows it."""
         await self.drop_answer()
-        await self.remove_children([child for child in self.children if isinstance(child, Question)][-1:])
+        for question in [widget for widget in self._said if isinstance(widget, Question)][-1:]:
+            await question.remove()
+        for stretch in self._stretches[-1:]:
+            if not stretch.children:
+                await stretch.remove()
 
     async def clear(self) -> None:
         """Remove everything."""
         await self.remove_children()
+
+    @property
+    def _stretches(self) -> Sequence[Stretch]:
+        return [child for child in self.children if isinstance(child, Stretch)]
+
+    @property
+    def _said(self) -> list[Widget]:
+        return [widget for stretch in self._stretches for widget in stretch.children]
+
+    def _fold_after_layout(self) -> None:
+        self.call_after_refresh(self._fold_far)
+
+    def _fold_far(self) -> None:
+        reach = _SCREENS_AROUND * self.size.height
+        top, bottom = self.scroll_y - reach, self.scroll_y + self.size.height + reach
+        row = 0
+        stretches = self._stretches
+        # At both ends something may still come.
+        growing = (*stretches[:1], *stretches[-1:])
+        for stretch in stretches:
+            is_far = row + stretch.num_rows < top or row > bottom
+            if is_far and stretch not in growing:
+                stretch.fold()
+            else:
+                stretch.unfold()
+            row += stretch.num_rows
