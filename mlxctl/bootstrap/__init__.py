@@ -42,8 +42,8 @@ def build_services(settings: Settings) -> Services:
         ttl_seconds=settings.server.response_ttl_seconds,
     )
     agents = AgentStore(locations.state_directory() / "agents.sqlite", max_agents=settings.server.max_agents)
-    catalogue = Catalogue(settings)
     knowledge = open_knowledge()
+    catalogue = Catalogue(settings, knowledge)
     offer = make_offer(settings, catalogue.library, knowledge)
     inference = InferenceService(
         engine,

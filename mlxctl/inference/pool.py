@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import EngineClient, Lease, Residents
 from mlxctl.errors import BrokenModel, CapacityError, EngineRecovering, InvalidRequest, ModelError, ModelUnavailable
 from mlxctl.inference.loader import ModelLoader
+from mlxctl.inference.pool_facts import PoolFacts, ResidentFacts
 from mlxctl.inference.roster import Roster
 from mlxctl.inference.served_model import ModelToServe, ServedModel, UnusableModel
 from mlxctl.settings import PoolSettings
@@ -130,25 +130,25 @@ class ModelPool:
         (self._residents.pins.add if is_pinned else self._residents.pins.discard)(model.name)
         return self._served(name, model)
 
-    def facts(self) -> dict[str, Any]:
-        """Return what is in memory and who waits, for people and monitors."""
+    def facts(self) -> PoolFacts:
+        """Return what is in memory and who waits."""
         now = time.monotonic()
-        return {
-            "num_waiting": self._residents.num_waiting,
-            "num_loads": self._residents.num_loads,
-            "num_evictions": self._residents.num_evictions,
-            "max_models": self._settings.max_models,
-            "models": [
-                {
-                    "name": resident.name,
-                    "weights_bytes": resident.num_bytes,
-                    "num_requests": resident.num_leases,
-                    "idle_seconds": 0.0 if resident.num_leases else round(now - resident.used_at, 1),
-                    "is_pinned": resident.is_pinned,
-                }
+        return PoolFacts(
+            num_waiting=self._residents.num_waiting,
+            num_loads=self._residents.num_loads,
+            num_evictions=self._residents.num_evictions,
+            max_models=self._settings.max_models,
+            models=tuple(
+                ResidentFacts(
+                    name=resident.name,
+                    weights_bytes=resident.num_bytes,
+                    num_requests=resident.num_leases,
+                    idle_seconds=0.0 if resident.num_leases else round(now - resident.used_at, 1),
+                    is_pinned=resident.is_pinned,
+                )
                 for resident in self._residents.residents()
-            ],
-        }
+            ),
+        )
 
     def _check_open(self) -> None:
         if not self.is_open:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from mlxctl.engine import ModelState
 from mlxctl.errors import ModelError
 from mlxctl.ir import ModelCapabilities, ModelFacts
+from mlxctl.stores import Verdict
 
 NOTHING_KNOWN = ModelCapabilities()
 
@@ -20,7 +21,7 @@ class ModelToServe:
     name: str
     facts: ModelFacts
     capabilities: ModelCapabilities = NOTHING_KNOWN
-    verdicts: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     is_demo: bool = False
     trust_remote_code: bool = False
 
@@ -72,4 +73,4 @@ class ServedModel:
     state: ModelState
     problem: str | None = None
     is_pinned: bool = False
-    verdicts: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from pathlib import Path
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
 from mlxctl.models.fit import Fit, fit_model
+from mlxctl.models.knowledge import Knowledge
 from mlxctl.models.library import Library
 from mlxctl.models.machine import Machine, this_machine
 from mlxctl.settings import Settings
@@ -15,12 +16,13 @@ from mlxctl.settings import Settings
 class Catalogue:
     """Library, machine and downloads of one server. Names come from outside, so they are looked up and never taken for paths."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, knowledge: Knowledge) -> None:
         places = (*settings.library.models_dirs, *settings.pool.dirs)
         self.library = Library(replace(settings.library, models_dirs=places))
         self.downloads = Downloads(self.library.hub_cache)
         self.allows_downloads = settings.library.allow_downloads
         self._engine = settings.engine
+        self._knowledge = knowledge
         self._lock = threading.Lock()
         self._machine: Machine | None = None
         self._described: dict[tuple[str, Path], ModelDescription] = {}
@@ -28,6 +30,10 @@ class Catalogue:
     def models(self) -> list[ModelDescription]:
         """Describe the whole library, afresh."""
         return [self.library.describe(entry) for entry in self.library.entries()]
+
+    def is_probed(self, model: ModelDescription) -> bool:
+        """Whether the model was ever asked what it can do."""
+        return model.problem is None and self._knowledge.of(model.name, model.path).record is not None
 
     def described(self, name: str, path: Path) -> ModelDescription:
         """Describe a model that is served from `path`; once, because it is not expected to change while it is served."""

@@ -14,7 +14,7 @@ MAX_WAITING = 16
 # Finished downloads that are remembered.
 _MAX_REMEMBERED = 64
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
+DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Download:
     """How one download is. `num_bytes_total` is what had to be fetched, None before the hub said so; `error` is one line."""
 
     repository: str
-    state: State = "waiting"
+    state: DownloadState = "waiting"
     num_bytes: int = 0
     num_bytes_total: int | None = None
     path: Path | None = None

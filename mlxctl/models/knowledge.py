@@ -11,7 +11,7 @@ from mlxctl.ir import ModelCapabilities
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.names import spoken_name
 from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
-from mlxctl.stores import CapabilityStore, Finding, Override, ProbeRecord, capabilities_of, effective, read_overrides
+from mlxctl.stores import CapabilityStore, Finding, Override, ProbeRecord, Verdict, capabilities_of, effective, read_overrides
 
 _DELIVERIES = ("template", "injected")
 _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -36,7 +36,7 @@ class KnownModel:
         return capabilities_of(self.findings)
 
     @property
-    def verdicts(self) -> Mapping[str, str]:
+    def verdicts(self) -> Mapping[str, Verdict]:
         """The answers by question."""
         return {finding.question: finding.verdict for finding in self.findings}
 

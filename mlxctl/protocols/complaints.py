@@ -18,6 +18,7 @@ _JSON_NAMES = {
 }
 _COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _ABSENT = re.compile(r"Object missing required field `(\w+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<types>[^`]+)`(?P<limit>[^,]*)(?:, got `(?P<got>[^`]+)`)?")
 _INVALID = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
@@ -39,6 +40,9 @@ def explain(complaint: str, schema: type[Any], read_body: Callable[[], object], 
     field = (root + path.removesuffix("[...]")).removeprefix(".")
     if absent := _ABSENT.fullmatch(what):
         return missing(f"{field}.{absent[1]}" if field else absent[1])
+    if unknown := _UNKNOWN.fullmatch(what):
+        name = f"{field}.{unknown[1]}" if field else unknown[1]
+        return InvalidRequest(f"unknown field {name!r}", param=name)
     subject = field or "the request body"
     if match["key"]:
         subject = f"every key of {field}"

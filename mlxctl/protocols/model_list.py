@@ -4,8 +4,110 @@ address and ignore what they do not know."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
+from msgspec import Struct
+
+from mlxctl.engine import ModelState
+from mlxctl.stores import Verdict
+
+
+class Support(Struct, frozen=True):
+    """Whether something can be asked for."""
+
+    supported: bool
+
+
+class EffortSupport(Struct, frozen=True):
+    """How much effort can be asked for, by Anthropic's levels."""
+
+    supported: bool
+    low: Support
+    medium: Support
+    high: Support
+    xhigh: Support
+    max: Support
+
+
+class ServerToolSupport(Struct, frozen=True):
+    """Which tools of the maker's own run here."""
+
+    supported: bool
+    code_execution: Support
+    web_search: Support
+
+
+class ThinkingTypes(Struct, frozen=True):
+    """Which ways of thinking a request may name."""
+
+    adaptive: Support
+    between_tools: Support
+    disabled: Support
+    enabled: Support
+
+
+class ThinkingSupport(Struct, frozen=True):
+    """Whether the model thinks aloud."""
+
+    supported: bool
+    types: ThinkingTypes
+
+
+class Capabilities(Struct, frozen=True):
+    """Anthropic's capability table; a client of that protocol needs each key, and this server has few of them."""
+
+    batch: Support
+    citations: Support
+    code_execution: Support
+    context_management: Support
+    effort: EffortSupport
+    image_input: Support
+    pdf_input: Support
+    server_tools: ServerToolSupport
+    structured_outputs: Support
+    thinking: ThinkingSupport
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """A model with the fields of OpenAI's and of Anthropic's clients, and what else is known here; null is what is not."""
+
+    id: str
+    object: Literal["model"] = "model"
+    type: Literal["model"] = "model"
+    created: int
+    created_at: str
+    owned_by: str = "mlxctl"
+    display_name: str
+    lifecycle: Literal["active"] = "active"
+    deprecated_at: None = None
+    retires_at: None = None
+    line: None = None
+    max_input_tokens: int | None
+    max_tokens: int | None
+    max_model_len: int | None
+    capabilities: Capabilities
+    supports_tools: bool
+    is_demo: bool
+    kind: str
+    family: str | None
+    num_parameters: int | None
+    quantization: str | None
+    size_bytes: int | None
+    state: ModelState
+    problem: str | None
+    pinned: bool
+    probed: dict[str, Verdict] | None
+
+
+class ModelList(Struct, frozen=True, kw_only=True):
+    """All models, as one complete page."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+    has_more: Literal[False] = False
+    first_id: str | None
+    last_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +129,10 @@ class ModelCard:
     num_parameters: int | None = None
     quantization: str | None = None
     num_bytes: int | None = None
-    state: str = "loaded"
+    state: ModelState = "loaded"
     problem: str | None = None
     is_pinned: bool = False
-    verdicts: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
 
 
 def encode_model(card: ModelCard) -> bytes:
@@ -40,63 +142,48 @@ def encode_model(card: ModelCard) -> bytes:
 
 def encode_model_list(cards: Sequence[ModelCard]) -> bytes:
     """Return the body for all models, as one complete page."""
-    return msgspec.json.encode(
-        {
-            "object": "list",
-            "data": [_model_object(card) for card in cards],
-            "has_more": False,
-            "first_id": cards[0].id if cards else None,
-            "last_id": cards[-1].id if cards else None,
-        }
+    ends = (cards[0].id, cards[-1].id) if cards else (None, None)
+    return msgspec.json.encode(ModelList(data=[_model_object(card) for card in cards], first_id=ends[0], last_id=ends[1]))
+
+
+def _model_object(card: ModelCard) -> Model:
+    return Model(
+        id=card.id,
+        created=card.created,
+        created_at=datetime.fromtimestamp(card.created, UTC).isoformat().replace("+00:00", "Z"),
+        display_name=card.id,
+        max_input_tokens=card.context_length,
+        max_tokens=card.context_length,
+        max_model_len=card.context_length,
+        capabilities=_capabilities(card),
+        supports_tools=card.supports_tools,
+        is_demo=card.is_demo,
+        kind=card.kind,
+        family=card.family,
+        num_parameters=card.num_parameters,
+        quantization=card.quantization,
+        size_bytes=card.num_bytes,
+        state=card.state,
+        problem=card.problem,
+        pinned=card.is_pinned,
+        probed=dict(card.verdicts) or None,
     )
 
 
-def _model_object(card: ModelCard) -> dict[str, object]:
-    return {
-        "id": card.id,
-        "object": "model",
-        "type": "model",
-        "created": card.created,
-        "created_at": datetime.fromtimestamp(card.created, UTC).isoformat().replace("+00:00", "Z"),
-        "owned_by": "mlxctl",
-        "display_name": card.id,
-        "lifecycle": "active",
-        "deprecated_at": None,
-        "retires_at": None,
-        "line": None,
-        "max_input_tokens": card.context_length,
-        "max_tokens": card.context_length,
-        "max_model_len": card.context_length,
-        "capabilities": _capabilities(card),
-        "supports_tools": card.supports_tools,
-        "is_demo": card.is_demo,
-        "kind": card.kind,
-        "family": card.family,
-        "num_parameters": card.num_parameters,
-        "quantization": card.quantization,
-        "size_bytes": card.num_bytes,
-        "state": card.state,
-        "problem": card.problem,
-        "pinned": card.is_pinned,
-        "probed": dict(card.verdicts) or None,
-    }
-
-
-def _capabilities(card: ModelCard) -> dict[str, object]:
-    """Return Anthropic's capability table; a client of that protocol needs each key, and this server has few of them."""
-    no, thinks, yes = ({"supported": is_supported} for is_supported in (False, card.supports_thinking, True))
-    return {
-        "batch": no,
-        "citations": no,
-        "code_execution": no,
-        "context_management": {"supported": False},
-        "effort": {"supported": False, "low": no, "medium": no, "high": no, "xhigh": no, "max": no},
-        "image_input": no,
-        "pdf_input": no,
-        "server_tools": {"supported": False, "code_execution": no, "web_search": no},
-        "structured_outputs": no,
-        "thinking": {
-            "supported": card.supports_thinking,
-            "types": {"adaptive": yes, "between_tools": yes, "disabled": yes, "enabled": thinks},
-        },
-    }
+def _capabilities(card: ModelCard) -> Capabilities:
+    no, yes, thinks = Support(supported=False), Support(supported=True), Support(supported=card.supports_thinking)
+    return Capabilities(
+        batch=no,
+        citations=no,
+        code_execution=no,
+        context_management=no,
+        effort=EffortSupport(supported=False, low=no, medium=no, high=no, xhigh=no, max=no),
+        image_input=no,
+        pdf_input=no,
+        server_tools=ServerToolSupport(supported=False, code_execution=no, web_search=no),
+        structured_outputs=no,
+        thinking=ThinkingSupport(
+            supported=card.supports_thinking,
+            types=ThinkingTypes(adaptive=yes, between_tools=yes, disabled=yes, enabled=thinks),
+        ),
+    )

@@ -1,8 +1,15 @@
 """Read a request body, never holding more of it than the limit allows."""
 
+from typing import TypeVar
+
+import falcon
+import msgspec
 from falcon.asgi import Request
 
 from mlxctl.errors import BodyTooLarge, InvalidRequest
+from mlxctl.protocols.decoding import decode_body
+
+Body = TypeVar("Body")
 
 
 async def read_body(request: Request, *, limit_bytes: int) -> bytes:
@@ -20,3 +27,11 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, limit_bytes: int) -> Body:
+    """Return the body as what `decoder` reads. Raises InvalidRequest, BodyTooLarge."""
+    # SEC: a page in a browser may post plain text to any address without being asked; JSON needs its server's consent.
+    if not (request.content_type or "").lower().startswith(falcon.MEDIA_JSON):
+        raise InvalidRequest("content-type must be application/json")
+    return decode_body(await read_body(request, limit_bytes=limit_bytes), decoder)

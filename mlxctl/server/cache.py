@@ -5,8 +5,9 @@ Whoever may ask the models may look here, and then reads pieces of what others s
 
 from array import array
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
+import falcon
 import msgspec
 from falcon.asgi import Request, Response
 
@@ -14,7 +15,8 @@ from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
-from mlxctl.server.body import read_body
+from mlxctl.server.body import read_json
+from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
 from mlxctl.settings import ServerSettings
 
 MAX_PAGE_CHUNKS = 500
@@ -45,6 +47,10 @@ class CacheQuestion(msgspec.Struct):
     protocol: Protocol = "chat"
 
 
+_KEYS = msgspec.json.Decoder(CacheKeys)
+_QUESTIONS = msgspec.json.Decoder(CacheQuestion)
+
+
 class CacheResource:
     """GET /cache?offset=N&limit=N."""
 
@@ -57,33 +63,20 @@ class CacheResource:
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
         page = await self._inference.cache.page(offset=offset, limit=limit)
         end = offset + len(page.chunks)
-        response.media = {
-            "chunks": [await self._described(chunk) for chunk in page.chunks],
-            "num_chunks": page.num_chunks,
-            "next_offset": end if page.chunks and end < page.num_chunks else None,
-        }
+        answer = ChunkPage(
+            chunks=[await self._described(chunk) for chunk in page.chunks],
+            num_chunks=page.num_chunks,
+            next_offset=end if page.chunks and end < page.num_chunks else None,
+        )
+        response.data = msgspec.json.encode(answer)
+        response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
-    async def _described(self, chunk: CachedChunk) -> dict[str, Any]:
+    async def _described(self, chunk: CachedChunk) -> ChunkView:
         token_ids = array("I", chunk.tokens)
-        return {
-            "key": chunk.key.hex(),
-            "parent": chunk.parent.hex() or None,
-            "model": chunk.model or None,
-            "namespace": chunk.namespace.hex(),
-            "start": chunk.start,
-            "num_tokens": len(token_ids),
-            "text": await self._inference.cache.text(chunk.model, token_ids) if chunk.model else None,
-            "memory_bytes": chunk.memory_bytes,
-            "disk_bytes": chunk.disk_bytes,
-            "checkpoints": chunk.checkpoints,
-            "num_hits": chunk.num_hits,
-            "used_at": chunk.used_at or None,
-            "expires_at": chunk.expires_at,
-            "is_pinned": chunk.is_pinned,
-            "is_in_use": chunk.num_leases > 0,
-        }
+        text = await self._inference.cache.text(chunk.model, token_ids) if chunk.model else None
+        return ChunkView.of(chunk, num_tokens=len(token_ids), text=text)
 
 
 class CacheChangeResource:
@@ -97,11 +90,11 @@ class CacheChangeResource:
         """Change it and say how much was changed. Raises InvalidRequest."""
         keys = [] if self._action in ("clear", "gc") else await self._keys(request)
         answer = await self._inference.cache.change(self._action, keys)
-        response.media = {"num_changed": answer.num_changed, "num_chunks": answer.num_chunks}
+        response.data = msgspec.json.encode(CacheChanged(num_changed=answer.num_changed, num_chunks=answer.num_chunks))
+        response.content_type = falcon.MEDIA_JSON
 
     async def _keys(self, request: Request) -> list[bytes]:
-        body = await read_body(request, limit_bytes=_MAX_KEYS_BODY_BYTES)
-        keys = _decoded(body, CacheKeys).keys
+        keys = (await read_json(request, _KEYS, limit_bytes=_MAX_KEYS_BODY_BYTES)).keys
         if not keys:
             raise InvalidRequest("keys is empty; name at least one, as /cache lists them", param="keys")
         return [bytes.fromhex(key) for key in keys]
@@ -118,15 +111,17 @@ class CacheExplanationResource:
         """Explain the last requests, the newest first. Raises InvalidRequest."""
         num = _number(request, "last", default=1, least=1, most=MAX_EXPLAINED)
         explanations = await self._inference.cache.explain_last(num)
-        response.media = {"explanations": msgspec.to_builtins(explanations)}
+        response.data = msgspec.json.encode(Explanations(explanations=explanations))
+        response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Explain what would be known of `body`, a request of `protocol`. Raises what the request itself would."""
-        question = _decoded(await read_body(request, limit_bytes=self._settings.max_body_bytes), CacheQuestion)
+        question = await read_json(request, _QUESTIONS, limit_bytes=self._settings.max_body_bytes)
         asked = _FORMATTERS[question.protocol]().parse(bytes(question.body))
-        response.media = {"explanations": [msgspec.to_builtins(await self._inference.explain(asked))]}
+        response.data = msgspec.json.encode(Explanations(explanations=[await self._inference.explain(asked)]))
+        response.content_type = falcon.MEDIA_JSON
 
 
 def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:
@@ -136,10 +131,3 @@ def _number(request: Request, name: str, *, default: int, least: int, most: int)
     if not (text.isascii() and text.isdigit() and least <= int(text[:18]) <= most):
         raise InvalidRequest(f"{name} must be a number from {least} to {most}", param=name)
     return int(text)
-
-
-def _decoded(body: bytes, kind: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"the request body is not what this address takes: {error}") from error

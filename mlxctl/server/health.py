@@ -1,15 +1,58 @@
 """Whether somebody is there (/livez), can answer (/readyz), and what is going on (/health)."""
 
 import asyncio
-from typing import Any
+from typing import Literal
 
+import falcon
+import msgspec
 from falcon.asgi import Request, Response
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import __version__
+from mlxctl.engine import EngineStatus
 from mlxctl.errors import EngineRecovering, ShuttingDown, StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.stores import ResponseStore
+
+
+class Greeting(Struct):
+    """Who is here."""
+
+    name: str
+    version: str
+
+
+class Readiness(Struct):
+    """Requests are taken."""
+
+    status: Literal["ready"]
+
+
+class EngineFacts(Struct):
+    """The engine that runs."""
+
+    pid: int
+    device: str
+    num_restarts: int
+
+
+class KeptResponses(Struct):
+    """How much is kept for the Responses API."""
+
+    num_responses: int
+    num_bytes: int
+
+
+class Health(Struct):
+    """How the server is; callers without the key learn status and version only. What cannot be told is null."""
+
+    status: EngineStatus
+    version: str
+    responses: KeptResponses | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    engine: EngineFacts | UnsetType | None = UNSET
+    open_requests: int | UnsetType = UNSET
 
 
 class GreetingResource:
@@ -17,7 +60,8 @@ class GreetingResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer as soon as the server listens."""
-        response.media = {"name": "mlxctl", "version": __version__}
+        response.data = msgspec.json.encode(Greeting(name="mlxctl", version=__version__))
+        response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
@@ -35,7 +79,8 @@ class ReadinessResource:
             raise ShuttingDown("not ready: the server is shutting down")
         if status != "ready":
             raise EngineRecovering(f"not ready: the engine is {status}")
-        response.media = {"status": status}
+        response.data = msgspec.json.encode(Readiness(status=status))
+        response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
@@ -50,27 +95,30 @@ class HealthResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer for people and monitors."""
-        facts: dict[str, Any] = {"status": self._inference.status, "version": __version__}
+        health = Health(status=self._inference.status, version=__version__)
         if request.context.caller is not None:
-            facts["responses"] = await self._response_facts()
-            facts |= {"model": self._model_name(), "engine": self._engine_facts(), "open_requests": self._open_requests.num_open}
-        response.media = facts
+            health.responses = await self._kept_responses()
+            health.model = self._model_name()
+            health.engine = self._engine_facts()
+            health.open_requests = self._open_requests.num_open
+        response.data = msgspec.json.encode(health)
+        response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
     def _model_name(self) -> str | None:
         return next((model.name for model in self._inference.served_models()), None)
 
-    def _engine_facts(self) -> dict[str, Any] | None:
+    def _engine_facts(self) -> EngineFacts | None:
         engine = self._inference.engine
         if engine is None:
             return None
-        return {"pid": engine.pid, "device": engine.device, "num_restarts": self._inference.num_engine_restarts}
+        return EngineFacts(pid=engine.pid, device=engine.device, num_restarts=self._inference.num_engine_restarts)
 
-    async def _response_facts(self) -> dict[str, Any] | None:
-        """Return how much is kept for the Responses API; None when its file cannot be used."""
+    async def _kept_responses(self) -> KeptResponses | None:
+        """Return None when the file of the responses cannot be used."""
         try:
             kept = await asyncio.to_thread(self._responses.facts)
         except StoreError:
             return None
-        return {"num_responses": kept.num_responses, "num_bytes": kept.num_bytes}
+        return KeptResponses(num_responses=kept.num_responses, num_bytes=kept.num_bytes)

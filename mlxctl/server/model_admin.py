@@ -1,16 +1,34 @@
 """POST /models/load, /models/unload, /models/pin and /models/unpin: what stays in memory, decided by hand."""
 
-import json
 from collections.abc import Awaitable, Callable
 
 import falcon
+import msgspec
 from falcon.asgi import Request, Response
+from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.engine import ModelState
 from mlxctl.inference import ServedModel
-from mlxctl.server.body import read_body
+from mlxctl.server.body import read_json
 
 _MAX_BODY_BYTES = 64 * 1024
+
+
+class ModelChoice(Struct, forbid_unknown_fields=True):
+    """Which model."""
+
+    model: str
+
+
+class ModelStanding(Struct):
+    """How a model is now."""
+
+    model: str
+    state: ModelState
+    pinned: bool
+
+
+_CHOICES = msgspec.json.Decoder(ModelChoice)
 
 
 class ModelActionResource:
@@ -21,21 +39,8 @@ class ModelActionResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Act on the model that the body names. Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors."""
-        # SEC: a page in a browser may post plain text to any address without being asked; JSON needs its server's consent.
-        if not (request.content_type or "").lower().startswith(falcon.MEDIA_JSON):
-            raise InvalidRequest("content-type must be application/json")
-        model = await self._act(_parse(await read_body(request, limit_bytes=_MAX_BODY_BYTES)))
-        response.media = {"model": model.name, "state": model.state, "pinned": model.is_pinned}
-
-
-def _parse(body: bytes) -> str:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("the body must be JSON") from None
-    if not isinstance(value, dict) or not isinstance(value.get("model"), str):
-        raise InvalidRequest('the body must be an object like {"model": "NAME"}', param="model")
-    unknown = sorted(value.keys() - {"model"})
-    if unknown:
-        raise InvalidRequest(f"unknown field {unknown[0]!r}", param=unknown[0])
-    return str(value["model"])
+        asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
+        model = await self._act(asked.model)
+        standing = ModelStanding(model=model.name, state=model.state, pinned=model.is_pinned)
+        response.data = msgspec.json.encode(standing)
+        response.content_type = falcon.MEDIA_JSON

@@ -13,6 +13,7 @@ from falcon import testing
 
 from mlxctl.bootstrap import build_services
 from mlxctl.server import create_app
+from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
 from mlxctl.settings import ModelSettings, ServerSettings, Settings
 
 from .process import ServerProcess, serving
@@ -44,7 +45,19 @@ def anthropic_client(server: ServerProcess) -> Iterator[anthropic.Anthropic]:
 
 
 class LocalClient(testing.TestClient):
-    """Asks as a program on this machine does: Falcon's own client gives a foreign Host, which is refused."""
+    """Asks as a program on this machine does: Falcon's own client gives a foreign Host, and leaves before it is answered."""
+
+    def __init__(self, application: Application) -> None:
+        async def stays(scope: Scope, receive: Receive, send: Send) -> None:
+            async def receive_all_but_the_end() -> Event:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    await asyncio.Event().wait()
+                return event
+
+            await application(scope, receive_all_but_the_end if scope["type"] == "http" else receive, send)
+
+        super().__init__(stays)
 
     def simulate_request(self, *arguments: Any, **more: Any) -> testing.Result:
         return super().simulate_request(*arguments, **{"host": "localhost", **more})

@@ -280,7 +280,7 @@ def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: A
         ({"model": ""}, "model"),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"context_overflow": None}, "context_overflow"),
-        ({"instruction": "Be brief."}, None),
+        ({"instruction": "Be brief."}, "instruction"),
         ([], None),
     ],
 )

@@ -1,6 +1,5 @@
 """Why a prompt was known so far and no further, asked of real servers with tiny models, one test for each reason."""
 
-import json
 import secrets
 import shutil
 import time
@@ -209,8 +208,7 @@ def test_a_request_that_was_not_made_is_explained_and_changes_nothing(server: Se
     asked = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
 
     found, again = (
-        httpx.post(f"{server.url}/cache/explain", content=json.dumps(asked)).raise_for_status().json()["explanations"][0]
-        for _ in range(2)
+        httpx.post(f"{server.url}/cache/explain", json=asked).raise_for_status().json()["explanations"][0] for _ in range(2)
     )
 
     assert (found["reason"], found["divergence"]["here"][:5]) == ("message_changed", "hills")

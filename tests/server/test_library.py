@@ -66,6 +66,7 @@ def test_the_library_lists_good_and_bad_and_tells_no_paths(models: Path) -> None
     answer = get(app(models), "/library")
     found = {model["name"]: model for model in answer.json["models"]}
     assert (found["good"]["kind"], found["good"]["family"], found["good"]["problem"]) == ("text", "qwen", None)
+    assert not found["good"]["probed"]
     assert "not valid JSON" in found["bad"]["problem"]
     assert answer.json["aliases"] == ["quick"]
     assert str(models) not in answer.text
@@ -112,7 +113,8 @@ def test_downloads_are_off_unless_the_settings_allow_them(models: Path) -> None:
     ("body", "param"),
     [
         ("", None),
-        ("[]", "repo"),
+        ("[]", None),
+        ("{}", "repo"),
         ('{"repo": 1}', "repo"),
         ('{"repo": "../etc"}', "repo"),
         ('{"repo": "a/b", "revision": "x"}', "revision"),

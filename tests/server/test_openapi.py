@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -25,14 +24,25 @@ from mlxctl.server.openapi.operations import DOWNLOAD, OPERATIONS
 from mlxctl.settings import ModelSettings, ServerSettings, Settings
 
 from .conftest import unstarted_app
+from .description import DOCUMENT, check_answer, check_stream
 from .process import ServerProcess, serving
 
-DOCUMENT: dict[str, Any] = build_document(OPERATIONS)
+
+def every_field_is_described(context: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case) -> None:
+    """Nothing is said that the description does not name, not even in a stream."""
+    path, kind = case.operation.path, response.headers["content-type"][0]
+    if kind.startswith("text/event-stream"):
+        check_stream(response.text, path)
+    elif kind.startswith("application/json") and case.method.lower() in DOCUMENT["paths"][path]:
+        check_answer(response.json(), case.method.lower(), path, response.status_code)
+
+
 CHECKS: list[CheckFunction] = [
     schemathesis.checks.not_a_server_error,
     status_code_conformance,
     content_type_conformance,
     response_schema_conformance,
+    every_field_is_described,
 ]
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from mlxctl.cli.models.shared_options import print_json
 from mlxctl.cli.models.tables import console, fit_legend, fit_table
 from mlxctl.errors import BrokenModel
 from mlxctl.models import Fit, Library, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
-from mlxctl.models.views import fit_view
+from mlxctl.models.views import FitView
 from mlxctl.settings import Settings
 
 Rows = list[tuple[str, Fit]]
@@ -27,7 +29,7 @@ def work_out(names: Sequence[str], settings: Settings, *, context_tokens: int | 
 def print_fits(rows: Rows, *, as_json: bool) -> None:
     """Print the table and what its columns mean, or JSON."""
     if as_json:
-        print_json([fit_view(name, fit) for name, fit in rows])
+        print_json([msgspec.to_builtins(FitView.of(name, fit)) for name, fit in rows])
         return
     out = console()
     out.print(fit_table(rows))

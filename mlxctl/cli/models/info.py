@@ -27,9 +27,12 @@ def info(
         known = knowledge.of(found.name, found.path)
         knowledge.close()
     if as_json:
-        from mlxctl.models.views import model_view
+        import msgspec
 
-        print_json({**model_view(model), "probed": known.record is not None, "findings": dict(known.verdicts)})
+        from mlxctl.models.views import ModelView
+
+        view = msgspec.to_builtins(ModelView.of(model, is_probed=known.record is not None))
+        print_json({**view, "path": str(model.path), "findings": dict(known.verdicts)})
     else:
         from mlxctl.cli.models.facts import print_facts
 

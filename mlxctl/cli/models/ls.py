@@ -24,10 +24,13 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
         probed = {model.name for model in models if model.problem is None and knowledge.of(model.name, model.path).record}
         knowledge.close()
     if as_json:
-        from mlxctl.models.views import model_view
+        import msgspec
 
-        views = ({**model_view(model), "probed": model.name in probed} for model in models)
-        print_json([{**view, "fits": fit.fits if fit else None} for view, (_, fit) in zip(views, rows, strict=True)])
+        from mlxctl.models.views import ModelView
+
+        views = (msgspec.to_builtins(ModelView.of(model, is_probed=model.name in probed)) for model in models)
+        found = zip(views, rows, strict=True)
+        print_json([{**view, "path": str(model.path), "fits": fit.fits if fit else None} for view, (model, fit) in found])
         return
     from mlxctl.cli.models.listing import print_listing
 

@@ -27,9 +27,11 @@ def pull(
 
         done = fetch(repository, library.hub_cache, is_quiet=as_json)
     if as_json:
-        from mlxctl.models.views import download_view
+        import msgspec
 
-        print_json(download_view(done))
+        from mlxctl.models.views import DownloadView
+
+        print_json({**msgspec.to_builtins(DownloadView.of(done)), "path": str(done.path) if done.path else None})
     else:
         from mlxctl.cli.models.tables import size
 

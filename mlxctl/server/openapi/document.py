@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mlxctl import __version__
-from mlxctl.server.openapi.answers import AnthropicError, OpenAIError
+from mlxctl.server.openapi.errors import AnthropicError, OpenAIError
 from mlxctl.server.openapi.operations import Dialect, Operation
 
 # What any request may get: it is malformed, or its key is missing; and any request with a body: it is too large.
@@ -41,6 +41,7 @@ def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
 
 def _types(operation: Operation) -> Iterable[type[Any]]:
     yield operation.answer
+    yield from operation.events
     yield from _ERROR_TYPES[operation.dialect]
     if operation.body is not None:
         yield operation.body
@@ -61,13 +62,23 @@ def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) 
 def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
     media_type = "text/plain" if operation.answer is str else "application/json"
     content: dict[str, Any] = {media_type: {"schema": schema_of[operation.answer]}}
-    if operation.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
-    shapes = [schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]]
-    refusal = {"application/json": {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}}
+    if operation.events:
+        content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
+    refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]])}}
     statuses = sorted({*_ALWAYS, *(_WITH_BODY if operation.body else ()), *operation.errors})
     refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
     return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}
+
+
+def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a text that is a list of server-sent events, by JSON schema's own words for a text within a text."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _one_of(events)}
+    event = {"type": "object", "required": ["data"], "properties": {"event": {"type": "string"}, "data": data}}
+    return {"type": "string", "contentMediaType": "text/event-stream", "contentSchema": {"type": "array", "items": event}}
+
+
+def _one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

@@ -3,16 +3,27 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import Struct
-
+from mlxctl.models.views import DownloadView, FitView
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
+from mlxctl.protocols.model_list import Model, ModelList
+from mlxctl.protocols.openai.agents.objects import Agent, AgentList
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest
 from mlxctl.protocols.openai.embeddings_schema import EmbeddingsRequest
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
 from mlxctl.server.cache import MAX_EXPLAINED, MAX_PAGE_CHUNKS, CacheKeys, CacheQuestion
-from mlxctl.server.openapi import answers
+from mlxctl.server.cache_answers import CacheChanged, ChunkPage, Explanations
+from mlxctl.server.health import Greeting, Health, Readiness
+from mlxctl.server.library import DownloadList, DownloadRequest, LibraryList
+from mlxctl.server.model_admin import ModelChoice, ModelStanding
+from mlxctl.server.openapi.completions import ChatChunk, ChatCompletion, TextChunk, TextCompletion
+from mlxctl.server.openapi.embeddings import EmbeddingList
+from mlxctl.server.openapi.errors import OpenAIError
+from mlxctl.server.openapi.lists import AgentMessageList, Deletion, Document, ItemList
+from mlxctl.server.openapi.messages import MESSAGE_EVENTS, AnthropicMessage, TokenCount
+from mlxctl.server.openapi.responses import RESPONSE_EVENTS, ResponseAnswer
+from mlxctl.server.stats import RequestList, ServerStats
 
 Dialect = Literal["openai", "anthropic", "either"]
 
@@ -30,7 +41,8 @@ class Query:
 class Operation:
     """One method of one route; names in braces in the path are parameters. An `answer` of type `str` is text, any other JSON.
 
-    `errors` are the statuses of refusals beside those that any request may get, in the error shape of `dialect`.
+    `events` are what a stream of it may say, nothing where it does not stream. `errors` are the statuses of refusals beside those
+    that any request may get, in the error shape of `dialect`.
     """
 
     method: Literal["get", "post", "patch", "delete"]
@@ -40,23 +52,12 @@ class Operation:
     body: type[Any] | None = None
     query: tuple[Query, ...] = ()
     status: int = 200
-    streams: bool = False
+    events: tuple[type[Any], ...] = ()
     dialect: Dialect = "openai"
     errors: tuple[int, ...] = ()
 
 
-class DownloadRequest(Struct):
-    """Which repository of the hub."""
-
-    repo: str
-
-
-class ModelChoice(Struct):
-    """Which model."""
-
-    model: str
-
-
+_CHAT_EVENTS = (ChatChunk, OpenAIError)
 _GENERATES = (404, 500, 503, 504)
 _LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": 100})
 _ORDER = Query(name="order", schema={"type": "string", "enum": ["asc", "desc"]})
@@ -69,7 +70,7 @@ _MODEL = Query(name="model", schema={"type": "string"}, required=True)
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
 
 
-def _get(path: str, summary: str, answer: type[Any] = answers.Facts, *query: Query, errors: tuple[int, ...] = ()) -> Operation:
+def _get(path: str, summary: str, answer: type[Any], *query: Query, errors: tuple[int, ...] = ()) -> Operation:
     """Return a look at something that belongs to no protocol."""
     return Operation(method="get", path=path, summary=summary, answer=answer, query=query, dialect="either", errors=errors)
 
@@ -81,7 +82,7 @@ def _act(verb: str, summary: str) -> Operation:
         path=f"/models/{verb}",
         summary=summary,
         body=ModelChoice,
-        answer=answers.ModelState,
+        answer=ModelStanding,
         dialect="either",
         errors=(404, 500, 503, 529),
     )
@@ -93,8 +94,8 @@ OPERATIONS = (
         path="/v1/chat/completions",
         summary="Go on with a conversation (OpenAI chat completions)",
         body=ChatRequest,
-        answer=answers.ChatCompletion,
-        streams=True,
+        answer=ChatCompletion,
+        events=_CHAT_EVENTS,
         errors=_GENERATES,
     ),
     Operation(
@@ -102,8 +103,8 @@ OPERATIONS = (
         path="/v1/completions",
         summary="Go on with texts or token ids (OpenAI legacy completions)",
         body=CompletionRequest,
-        answer=answers.TextCompletion,
-        streams=True,
+        answer=TextCompletion,
+        events=(TextChunk, OpenAIError),
         errors=_GENERATES,
     ),
     Operation(
@@ -111,7 +112,7 @@ OPERATIONS = (
         path="/v1/embeddings",
         summary="Make vectors of texts (OpenAI embeddings)",
         body=EmbeddingsRequest,
-        answer=answers.EmbeddingList,
+        answer=EmbeddingList,
         errors=_GENERATES,
     ),
     Operation(
@@ -119,74 +120,70 @@ OPERATIONS = (
         path="/v1/responses",
         summary="Make a response (OpenAI Responses)",
         body=ResponsesRequest,
-        answer=answers.ResponseAnswer,
-        streams=True,
+        answer=ResponseAnswer,
+        events=RESPONSE_EVENTS,
         errors=_GENERATES,
     ),
     Operation(
         method="get",
         path="/v1/responses/{response_id}",
         summary="Give a response that is kept",
-        answer=answers.ResponseAnswer,
+        answer=ResponseAnswer,
         query=(_NO_STREAM,),
         errors=(404,),
     ),
-    Operation(
-        method="delete", path="/v1/responses/{response_id}", summary="Forget a response", answer=answers.Deletion, errors=(404,)
-    ),
+    Operation(method="delete", path="/v1/responses/{response_id}", summary="Forget a response", answer=Deletion, errors=(404,)),
     Operation(
         method="post",
         path="/v1/responses/{response_id}/cancel",
         summary="Refused: only background responses can be cancelled",
-        answer=answers.ResponseAnswer,
+        answer=ResponseAnswer,
         errors=(404,),
     ),
     Operation(
         method="get",
         path="/v1/responses/{response_id}/input_items",
         summary="List what led to a response",
-        answer=answers.ItemList,
+        answer=ItemList,
         query=(_LIMIT, _ORDER, _AFTER),
         errors=(404,),
     ),
-    Operation(method="get", path="/v1/agents", summary="List agents", answer=answers.AgentAnswerPage, query=(_LIMIT, _AFTER)),
+    Operation(method="get", path="/v1/agents", summary="List agents", answer=AgentList, query=(_LIMIT, _AFTER)),
     Operation(
         method="post",
         path="/v1/agents",
         summary="Make an agent, whose conversation is kept here",
         body=AgentSpec,
-        answer=answers.AgentAnswer,
+        answer=Agent,
         status=201,
         errors=(409,),
     ),
-    Operation(method="get", path="/v1/agents/{agent_id}", summary="Look at an agent", answer=answers.AgentAnswer, errors=(404,)),
+    Operation(method="get", path="/v1/agents/{agent_id}", summary="Look at an agent", answer=Agent, errors=(404,)),
     Operation(
         method="patch",
         path="/v1/agents/{agent_id}",
         summary="Change an agent from its next turn on",
         body=AgentChange,
-        answer=answers.AgentAnswer,
+        answer=Agent,
         errors=(404,),
     ),
-    Operation(method="delete", path="/v1/agents/{agent_id}", summary="Forget an agent", answer=answers.Deletion, errors=(404,)),
+    Operation(method="delete", path="/v1/agents/{agent_id}", summary="Forget an agent", answer=Deletion, errors=(404,)),
     Operation(
         method="get",
         path="/v1/agents/{agent_id}/messages",
         summary="List what was said",
-        answer=answers.ItemList,
+        answer=AgentMessageList,
         query=(_LIMIT, _AFTER),
         errors=(404,),
     ),
-    Operation(
-        method="post", path="/v1/agents/{agent_id}/reset", summary="Forget what was said", answer=answers.AgentAnswer, errors=(404,)
-    ),
+    Operation(method="post", path="/v1/agents/{agent_id}/reset", summary="Forget what was said", answer=Agent, errors=(404,)),
     Operation(
         method="post",
         path="/v1/agents/{agent_id}/generate",
         summary="Go on with an agent's conversation, from new messages only",
         body=AgentTurn,
-        answer=answers.ChatCompletion,
-        streams=True,
+        answer=ChatCompletion,
+        events=_CHAT_EVENTS,
         errors=(*_GENERATES, 409),
     ),
     Operation(
@@ -195,8 +192,8 @@ OPERATIONS = (
         summary="Go on with a conversation (Anthropic messages)",
         dialect="anthropic",
         body=MessagesRequest,
-        answer=answers.AnthropicMessage,
-        streams=True,
+        answer=AnthropicMessage,
+        events=MESSAGE_EVENTS,
         errors=(*_GENERATES, 529),
     ),
     Operation(
@@ -205,26 +202,26 @@ OPERATIONS = (
         summary="Count the tokens of a prompt",
         dialect="anthropic",
         body=CountTokensRequest,
-        answer=answers.TokenCount,
+        answer=TokenCount,
         errors=(404, 500, 503),
     ),
-    _get("/v1/models", "List the models that are served", answers.ModelAnswerList),
-    _get("/v1/models/{name}", "Describe a model", answers.ModelAnswer, errors=(404,)),
+    _get("/v1/models", "List the models that are served", ModelList),
+    _get("/v1/models/{name}", "Describe a model", Model, errors=(404,)),
     _act("load", "Load a model"),
     _act("unload", "Let go of a model"),
     _act("pin", "Keep a model in memory"),
     _act("unpin", "Let a model go when room is needed"),
-    _get("/library", "List the models on this machine"),
-    _get("/downloads", "List the downloads of this server"),
-    _get("/fit", "Say whether a model fits this machine", answers.Facts, _MODEL, _CONTEXT, errors=(404,)),
-    _get("/cache", "List what the prefix cache holds, in pages", answers.Facts, _OFFSET, _CHUNKS, errors=(500, 503)),
+    _get("/library", "List the models on this machine", LibraryList),
+    _get("/downloads", "List the downloads of this server", DownloadList),
+    _get("/fit", "Say whether a model fits this machine", FitView, _MODEL, _CONTEXT, errors=(404,)),
+    _get("/cache", "List what the prefix cache holds, in pages", ChunkPage, _OFFSET, _CHUNKS, errors=(500, 503)),
     *(
         Operation(
             method="post",
             path=f"/cache/{action}",
             summary=summary,
             body=body,
-            answer=answers.Facts,
+            answer=CacheChanged,
             dialect="either",
             errors=(500, 503),
         )
@@ -236,25 +233,25 @@ OPERATIONS = (
             ("gc", "Forget prefixes that have outlived their time", None),
         )
     ),
-    _get("/cache/explain", "Explain how much of the last requests was known", answers.Facts, _LAST, errors=(500, 503)),
+    _get("/cache/explain", "Explain how much of the last requests was known", Explanations, _LAST, errors=(500, 503)),
     Operation(
         method="post",
         path="/cache/explain",
         summary="Explain how much of a request would be known",
         body=CacheQuestion,
-        answer=answers.Facts,
+        answer=Explanations,
         dialect="either",
         errors=_GENERATES,
     ),
-    _get("/stats", "Count what the engine has done and holds", errors=(500, 503)),
-    _get("/requests", "List open and recent requests"),
+    _get("/stats", "Count what the engine has done and holds", ServerStats, errors=(500, 503)),
+    _get("/requests", "List open and recent requests", RequestList),
     _get("/metrics", "Count and measure for Prometheus", str),
-    _get("/health", "Tell how the server is", answers.Health),
-    _get("/readyz", "Say whether requests are taken", answers.Readiness, errors=(503,)),
-    _get("/livez", "Say who is here", answers.Greeting),
-    _get("/api/hello", "Say who is here", answers.Greeting),
-    _get("/", "Say who is here", answers.Greeting),
-    _get("/openapi.json", "Describe all this"),
+    _get("/health", "Tell how the server is", Health),
+    _get("/readyz", "Say whether requests are taken", Readiness, errors=(503,)),
+    _get("/livez", "Say who is here", Greeting),
+    _get("/api/hello", "Say who is here", Greeting),
+    _get("/", "Say who is here", Greeting),
+    _get("/openapi.json", "Describe all this", Document),
 )
 
 DOWNLOAD = Operation(
@@ -262,7 +259,7 @@ DOWNLOAD = Operation(
     path="/downloads",
     summary="Download a model",
     body=DownloadRequest,
-    answer=answers.Facts,
+    answer=DownloadView,
     status=202,
     dialect="either",
     errors=(503,),

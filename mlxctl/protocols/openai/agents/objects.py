@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.protocols.openai.agents.schema import AgentSettings, Metadata, Overflow, Tools
 from mlxctl.stores import StoredAgent
 
 AgentStatus = Literal["hot", "warm", "cold"]
 
 MAX_PAGE = 100
 _USUAL_PAGE = 20
+
+_SETTINGS = msgspec.json.Decoder(AgentSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,34 @@ class AgentPage:
         return int(self.after)
 
 
+class Agent(Struct, kw_only=True):
+    """An agent, and how much of its context is computed already; null is what is not known now. Times are unix seconds."""
+
+    id: str
+    object: Literal["agent"] = "agent"
+    created_at: int
+    last_access_at: int
+    model: str
+    instructions: str | None
+    tools: Tools | None
+    context_overflow: Overflow
+    metadata: Metadata | None
+    num_messages: int
+    status: AgentStatus
+    context_tokens: int | None
+    cached_tokens: int | None
+
+
+class AgentList(Struct, kw_only=True):
+    """A page of agents."""
+
+    object: Literal["list"] = "list"
+    data: list[Agent]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 def encode_agent(agent: StoredAgent, standing: Standing) -> bytes:
     """Return the body for one agent."""
     return msgspec.json.encode(_agent_object(agent, standing))
@@ -65,7 +97,9 @@ def encode_agent(agent: StoredAgent, standing: Standing) -> bytes:
 
 def encode_agents(agents: Sequence[tuple[StoredAgent, Standing]], *, has_more: bool) -> bytes:
     """Return the body for a page of agents."""
-    return _list([_agent_object(*pair) for pair in agents], [agent.id for agent, _ in agents], has_more=has_more)
+    listed = [_agent_object(*pair) for pair in agents]
+    ends = (listed[0].id, listed[-1].id) if listed else (None, None)
+    return msgspec.json.encode(AgentList(data=listed, first_id=ends[0], last_id=ends[1], has_more=has_more))
 
 
 def encode_messages(messages: Sequence[tuple[int, bytes]], *, has_more: bool) -> bytes:
@@ -91,16 +125,19 @@ def _list(objects: Sequence[object], ids: Sequence[str], *, has_more: bool) -> b
     )
 
 
-def _agent_object(agent: StoredAgent, standing: Standing) -> dict[str, object]:
-    return {
-        "id": agent.id,
-        "object": "agent",
-        "created_at": int(agent.created),
-        "last_access_at": int(agent.last_access),
-        "model": agent.model,
-        **msgspec.json.decode(agent.settings, type=dict[str, object]),
-        "num_messages": agent.num_messages,
-        "status": standing.status,
-        "context_tokens": standing.num_context_tokens,
-        "cached_tokens": standing.num_cached_tokens,
-    }
+def _agent_object(agent: StoredAgent, standing: Standing) -> Agent:
+    settings = _SETTINGS.decode(agent.settings)
+    return Agent(
+        id=agent.id,
+        created_at=int(agent.created),
+        last_access_at=int(agent.last_access),
+        model=agent.model,
+        instructions=settings.instructions,
+        tools=settings.tools,
+        context_overflow=settings.context_overflow,
+        metadata=settings.metadata,
+        num_messages=agent.num_messages,
+        status=standing.status,
+        context_tokens=standing.num_context_tokens,
+        cached_tokens=standing.num_cached_tokens,
+    )
