@@ -83,7 +83,9 @@ class CacheDesk:
 
 
 def _num_bytes(chunk: Chunk[Any] | None) -> int:
-    """What a chunk holds: a state that siblings share is told for each of them."""
+    """What a chunk holds: what siblings share is told for one of them, so that all together are what is held."""
     if chunk is None:
         return 0
-    return chunk.payload_bytes + sum(checkpoint.num_bytes for checkpoint in chunk.checkpoints)
+    stems = sum(stem.num_bytes for stem in chunk.stems if stem.owners[0] is chunk)
+    states = sum(state.num_bytes for state in chunk.checkpoints if state.owners[0] is chunk)
+    return chunk.payload_bytes + stems + states

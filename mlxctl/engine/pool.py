@@ -17,6 +17,7 @@ from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.prefix_cache.division import divide_record
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
@@ -63,6 +64,7 @@ class ModelPool:
             max_bytes=budget,
             max_buffers=int(int(mx.device_info().get("resource_limit", _METAL_BUFFERS)) * _BUFFERS_SHARE),
             buffers_of=lambda record: record.num_buffers,
+            divide=divide_record,
             on_evict=disk.keep if disk is not None else None,
         )
         # By namespace, also of models that are gone: the same weights may come back, and find what was kept of them.

@@ -146,7 +146,8 @@ class PrefixCache:
         if num_cached:
             self._index.lease(plan.match)
             try:
-                records = [unpack_record(chunk.payload) for chunk in chunks]
+                held = [payload for chunk in chunks for place, payload in chunk.payloads() if place < num_cached]
+                records = [unpack_record(payload) for payload in held]
                 self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity)
                 self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
                 if plan.checkpoint is not None:
@@ -208,9 +209,7 @@ class PrefixCache:
         start = known.end if known is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            record = self._stored(self._layout.cut(caches, start, end, row=row), start)
-            piece = tokens[start:end].tobytes()
-            place = self._index.publish(self._namespace, known, piece, record, record.num_bytes, ttl_seconds=ttl_seconds)
+            place = self._publish(tokens[start:end].tobytes(), caches, row, known, ttl_seconds)
             if place is None:
                 return known
             start = end
@@ -223,6 +222,16 @@ class PrefixCache:
         if place is not None and self._index.holds(place):
             self._index.touch(place, ttl_seconds=ttl_seconds)
         return known
+
+    def _publish(
+        self, piece: bytes, caches: list[Any], row: int | None, known: "Chunk[Record] | None", ttl_seconds: float | None
+    ) -> "Chunk[Record] | None":
+        """Keep a chunk after the full chunk `known`: of what others have already nothing is copied."""
+        start = known.end if known is not None else 0
+        offer = self._index.offer(self._namespace, known, piece)
+        cut = self._layout.cut(caches, start + offer.num_tokens, start + len(piece) // 4, row=row)
+        record = self._stored(cut, start)
+        return self._index.publish(self._namespace, known, piece, record, record.num_bytes, offer=offer, ttl_seconds=ttl_seconds)
 
     def _stored(self, record: KVRecord, start: int) -> Record:
         is_packed = self._packing is not None and start >= self._packing.exact_tokens

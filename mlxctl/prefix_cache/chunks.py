@@ -5,14 +5,17 @@ first parent is the namespace, so equal tokens of different models never meet. T
 shared.
 """
 
+import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-CHUNK_TOKENS = 256
+CHUNK_TOKENS = 512
 _KEY_BYTES = 16
+# No vocabulary is near 2 ** 24, and the ids of a chunk are most of what it takes beside its payload.
+ID_BYTES = 3
 
 Key = bytes
 if TYPE_CHECKING:
@@ -31,9 +34,34 @@ class Salt:
     digest: bytes
 
 
+def overlapping(salts: Sequence[Salt], start: int, end: int) -> tuple[Salt, ...]:
+    """Return those that reach into the tokens `start` to `end`."""
+    return tuple(salt for salt in salts if salt.start < end and salt.end > start)
+
+
 def pack(token_ids: Sequence[int]) -> Tokens:
     """Return the ids as an array of uint32."""
     return array("I", token_ids)
+
+
+def narrow(tokens: bytes) -> bytes:
+    """Return packed uint32 ids in three bytes each, least significant first. Raises ValueError for an id that needs more."""
+    places = range(4) if sys.byteorder == "little" else range(3, -1, -1)
+    *kept, highest = (tokens[place::4] for place in places)
+    if highest.count(0) != len(highest):
+        raise ValueError("a token id does not fit into 24 bits")
+    ids = bytearray(ID_BYTES * len(highest))
+    for place, column in enumerate(kept):
+        ids[place::ID_BYTES] = column
+    return bytes(ids)
+
+
+def widened(ids: bytes) -> bytes:
+    """Return what `narrow` was given."""
+    tokens = bytearray(len(ids) // ID_BYTES * 4)
+    for place in range(ID_BYTES):
+        tokens[place if sys.byteorder == "little" else 3 - place :: 4] = ids[place::ID_BYTES]
+    return bytes(tokens)
 
 
 def root_key(namespace: bytes) -> Key:
@@ -45,22 +73,18 @@ def chunk_key(parent: Key, tokens: bytes, salts: Sequence[Salt] = (), *, start: 
     """Return the key of the chunk of packed `tokens` that begins at `start` after `parent`."""
     digest = blake2b(parent, digest_size=_KEY_BYTES)
     digest.update(tokens)
-    end = start + len(tokens) // 4
-    for salt in salts:
-        if salt.start < end and salt.end > start:
-            digest.update(b"%d:%d:" % (salt.start - start, salt.end - start))
-            digest.update(salt.digest)
+    for salt in overlapping(salts, start, start + len(tokens) // 4) if salts else ():
+        digest.update(b"%d:%d:" % (salt.start - start, salt.end - start))
+        digest.update(salt.digest)
     return digest.digest()
 
 
-def state_key(chunk: Key, parent: Key | None, namespace: bytes, tokens: bytes, num_tokens: int) -> Key:
-    """Return the key of the prefix that ends `num_tokens` into an unsalted chunk: the same for all chunks that begin alike."""
-    if 4 * num_tokens == len(tokens):
-        return chunk
-    return chunk_key(parent or root_key(namespace), tokens[: 4 * num_tokens])
+def state_key(parent: Key, tokens: bytes, num_tokens: int, salts: Sequence[Salt] = (), *, start: int = 0) -> Key:
+    """Return the key of the prefix that ends `num_tokens` into a chunk: the same for all chunks that begin alike."""
+    return chunk_key(parent, tokens[: 4 * num_tokens], salts, start=start)
 
 
-def common_length(one: memoryview, other: memoryview) -> int:
+def common_length(one: memoryview | bytes, other: memoryview | bytes) -> int:
     """Return how many leading bytes agree, by halving: comparing is a memcmp, so the search costs little more than one."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:

@@ -3,13 +3,13 @@
 from collections import OrderedDict
 from typing import Literal
 
-from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.chunks import ID_BYTES, Key
 
 Departure = Literal["evicted", "expired", "cleared"]
 
 MAX_DEPARTURES = 4096
 # As many leading tokens tell siblings apart as a match needs to be worth anything.
-_LEADING_BYTES = 64
+_LEADING_BYTES = 16 * ID_BYTES
 
 
 def begins_alike(one: bytes, other: bytes) -> bool:
@@ -23,14 +23,14 @@ class Departures:
     def __init__(self) -> None:
         self._reasons: OrderedDict[tuple[Key, bytes], Departure] = OrderedDict()
 
-    def add(self, parent: Key, tokens: bytes, reason: Departure) -> None:
-        """Note that a chunk of packed `tokens` after `parent` has left."""
-        place = (parent, tokens[:_LEADING_BYTES])
+    def add(self, parent: Key, ids: bytes, reason: Departure) -> None:
+        """Note that a chunk of `ids` after `parent` has left."""
+        place = (parent, ids[:_LEADING_BYTES])
         self._reasons.pop(place, None)
         self._reasons[place] = reason
         if len(self._reasons) > MAX_DEPARTURES:
             self._reasons.popitem(last=False)
 
-    def reason(self, parent: Key, tokens: bytes) -> Departure | None:
-        """Return why the chunk that packed `tokens` begin with left, if one did."""
-        return self._reasons.get((parent, tokens[:_LEADING_BYTES]))
+    def reason(self, parent: Key, ids: bytes) -> Departure | None:
+        """Return why the chunk that `ids` begin with left, if one did."""
+        return self._reasons.get((parent, ids[:_LEADING_BYTES]))

@@ -1,10 +1,11 @@
 """What the index is made of: chunks of a sequence, states at places in them, and a way through them that fits a prompt. Pure."""
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.chunks import ID_BYTES, Key, Salt, overlapping, widened
 
 P = TypeVar("P")
 
@@ -20,33 +21,92 @@ class Checkpoint(Generic[P]):
 
 
 @dataclass(slots=True, eq=False)
+class Stem(Generic[P]):
+    """What chunks have in common that begin alike and part later: the payload of `num_tokens` tokens, whose bytes count once."""
+
+    num_tokens: int
+    payload: P
+    num_bytes: int
+    owners: "list[Chunk[P]]"
+
+
+@dataclass(slots=True, eq=False)
 class Chunk(Generic[P]):
-    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence, `expires_at` in unix seconds."""
+    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence, `expires_at` in unix seconds.
+
+    `salts` are those of the images that reach into it. `stems` hold the payload of its first tokens, in order, where others begin
+    alike; `payload` is for the rest. There are many chunks, and what they take beside their payload counts: `ids` are the tokens in
+    three bytes each, `children` is None for a leaf, and `older` and `newer` are its neighbours in the order of use.
+    """
 
     key: Key
     parent: "Chunk[P] | None"
     start: int
-    tokens: bytes
+    ids: bytes
     payload: P
     payload_bytes: int
     namespace: bytes
-    checkpoints: list[Checkpoint[P]] = field(default_factory=list)
-    children: "dict[Key, Chunk[P]]" = field(default_factory=dict)
+    salts: tuple[Salt, ...] = ()
+    stems: "tuple[Stem[P], ...]" = ()
+    checkpoints: "tuple[Checkpoint[P], ...]" = ()
+    children: "dict[Key, Chunk[P]] | None" = None
     num_leases: int = 0
     num_hits: int = 0
     used_at: float = 0.0
     expires_at: float = math.inf
     is_pinned: bool = False
+    older: "Chunk[P] | None" = None
+    newer: "Chunk[P] | None" = None
 
     @property
     def num_tokens(self) -> int:
         """Tokens in the chunk."""
-        return len(self.tokens) // 4
+        return len(self.ids) // ID_BYTES
 
     @property
     def end(self) -> int:
         """Position after its last token."""
         return self.start + self.num_tokens
+
+    @property
+    def tokens(self) -> bytes:
+        """Its tokens, as packed uint32."""
+        return widened(self.ids)
+
+    @property
+    def num_stem_tokens(self) -> int:
+        """How many of its tokens stems hold."""
+        return sum(stem.num_tokens for stem in self.stems)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing in it may go for want of room."""
+        return bool(self.num_leases or self.is_pinned)
+
+    @property
+    def may_go(self) -> bool:
+        """Whether nothing builds on it, and nobody holds it."""
+        return not (self.children or self.is_held)
+
+    def and_descendants(self) -> "list[Chunk[P]]":
+        """It and all that builds on it, every chunk behind its parent."""
+        found = [self]
+        for place in found:
+            found += (place.children or {}).values()
+        return found
+
+    def payloads(self) -> Iterator[tuple[int, P]]:
+        """Its payloads in order, each with the position of its first token."""
+        place = self.start
+        for stem in self.stems:
+            yield place, stem.payload
+            place += stem.num_tokens
+        yield place, self.payload
+
+    def begins_with(self, ids: bytes, salts: Sequence[Salt]) -> bool:
+        """Whether it says the same as a chunk of these ids, at the same place, and perhaps more."""
+        end = self.start + len(ids) // ID_BYTES
+        return self.ids.startswith(ids) and overlapping(self.salts, self.start, end) == overlapping(salts, self.start, end)
 
     def has_checkpoint_at(self, position: int) -> bool:
         """Whether a state is kept there."""

@@ -1,9 +1,9 @@
 """Which prefixes are there, and what may go. Pure; payloads are opaque, and no method interprets one.
 
-A tree of chunks, named by their chain. Every chunk may hold one `kv` payload (for exactly its tokens) and any number of checkpoints
-(the state of layers that cannot be cut, at one position). Invariants, recounted by `check_integrity`: a chunk's parent is in the
-index as long as the chunk is; a chunk shorter than the full size has no children; `num_bytes` is the sum of all payloads,
-`num_state_bytes` that of the states among them, `num_buffers` that of their buffers.
+A tree of chunks, named by their chain. Every chunk holds the payload of exactly its tokens, of which the first may be shared with
+others (see `stems`), and any number of checkpoints (the state of layers that cannot be cut, at one position). Invariants, recounted
+by `check_integrity`: a chunk's parent is in the index as long as the chunk is; a chunk shorter than the full size has no children;
+`num_bytes` is the sum of all payloads, `num_state_bytes` that of the states among them, `num_buffers` that of their buffers.
 
 States have an order of use of their own, and a share of the room: one state may be as large as the keys and values of thousands of
 tokens, and would push out all the rest.
@@ -17,13 +17,17 @@ eviction is O(1). Owned by one thread.
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, Tokens, chunk_key, common_length, root_key
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, Tokens, chunk_key, narrow, overlapping, root_key
 from mlxctl.prefix_cache.departures import Departure, Departures, begins_alike
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P, Stem
+from mlxctl.prefix_cache.integrity import check_books
+from mlxctl.prefix_cache.lookup import agree, covering, walk
+from mlxctl.prefix_cache.recency import Recency
+from mlxctl.prefix_cache.states import States
+from mlxctl.prefix_cache.stems import Divide, Offer, best_offer, share
 
 # How much of the room may be states.
 STATE_SHARE = 0.5
@@ -36,7 +40,7 @@ def _one_buffer(_: object) -> int:
 class PrefixIndex(Generic[P]):
     """All prefixes of all namespaces within one budget, in bytes and in buffers (`buffers_of` counts those of a payload).
 
-    `clock` gives unix seconds.
+    `clock` gives unix seconds. Where payloads cannot be cut by `divide`, chunks that begin alike share none.
     `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that has left the index,
     for whatever reason. Neither may change the index.
     """
@@ -47,6 +51,7 @@ class PrefixIndex(Generic[P]):
         max_bytes: int,
         max_buffers: int | None = None,
         buffers_of: Callable[[P], int] = _one_buffer,
+        divide: "Divide[P] | None" = None,
         clock: Callable[[], float] = time.time,
         on_evict: "Callable[[Chunk[P]], object] | None" = None,
         on_release: Callable[[P], None] | None = None,
@@ -54,17 +59,17 @@ class PrefixIndex(Generic[P]):
         self.max_bytes = max_bytes
         self.max_buffers = max_buffers
         self._buffers_of = buffers_of
+        self._divide = divide
         self._clock = clock
         self._on_evict = on_evict
         self._on_release = on_release
-        self.num_bytes = 0
-        self.num_state_bytes = 0
-        self.num_buffers = 0
         self.num_evicted = 0
         self.departures = Departures()
-        self._chunks: OrderedDict[Key, Chunk[P]] = OrderedDict()
-        # The least recently used first.
-        self._states: OrderedDict[int, Checkpoint[P]] = OrderedDict()
+        self._payload_bytes = 0
+        self._payload_buffers = 0
+        self._chunks: dict[Key, Chunk[P]] = {}
+        self._order: Recency[P] = Recency()
+        self._states: States[P] = States(buffers_of)
         self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
         # No chunk expires before.
         self._next_expiry = math.inf
@@ -73,29 +78,35 @@ class PrefixIndex(Generic[P]):
         return len(self._chunks)
 
     @property
+    def num_bytes(self) -> int:
+        """Bytes of all payloads and states."""
+        return self._payload_bytes + self._states.num_bytes
+
+    @property
+    def num_state_bytes(self) -> int:
+        """Bytes of the states alone."""
+        return self._states.num_bytes
+
+    @property
+    def num_buffers(self) -> int:
+        """Buffers of all payloads and states."""
+        return self._payload_buffers + self._states.num_buffers
+
+    @property
     def num_states(self) -> int:
         """Checkpoints that are kept; what chunks share counts once."""
         return len(self._states)
 
     def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> Match[P]:
         """Return the longest prefix of `tokens` that is known. Touches nothing: a look is no use."""
-        key = root_key(namespace)
-        children = self._roots.get(key, {})
-        view = memoryview(tokens).cast("B")
-        path: list[Chunk[P]] = []
-        now = self._clock()
-        start = 0
-        while start < len(tokens):
-            piece = view[4 * start : 4 * (start + CHUNK_TOKENS)]
-            key = chunk_key(key, piece.tobytes(), salts, start=start)
-            chunk = children.get(key)
-            if chunk is None or chunk.expires_at <= now:
-                living = [child for child in children.values() if child.expires_at > now]
-                return self._with_partial(path, living, piece, start, salts)
-            path.append(chunk)
-            children = chunk.children
-            start += CHUNK_TOKENS
-        return Match(tuple(path))
+        root = root_key(namespace)
+        return walk(self._roots.get(root, {}), root, tokens, salts, now=self._clock())
+
+    def offer(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Offer[P]":
+        """Return what a chunk of packed `tokens` after `parent` need not bring along. It holds until the index changes."""
+        if self._divide is None or salts:
+            return Offer()
+        return best_offer((sibling for sibling in self._following(namespace, parent).values() if not sibling.salts), narrow(tokens))
 
     def publish(
         self,
@@ -106,39 +117,41 @@ class PrefixIndex(Generic[P]):
         num_bytes: int,
         salts: Sequence[Salt] = (),
         *,
+        offer: "Offer[P] | None" = None,
         ttl_seconds: float | None = None,
     ) -> "Chunk[P] | None":
         """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk that is still there.
 
-        Returns the chunk, or the one that was there already and begins with the same tokens; None when its parent is gone or the
-        budget is too small. Whoever has published a run of chunks touches its path once, at the end, with the same `ttl_seconds`.
+        With an `offer` the payload is that of the tokens behind what is offered. Returns the chunk, or the one that was there
+        already and begins with the same tokens; None when its parent is gone or the budget is too small. Whoever has published a
+        run of chunks touches its path once, at the end, with the same `ttl_seconds`. Raises ValueError for ids beyond 24 bits.
         """
         if parent is not None and not self.holds(parent):
             return None
         start = parent.end if parent is not None else 0
         assert start % CHUNK_TOKENS == 0, "chunks lie on a grid"
         root = root_key(namespace)
-        children = parent.children if parent is not None else self._roots.setdefault(root, {})
+        ids, reaching = narrow(tokens), overlapping(salts, start, start + len(tokens) // 4)
         key = chunk_key(parent.key if parent is not None else root, tokens, salts, start=start)
-        existing = _covering(children, key, tokens)
+        existing = covering(self._following(namespace, parent), key, ids, salts)
         if existing is not None:
             self._live_on(existing, self._expiry(ttl_seconds))
             return existing
-        chunk = Chunk(key, parent, start, tokens, payload, num_bytes, namespace, expires_at=-math.inf)
+        chunk = Chunk(key, parent, start, ids, payload, num_bytes, namespace, reaching, expires_at=-math.inf)
         self._live_on(chunk, self._expiry(ttl_seconds))
         self._next_expiry = min(self._next_expiry, chunk.expires_at)
-        children[key] = chunk
-        self._chunks[key] = chunk
-        self.num_bytes += num_bytes
-        self.num_buffers += self._buffers_of(payload)
-        self._inherit(children, chunk)
+        self._add(chunk)
+        if offer is not None and offer.num_tokens:
+            self._share(chunk, offer)
+        self._inherit(chunk)
         self.evict()
         return chunk if key in self._chunks else None
 
-    def covering(self, namespace: bytes, parent: "Chunk[P] | None", key: Key, tokens: bytes) -> "Chunk[P] | None":
+    def covering(
+        self, namespace: bytes, parent: "Chunk[P] | None", key: Key, tokens: bytes, salts: Sequence[Salt] = ()
+    ) -> "Chunk[P] | None":
         """Return the chunk after `parent` that `publish` would return instead of adding one."""
-        children = parent.children if parent is not None else self._roots.get(root_key(namespace), {})
-        return _covering(children, key, tokens)
+        return covering(self._following(namespace, parent), key, narrow(tokens), salts)
 
     def holds(self, chunk: "Chunk[P]") -> bool:
         """Whether the chunk is still in the index."""
@@ -149,30 +162,20 @@ class PrefixIndex(Generic[P]):
         assert chunk.start < checkpoint.position <= chunk.end, "a checkpoint lies in its chunk"
         if chunk.has_checkpoint_at(checkpoint.position):
             return
-        self._states[id(checkpoint)] = checkpoint
-        self.num_bytes += checkpoint.num_bytes
-        self.num_state_bytes += checkpoint.num_bytes
-        self.num_buffers += self._buffers_of(checkpoint.payload)
+        self._states.add(checkpoint)
         for sibling in self._siblings(chunk).values():
-            if sibling is chunk or _agree(sibling, chunk, checkpoint.position):
-                self._own(sibling, checkpoint)
+            if sibling is chunk or agree(sibling, chunk, checkpoint.position):
+                self._states.give(sibling, checkpoint)
         self.evict()
 
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
         """Forget a state in this chunk; it is gone when no other has it."""
-        chunk.checkpoints.remove(checkpoint)
-        checkpoint.owners.remove(chunk)
-        if not checkpoint.owners:
-            del self._states[id(checkpoint)]
-            self.num_bytes -= checkpoint.num_bytes
-            self.num_state_bytes -= checkpoint.num_bytes
-            self.num_buffers -= self._buffers_of(checkpoint.payload)
-            if self._on_release is not None:
-                self._on_release(checkpoint.payload)
+        if self._states.take(chunk, checkpoint):
+            self._released(checkpoint.payload)
 
     def touch_state(self, checkpoint: Checkpoint[P]) -> None:
         """Make a state that is in the index the most recently used."""
-        self._states.move_to_end(id(checkpoint))
+        self._states.renew(checkpoint)
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
         """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
@@ -180,7 +183,7 @@ class PrefixIndex(Generic[P]):
         now = self._clock()
         place: Chunk[P] | None = chunk
         while place is not None:
-            self._chunks.move_to_end(place.key)
+            self._order.renew(place)
             place.used_at = now
             place = place.parent
 
@@ -218,7 +221,7 @@ class PrefixIndex(Generic[P]):
     def evict(self) -> None:
         """Drop the oldest states beyond their share, then the oldest leaves, until the budget holds; nothing leased or pinned."""
         while self.num_state_bytes > self.max_bytes * STATE_SHARE:
-            victim = next((state for state in self._states.values() if not any(map(_is_held, state.owners))), None)
+            victim = next((state for state in self._states if not any(owner.is_held for owner in state.owners)), None)
             if victim is None:
                 break
             self._drop_state(victim)
@@ -227,7 +230,7 @@ class PrefixIndex(Generic[P]):
     def shrink(self, max_bytes: int) -> None:
         """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes`, or buffers, are held."""
         while self.num_bytes > max_bytes or (self.max_buffers is not None and self.num_buffers > self.max_buffers):
-            victim = next((chunk for chunk in self._chunks.values() if _may_go(chunk)), None)
+            victim = next((chunk for chunk in self._order if chunk.may_go), None)
             if victim is None:
                 return
             if self._on_evict is not None:
@@ -237,21 +240,16 @@ class PrefixIndex(Generic[P]):
 
     def clear(self) -> int:
         """Drop everything that is neither leased nor pinned, nor what such chunks build on; return how many chunks that were."""
-        return self._drop(list(self._chunks.values()))
+        return self._drop(list(self._order))
 
     def drop(self, key: Key) -> int:
         """Drop the chunk and what builds on it, as `clear` does; return how many chunks that were."""
-        doomed = [chunk for chunk in (self._chunks.get(key),) if chunk is not None]
-        for place in doomed:
-            doomed += place.children.values()
-        return self._drop(doomed[::-1])
+        chunk = self._chunks.get(key)
+        return self._drop(chunk.and_descendants()[::-1]) if chunk is not None else 0
 
     def discard(self, chunk: Chunk[P]) -> None:
         """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be unusable."""
-        doomed = [chunk]
-        for place in doomed:
-            doomed += place.children.values()
-        for place in reversed(doomed):
+        for place in reversed(chunk.and_descendants()):
             if self.holds(place):
                 self._remove(place)
 
@@ -261,10 +259,10 @@ class PrefixIndex(Generic[P]):
         if now < self._next_expiry:
             return 0
         # A child never outlives its parent and is always older, so one pass finds every chunk when its children are gone.
-        expired = [chunk for chunk in self._chunks.values() if chunk.expires_at <= now]
+        expired = [chunk for chunk in self._order if chunk.expires_at <= now]
         num_before = len(self)
         for chunk in expired:
-            if _may_go(chunk):
+            if chunk.may_go:
                 self._depart(chunk, "expired")
         self._next_expiry = min((chunk.expires_at for chunk in self._chunks.values()), default=math.inf)
         return num_before - len(self)
@@ -273,61 +271,60 @@ class PrefixIndex(Generic[P]):
         """Return why what a prompt would go on with behind the full chunks of its match has left; None when nothing did."""
         start = match.full[-1].end if match.full else 0
         parent = match.full[-1].key if match.full else root_key(namespace)
-        children = match.full[-1].children if match.full else self._roots.get(parent, {})
-        piece = tokens[start : start + CHUNK_TOKENS].tobytes()
+        children = self._following(namespace, match.full[-1] if match.full else None)
+        piece = narrow(tokens[start : start + CHUNK_TOKENS].tobytes())
         now = self._clock()
-        if any(child.expires_at <= now and begins_alike(child.tokens, piece) for child in children.values()):
+        if any(child.expires_at <= now and begins_alike(child.ids, piece) for child in children.values()):
             return "expired"
         return self.departures.reason(parent, piece)
 
     def chunks(self) -> Iterator[Chunk[P]]:
         """All chunks, the least recently used first."""
-        return iter(self._chunks.values())
+        return iter(self._order)
 
     def check_integrity(self) -> None:
         """Recount everything; an AssertionError is a bug in here."""
-        order = {key: place for place, key in enumerate(self._chunks)}
-        checkpoints = {id(checkpoint): checkpoint for chunk in self._chunks.values() for checkpoint in chunk.checkpoints}
-        payload_bytes = sum(chunk.payload_bytes for chunk in self._chunks.values())
-        payloads = [chunk.payload for chunk in self._chunks.values()] + [state.payload for state in checkpoints.values()]
-        assert checkpoints == dict(self._states)
-        assert self.num_state_bytes == sum(state.num_bytes for state in checkpoints.values())
-        assert self.num_bytes == payload_bytes + self.num_state_bytes
-        assert self.num_buffers == sum(map(self._buffers_of, payloads))
-        for state in checkpoints.values():
-            assert all(state in owner.checkpoints for owner in state.owners)
-        for chunk in self._chunks.values():
-            assert chunk.num_leases >= 0
-            assert not chunk.children or chunk.num_tokens == CHUNK_TOKENS
-            if chunk.parent is not None:
-                assert chunk.parent.children[chunk.key] is chunk
-                assert chunk.parent.end == chunk.start
-                assert order[chunk.parent.key] > order[chunk.key]
-                assert chunk.parent.expires_at >= chunk.expires_at
-            assert chunk.expires_at >= self._next_expiry
-            assert not chunk.is_pinned or chunk.expires_at == math.inf
+        check_books(self._chunks, list(self._order), list(self._states))
+        stems = {id(stem): stem for chunk in self._chunks.values() for stem in chunk.stems}.values()
+        payloads = [chunk.payload for chunk in self._chunks.values()] + [stem.payload for stem in stems]
+        assert self._payload_bytes == sum(holder.payload_bytes for holder in self._chunks.values()) + sum(
+            stem.num_bytes for stem in stems
+        )
+        assert self._payload_buffers == sum(map(self._buffers_of, payloads))
+        assert self._states.num_bytes == sum(state.num_bytes for state in self._states)
+        assert self._states.num_buffers == sum(self._buffers_of(state.payload) for state in self._states)
+        assert all(chunk.expires_at >= self._next_expiry for chunk in self._chunks.values())
+        assert all(self._siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
 
-    def _with_partial(
-        self, path: list[Chunk[P]], children: list[Chunk[P]], piece: memoryview, start: int, salts: Sequence[Salt]
-    ) -> Match[P]:
-        """The grid ends here; among the children one may agree for some more tokens, but never into or behind an image."""
-        salted_from = min((salt.start for salt in salts if salt.end > start), default=start + len(piece) // 4)
-        agreeing = []
-        for child in children:
-            length = min(common_length(memoryview(child.tokens), piece) // 4, max(0, salted_from - start))
-            if length:
-                agreeing.append((child, start + length))
-        return Match(tuple(path), tuple(sorted(agreeing, key=lambda pair: -pair[1])))
+    def _following(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
+        """The chunks after a parent; not to be changed."""
+        return (parent.children if parent is not None else self._roots.get(root_key(namespace))) or {}
 
-    def _inherit(self, children: dict[Key, Chunk[P]], chunk: Chunk[P]) -> None:
+    def _add(self, chunk: Chunk[P]) -> None:
+        if chunk.parent is None:
+            children = self._roots.setdefault(root_key(chunk.namespace), {})
+        else:
+            children = chunk.parent.children = chunk.parent.children or {}
+        children[chunk.key] = chunk
+        self._chunks[chunk.key] = chunk
+        self._order.add(chunk)
+        self._payload_bytes += chunk.payload_bytes
+        self._payload_buffers += self._buffers_of(chunk.payload)
+
+    def _share(self, chunk: Chunk[P], offer: "Offer[P]") -> None:
+        assert self._divide is not None, "only what can be cut is offered"
+        for stem in share(chunk, offer, self._divide):
+            self._payload_buffers += self._buffers_of(stem.payload)
+
+    def _inherit(self, chunk: Chunk[P]) -> None:
         """Share the states of siblings that begin alike, and drop a sibling that says nothing more than the chunk does."""
-        for sibling in list(children.values()):
+        for sibling in list(self._siblings(chunk).values()):
             if sibling is chunk:
                 continue
             for checkpoint in sibling.checkpoints:
-                if _agree(sibling, chunk, checkpoint.position):
-                    self._own(chunk, checkpoint)
-            if chunk.tokens.startswith(sibling.tokens) and not sibling.num_leases:
+                if agree(sibling, chunk, checkpoint.position):
+                    self._states.give(chunk, checkpoint)
+            if chunk.begins_with(sibling.ids, sibling.salts) and not sibling.num_leases:
                 self._take_over(chunk, sibling)
                 self._remove(sibling)
 
@@ -347,27 +344,21 @@ class PrefixIndex(Generic[P]):
             place.expires_at = expires_at
             place = place.parent
 
-    @staticmethod
-    def _own(chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        if not chunk.has_checkpoint_at(checkpoint.position):
-            chunk.checkpoints.append(checkpoint)
-            checkpoint.owners.append(chunk)
-
     def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
-        return chunk.parent.children if chunk.parent is not None else self._roots[root_key(chunk.namespace)]
+        return self._following(chunk.namespace, chunk.parent)
 
     def _drop(self, chunks: Sequence[Chunk[P]]) -> int:
         """Drop those that may go, given with every chunk before its parent."""
         num_before = len(self)
         for chunk in chunks:
-            if _may_go(chunk):
+            if chunk.may_go:
                 self._depart(chunk, "cleared")
         return num_before - len(self)
 
     def _depart(self, chunk: Chunk[P], reason: Departure) -> None:
         self._remove(chunk)
         parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
-        self.departures.add(parent, chunk.tokens, reason)
+        self.departures.add(parent, chunk.ids, reason)
 
     def _drop_state(self, state: Checkpoint[P]) -> None:
         if self._on_evict is not None:
@@ -376,29 +367,26 @@ class PrefixIndex(Generic[P]):
             self.drop_checkpoint(owner, state)
 
     def _remove(self, chunk: Chunk[P]) -> None:
-        for checkpoint in list(chunk.checkpoints):
+        for checkpoint in chunk.checkpoints:
             self.drop_checkpoint(chunk, checkpoint)
-        self.num_bytes -= chunk.payload_bytes
-        self.num_buffers -= self._buffers_of(chunk.payload)
         del self._siblings(chunk)[chunk.key]
+        if chunk.parent is not None and not chunk.parent.children:
+            chunk.parent.children = None
         del self._chunks[chunk.key]
+        self._order.remove(chunk)
+        self._payload_bytes -= chunk.payload_bytes
+        self._payload_buffers -= self._buffers_of(chunk.payload)
+        self._released(chunk.payload)
+        for stem in chunk.stems:
+            self._leave(stem, chunk)
+
+    def _leave(self, stem: Stem[P], chunk: Chunk[P]) -> None:
+        stem.owners.remove(chunk)
+        if not stem.owners:
+            self._payload_bytes -= stem.num_bytes
+            self._payload_buffers -= self._buffers_of(stem.payload)
+            self._released(stem.payload)
+
+    def _released(self, payload: P) -> None:
         if self._on_release is not None:
-            self._on_release(chunk.payload)
-
-
-def _covering(children: dict[Key, Chunk[P]], key: Key, tokens: bytes) -> Chunk[P] | None:
-    return children.get(key) or next((child for child in children.values() if child.tokens.startswith(tokens)), None)
-
-
-def _is_held(chunk: Chunk[P]) -> bool:
-    return bool(chunk.num_leases or chunk.is_pinned)
-
-
-def _may_go(chunk: Chunk[P]) -> bool:
-    return not (chunk.children or _is_held(chunk))
-
-
-def _agree(one: Chunk[P], other: Chunk[P], position: int) -> bool:
-    """Whether two siblings have the same tokens up to `position`, which must lie in both."""
-    num_bytes = 4 * (position - one.start)
-    return len(one.tokens) >= num_bytes <= len(other.tokens) and one.tokens[:num_bytes] == other.tokens[:num_bytes]
+            self._on_release(payload)

@@ -3,7 +3,7 @@
 Two kinds of session, over both protocols. Recorded: every answer is a tool call that was written down beforehand, with a result.
 Generated: what the model said is sent back as it came, which shows whether a reply is known again by its tokens.
 The first prompt of a session is cold: nobody can have computed it before. The share is that of all later prompts; the detail says
-what it is with the first one, too.
+what it is with the first one, too, and what it would be at most: every token of the longest prompt read once, and nothing else.
 """
 
 import json
@@ -44,13 +44,13 @@ def replay(server: Server, family: str) -> Iterator[Finding]:
     """Both kinds of session over both protocols."""
     for protocol in (_Chat, _Messages):
         for is_recorded in (True, False):
-            share, share_of_all = _session(server, protocol(), is_recorded=is_recorded)
+            share, share_of_all, most = _session(server, protocol(), is_recorded=is_recorded)
             kind = "recorded" if is_recorded else "generated"
             name = f"{family}: reused share of prompt tokens, {_NUM_TURNS} {kind} turns over {protocol.path}"
-            yield Finding(name, Ratio(share, share, share), _BAR, True, f"{share_of_all:.4f} of all")
+            yield Finding(name, Ratio(share, share, share), _BAR, True, f"{share_of_all:.4f} of all, {most:.4f} at most")
 
 
-def _session(server: Server, protocol: "_Chat | _Messages", *, is_recorded: bool) -> tuple[float, float]:
+def _session(server: Server, protocol: "_Chat | _Messages", *, is_recorded: bool) -> tuple[float, float, float]:
     generator = random.Random(4)
     # Of its own, so that no session finds what another left.
     system = f"You are agent {secrets.token_hex(4)}. " + _prose(generator, _SYSTEM_CHARS)
@@ -64,7 +64,8 @@ def _session(server: Server, protocol: "_Chat | _Messages", *, is_recorded: bool
             protocol.add_call(turn, _prose(generator, 40), _prose(generator, generator.randrange(60, 240)))
         else:
             protocol.add_reply(answer, _prose(generator, 150))
-    return _share(counts[1:]), _share(counts)
+    prompts = [prompt for prompt, _ in counts]
+    return _share(counts[1:]), _share(counts), 1 - max(prompts) / sum(prompts)
 
 
 def _share(counts: list[tuple[int, int]]) -> float:

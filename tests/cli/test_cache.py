@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mlxctl.cli import app
 
-SYSTEM = {"role": "system", "content": "You are a careful agent and read every file twice. " * 8}
+SYSTEM = {"role": "system", "content": "You are a careful agent and read every file twice. " * 16}
 runner = CliRunner()
 
 

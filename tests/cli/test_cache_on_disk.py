@@ -53,7 +53,7 @@ def remove(directory: Path) -> None:
 def exchange(directory: Path) -> None:
     """Let two records of one length change places."""
     manifest = Manifest.read_only(directory / "prefixes" / "manifest.sqlite")
-    one, other = [record.extent for record in manifest.records() if record.position == 256]
+    one, other = [record.extent for record in manifest.records() if record.position == 512]
     manifest.close()
     assert one.num_bytes == other.num_bytes
     data = (directory / SEGMENT).read_bytes()

@@ -15,7 +15,7 @@ SETTINGS = EngineSettings(max_rows=8, prefix_cache_bytes=1 << 28, cache_disk_byt
 END = 3
 
 
-def prompt(seed: int, num: int = 300) -> list[int]:
+def prompt(seed: int, num: int = 600) -> list[int]:
     generator = random.Random(seed)
     return [*(generator.randrange(10, 500) for _ in range(num)), END]
 
@@ -43,13 +43,15 @@ def test_pages_tell_every_chunk_once_with_what_it_builds_on_and_its_uses() -> No
         async with running_engine("qwen3", settings=SETTINGS) as client:
             for seed in (1, 2, 3, 1):
                 await ask(client, prompt(seed))
+            await ask(client, [*prompt(1)[:-1], 7, 8, 9])
             whole = await listed(client)
             paged = await listed(client, limit=2)
+            assert sum(chunk.memory_bytes for chunk in whole) == (await client.stats()).cache_bytes
         assert paged == whole
-        assert len({chunk.key for chunk in whole}) == len(whole) == 6
+        assert len({chunk.key for chunk in whole}) == len(whole) == 7
         roots = {chunk.key: chunk for chunk in whole if not chunk.parent}
         assert all(chunk.parent in roots for chunk in whole if chunk.start)
-        assert [chunk.num_hits for chunk in whole[-1:]] == [1]
+        assert [chunk.num_hits for chunk in whole[-1:]] == [2]
         assert all(chunk.model == "qwen3" and chunk.memory_bytes > 0 and not chunk.disk_bytes for chunk in whole)
 
     asyncio.run(run())
@@ -60,14 +62,14 @@ def test_what_is_cleared_is_computed_again_and_what_is_pinned_stays() -> None:
         async with running_engine("qwen3", settings=SETTINGS) as client:
             await ask(client, prompt(1))
             await ask(client, prompt(2))
-            leaf = next(chunk for chunk in await listed(client) if chunk.start and chunk.tokens[:8] == packed(prompt(1))[1024:1032])
+            leaf = next(chunk for chunk in await listed(client) if chunk.start and chunk.tokens[:8] == packed(prompt(1))[2048:2056])
             assert (await client.ask_cache("pin", keys=[leaf.key])).num_changed == 1
             cleared = await client.ask_cache("clear")
             kept, gone = await ask(client, prompt(1)), await ask(client, prompt(2))
             assert (await client.ask_cache("unpin", keys=[leaf.key])).num_changed == 1
             dropped = await client.ask_cache("drop", keys=[leaf.parent])
         assert (cleared.num_changed, cleared.num_chunks) == (2, 2)
-        assert (kept, gone) == (300, 0)
+        assert (kept, gone) == (600, 0)
         assert dropped.num_changed == 2
 
     asyncio.run(run())
@@ -81,7 +83,7 @@ def test_without_the_cache_nothing_is_taken_over_and_nothing_is_kept(model: str)
             assert await listed(client) == []
             await ask(client, prompt(1), model=model)
             assert await ask(client, prompt(1), model=model, mode="off") == 0
-            assert await ask(client, prompt(1), model=model) >= 300 - 1
+            assert await ask(client, prompt(1), model=model) >= 600 - 1
 
     asyncio.run(run())
 
@@ -108,7 +110,7 @@ def test_a_request_says_how_long_what_it_leaves_is_kept_and_a_longer_time_of_ano
             assert all(chunk.expires_at is not None for chunk in await listed(client))
             await asyncio.sleep(0.3)
             short, long = await client.look_up("qwen3", prompt(1)), await client.look_up("qwen3", prompt(2))
-        assert (short.num_cached, long.num_cached) == (0, 300)
+        assert (short.num_cached, long.num_cached) == (0, 600)
 
     asyncio.run(run())
 

@@ -34,7 +34,7 @@ def closed(tier: DiskTier) -> None:
     tier.close(deadline=time.monotonic() + 30)
 
 
-def conversation(seed: int, num_tokens: int = 600) -> Tokens:
+def conversation(seed: int, num_tokens: int = 1200) -> Tokens:
     return pack([seed * 1000 + place % 1000 for place in range(num_tokens)])
 
 
@@ -50,7 +50,7 @@ def state(seed: int, position: int) -> StateRecord:
     return StateRecord(([window, None], (window + 1, position, True)))
 
 
-def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 600) -> Chunk[Record]:
+def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 1200) -> Chunk[Record]:
     """Publish a conversation with a state at its end and one in its middle."""
     tokens = conversation(seed, num_tokens)
     parent: Chunk[Record] | None = None
@@ -67,7 +67,7 @@ def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 600) -> Ch
     return parent
 
 
-def store(tier: DiskTier, *seeds: int, num_tokens: int = 600) -> None:
+def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
     """Have conversations written."""
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for seed in seeds:

@@ -18,7 +18,7 @@ from tests.prefix_cache.disk_records import closed, opened, read_all, store
 from tests.prefix_cache.test_disk import on_disk, tokens
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, ask, cold, text
 
-# Of each conversation of 600 tokens: three chunks and two states.
+# Of each conversation of 1200 tokens: three chunks and two states.
 NUM_RECORDS = 5
 HOUR = 3600
 
@@ -35,7 +35,7 @@ def imported(directory: Path, file: Path, *, max_bytes: int = 1 << 30, min_free_
     return import_archive(directory, file, max_bytes=max_bytes, min_free_bytes=min_free_bytes, watch=quiet)
 
 
-def with_conversations(directory: Path, *seeds: int, num_tokens: int = 600) -> Path:
+def with_conversations(directory: Path, *seeds: int, num_tokens: int = 1200) -> Path:
     tier = opened(directory)
     store(tier, *seeds, num_tokens=num_tokens)
     closed(tier)
@@ -79,7 +79,7 @@ def test_after_export_clear_and_import_a_new_engine_knows_the_prompt(tmp_path: P
 
 def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
     source = with_conversations(tmp_path / "source", 1, 2)
-    with_conversations(source, 1, num_tokens=700)
+    with_conversations(source, 1, num_tokens=1400)
     maintenance.set_pins(source, [listed(source)[0][0]], is_pinned=True)
 
     done = exported(source, tmp_path / "file")
@@ -103,7 +103,7 @@ def test_what_is_there_stays_and_is_not_written_twice(tmp_path: Path) -> None:
 
 def test_a_longer_ending_that_is_there_stands_for_the_shorter_and_the_other_way_round(tmp_path: Path) -> None:
     short = with_conversations(tmp_path / "short", 1)
-    long = with_conversations(tmp_path / "long", 1, num_tokens=700)
+    long = with_conversations(tmp_path / "long", 1, num_tokens=1400)
     exported(short, tmp_path / "short.file")
     exported(long, tmp_path / "long.file")
 
@@ -111,13 +111,13 @@ def test_a_longer_ending_that_is_there_stands_for_the_shorter_and_the_other_way_
     imported(short, tmp_path / "long.file")
 
     assert listed(short) == listed(long)
-    # Three chunks, and states at 256, 600 and 700.
+    # Three chunks, and states at 512, 1200 and 1400.
     assert_whole(short, 6)
     assert_whole(long, 6)
 
 
 def test_what_was_there_lives_as_long_as_what_builds_on_it_now(tmp_path: Path) -> None:
-    exported(with_conversations(tmp_path / "source", 1, num_tokens=700), tmp_path / "file")
+    exported(with_conversations(tmp_path / "source", 1, num_tokens=1400), tmp_path / "file")
     tier = opened(tmp_path / "target", clock=lambda: time.time() - 23 * HOUR)
     store(tier, 1)
     closed(tier)

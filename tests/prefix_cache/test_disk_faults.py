@@ -63,13 +63,13 @@ def test_what_is_untouched_is_whole(filled: Path, caplog: pytest.LogCaptureFixtu
 def test_a_state_that_a_longer_chunk_took_over_is_found_after_a_restart(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     store(tier, 1)
-    store(tier, 1, num_tokens=700)
+    store(tier, 1, num_tokens=1400)
     closed(tier)
 
     assert problems(tmp_path) == []
     tier = opened(tmp_path)
     positions = sorted(state.position for chunk in tier.index.chunks() for state in chunk.checkpoints)
-    assert positions == [256, 600, 700]
+    assert positions == [512, 1200, 1400]
     assert read_all(tier) == (6, 0)
     closed(tier)
 

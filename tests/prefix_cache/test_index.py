@@ -1,6 +1,7 @@
 """The index, in ints: the longest known prefix to the token, what is shared is stored once, and the oldest goes first."""
 
-from array import array
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -8,22 +9,43 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, chunk_key, common_tokens, pack, root_key
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.stems import MIN_SHARED_TOKENS
 
 NAMESPACE = b"weights"
 
 
-def publish(index: PrefixIndex[str], tokens: Tokens, *, namespace: bytes = NAMESPACE, bytes_per_token: int = 1) -> None:
+# What is kept of a run of tokens: the tokens themselves, a byte each; of a state, its name.
+Payload = tuple[int, ...] | str
+
+
+def divide(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
+    assert 0 < num_tokens < len(payload)
+    return payload[:num_tokens], payload[num_tokens:]
+
+
+def made(*, max_bytes: int = 1 << 30, **options: Any) -> PrefixIndex[Payload]:
+    return PrefixIndex(max_bytes=max_bytes, divide=divide, **options)
+
+
+def publish(index: PrefixIndex[Payload], tokens: Tokens, *, namespace: bytes = NAMESPACE) -> None:
     """Publish a whole sequence, chunk by chunk."""
-    parent: Chunk[str] | None = None
+    parent: Chunk[Payload] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]
-        parent = index.publish(namespace, parent, piece.tobytes(), f"kv@{start}", len(piece) * bytes_per_token)
+        offer = index.offer(namespace, parent, piece.tobytes())
+        rest = tuple(piece[offer.num_tokens :])
+        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), offer=offer)
         if parent is None:
             return
     if parent is not None:
         index.touch(parent)
+
+
+def kept(match: Match[Payload]) -> list[int]:
+    """What the payloads on the way of a match say, up to its end."""
+    return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][: match.num_tokens]
 
 
 def sequence(trunk: int, *tail: int) -> Tokens:
@@ -31,7 +53,7 @@ def sequence(trunk: int, *tail: int) -> Tokens:
 
 
 def test_a_prompt_matches_to_the_token_where_it_parts_from_what_is_known() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    index: PrefixIndex[Payload] = made()
     publish(index, sequence(600, 1, 2, 3))
 
     assert index.match(NAMESPACE, sequence(600, 1, 2, 9)).num_tokens == 602
@@ -41,15 +63,71 @@ def test_a_prompt_matches_to_the_token_where_it_parts_from_what_is_known() -> No
 
 
 def test_a_trunk_is_stored_once_for_all_conversations_on_it() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    index: PrefixIndex[Payload] = made()
     for agent in range(10):
         publish(index, sequence(2048, *([agent] * 100)))
 
     assert index.num_bytes == 2048 + 10 * 100
 
 
+@pytest.mark.parametrize("trunk", [2000, 2048, 2100, 2559])
+def test_a_trunk_that_ends_anywhere_is_stored_once_for_all_conversations_on_it(trunk: int) -> None:
+    index = made()
+    for agent in range(10):
+        publish(index, sequence(trunk, *([agent] * 100)))
+
+    assert index.num_bytes == trunk + 10 * 100
+    for agent in range(10):
+        assert kept(index.match(NAMESPACE, sequence(trunk, *([agent] * 100)))) == [*range(trunk), *([agent] * 100)]
+
+
+def test_what_conversations_share_stays_until_the_last_of_them_goes() -> None:
+    index = made()
+    tails = ([7] * 50, [*[7] * 30, *[8] * 20], [9] * 50)
+    for tail in tails:
+        publish(index, sequence(100, *tail))
+    assert index.num_bytes == 100 + 50 + 20 + 50
+
+    sizes = []
+    for place, tail in enumerate(tails):
+        index.drop(index.match(NAMESPACE, sequence(100, *tail)).chunks[-1].key)
+        sizes.append(index.num_bytes)
+        for other in tails[place + 1 :]:
+            assert kept(index.match(NAMESPACE, sequence(100, *other))) == [*range(100), *other]
+        index.check_integrity()
+
+    assert sizes == [100 + 30 + 20 + 50, 100 + 30 + 20 + 50 - 20 - 30, 0]
+
+
+def test_a_conversation_that_goes_on_is_one_piece_again_but_for_what_others_have_of_it() -> None:
+    index = made()
+    publish(index, sequence(100, *([7] * 50)))
+    publish(index, sequence(100, *([8] * 50)))
+    publish(index, sequence(100, *([7] * 90)))
+
+    pieces = [payload for _, payload in index.match(NAMESPACE, sequence(100, *([7] * 90))).chunks[-1].payloads()]
+
+    assert pieces == [tuple(range(100)), (7,) * 90]
+    assert index.num_bytes == 100 + 90 + 50
+
+
+def test_images_that_differ_share_nothing_though_their_tokens_are_the_same() -> None:
+    index = made()
+    tokens, placeholders = sequence(40), slice(20, 30)
+    salts = [(Salt(placeholders.start, placeholders.stop, digest),) for digest in (b"red", b"blue")]
+    for salt in salts:
+        assert not index.offer(NAMESPACE, None, tokens.tobytes(), salt).num_tokens
+        index.publish(NAMESPACE, None, tokens.tobytes(), tuple(tokens), 40, salt)
+
+    assert len(index) == 2
+    assert [index.match(NAMESPACE, tokens, salt).num_tokens for salt in salts] == [40, 40]
+    assert index.match(NAMESPACE, tokens).num_tokens == 20
+    assert index.match(NAMESPACE, tokens, (Salt(20, 30, b"green"),)).num_tokens == 20
+    index.check_integrity()
+
+
 def test_a_longer_sequence_replaces_the_partial_end_of_a_shorter_one_and_keeps_its_checkpoints() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    index: PrefixIndex[Payload] = made()
     publish(index, sequence(300))
     partial = index.match(NAMESPACE, sequence(300)).chunks[-1]
     index.add_checkpoint(partial, Checkpoint(290, "state", 7))
@@ -58,29 +136,29 @@ def test_a_longer_sequence_replaces_the_partial_end_of_a_shorter_one_and_keeps_i
 
     match = index.match(NAMESPACE, sequence(500))
     found = match.checkpoint(at_most=499)
-    assert (len(index), index.num_bytes, match.num_tokens) == (2, 407, 400)
+    assert (len(index), index.num_bytes, match.num_tokens) == (1, 407, 400)
     assert found is not None
     assert found[0].position == 290
     index.check_integrity()
 
 
 def test_a_checkpoint_counts_only_within_what_matches_and_before_the_last_token() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
-    publish(index, sequence(512))
-    first, second = index.match(NAMESPACE, sequence(512)).chunks
+    index: PrefixIndex[Payload] = made()
+    publish(index, sequence(1024))
+    first, second = index.match(NAMESPACE, sequence(1024)).chunks
     index.add_checkpoint(first, Checkpoint(100, "early", 1))
-    index.add_checkpoint(second, Checkpoint(400, "late", 1))
+    index.add_checkpoint(second, Checkpoint(900, "late", 1))
 
     positions = [
         found[0].position if (found := index.match(NAMESPACE, sequence(length)).checkpoint(at_most=length - 1)) else None
-        for length in (512, 401, 400, 101, 100)
+        for length in (1024, 901, 900, 101, 100)
     ]
 
-    assert positions == [400, 400, 100, 100, None]
+    assert positions == [900, 900, 100, 100, None]
 
 
 def test_a_checkpoint_serves_all_chunks_that_begin_alike_and_counts_once() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    index: PrefixIndex[Payload] = made()
     publish(index, sequence(100, *([7] * 50)))
     publish(index, sequence(100, *([8] * 50)))
     holder = index.match(NAMESPACE, sequence(100, *([8] * 50))).chunks[-1]
@@ -90,12 +168,12 @@ def test_a_checkpoint_serves_all_chunks_that_begin_alike_and_counts_once() -> No
 
     assert found is not None
     assert found[0].position == 90
-    assert index.num_bytes == 150 + 150 + 1
+    assert index.num_bytes == 100 + 50 + 50 + 1
     index.check_integrity()
 
 
 def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=3 * CHUNK_TOKENS)
+    index: PrefixIndex[Payload] = made(max_bytes=3 * CHUNK_TOKENS)
     old, used, leased = (sequence(0, *([number] * CHUNK_TOKENS)) for number in (1, 2, 3))
     for tokens in (leased, old, used):
         publish(index, tokens)
@@ -112,7 +190,7 @@ def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> Non
     index.check_integrity()
 
 
-def with_state(index: PrefixIndex[str], trunk: int, tail: int, state_bytes: int) -> Checkpoint[str]:
+def with_state(index: PrefixIndex[Payload], trunk: int, tail: int, state_bytes: int) -> Checkpoint[Payload]:
     """Publish a conversation of 100 tokens that ends with a state."""
     publish(index, pack([trunk] * 50 + [tail] * 50))
     state = Checkpoint(100, "state", state_bytes)
@@ -121,17 +199,17 @@ def with_state(index: PrefixIndex[str], trunk: int, tail: int, state_bytes: int)
 
 
 def test_states_may_not_push_out_what_they_belong_to() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=4000)
+    index: PrefixIndex[Payload] = made(max_bytes=4000)
     states = [with_state(index, 1, tail, 500) for tail in range(8)]
 
     assert index.num_state_bytes == 2000
-    assert index.num_bytes == 8 * 100 + 2000
+    assert index.num_bytes == 50 + 8 * 50 + 2000
     assert [bool(state.owners) for state in states] == [False] * 4 + [True] * 4
     index.check_integrity()
 
 
 def test_of_the_states_the_least_recently_used_goes_first_and_a_leased_one_never() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=4000)
+    index: PrefixIndex[Payload] = made(max_bytes=4000)
     leased, used, idle, last = (with_state(index, trunk, trunk, 500) for trunk in range(4))
     lease = index.match(NAMESPACE, pack([0] * 100))
     index.lease(lease)
@@ -145,9 +223,7 @@ def test_of_the_states_the_least_recently_used_goes_first_and_a_leased_one_never
 
 
 def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
-    index: PrefixIndex[str] = PrefixIndex(
-        max_bytes=1 << 30, max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2
-    )
+    index: PrefixIndex[Payload] = made(max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2)
     for trunk in range(5):
         with_state(index, trunk, trunk, 1)
 
@@ -157,21 +233,19 @@ def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
 
 def test_what_is_evicted_is_told_before_and_what_is_released_after() -> None:
     evicted: list[int] = []
-    released: list[str] = []
-    index: PrefixIndex[str] = PrefixIndex(
-        max_bytes=1 << 30, on_evict=lambda chunk: evicted.append(chunk.end), on_release=released.append
-    )
+    released: list[Payload] = []
+    index: PrefixIndex[Payload] = made(on_evict=lambda chunk: evicted.append(chunk.end), on_release=released.append)
     with_state(index, 1, 1, 1)
-    publish(index, sequence(300))
+    publish(index, sequence(600))
 
     index.shrink(0)
 
-    assert evicted == [100, 300, 256]
-    assert released == ["state", "kv@0", "kv@256", "kv@0"]
+    assert evicted == [100, 600, 512]
+    assert released == ["state", (1,) * 100, tuple(range(512, 600)), tuple(range(512))]
 
 
 def test_a_chunk_that_turned_out_to_be_unusable_takes_along_what_builds_on_it() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+    index: PrefixIndex[Payload] = made()
     publish(index, sequence(5 * CHUNK_TOKENS))
     path = index.match(NAMESPACE, sequence(5 * CHUNK_TOKENS)).chunks
     index.pin(path[-1].key)
@@ -183,7 +257,7 @@ def test_a_chunk_that_turned_out_to_be_unusable_takes_along_what_builds_on_it() 
 
 
 def test_what_is_larger_than_the_budget_is_not_kept() -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=100)
+    index: PrefixIndex[Payload] = made(max_bytes=100)
     publish(index, sequence(1000))
 
     assert index.num_bytes <= 100
@@ -215,11 +289,12 @@ def test_the_common_length_is_that_of_a_naive_count(one: list[int], other: list[
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
-    """Whatever is published, matched and evicted, the longest match is that of a list of all sequences."""
+    """Whatever is published and matched, the longest match is that of a list of all sequences, what is kept of it is true to the
+    token, and no token is kept twice but a few at the beginning of chunks that part there."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 30)
+        self.index: PrefixIndex[Payload] = made()
         self.known: list[Tokens] = []
 
     @rule(shape=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4))
@@ -234,8 +309,14 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         longest = max((common_tokens(tokens, other) for other in self.known), default=0)
         match = self.index.match(NAMESPACE, tokens)
         assert match.num_tokens == longest
-        matched = array("I", b"".join(chunk.tokens for chunk in match.chunks))
-        assert matched[: match.num_tokens] == tokens[: match.num_tokens]
+        assert kept(match) == list(tokens[:longest])
+
+    @invariant()
+    def nothing_is_kept_twice(self) -> None:
+        ordered = sorted({tokens.tobytes(): list(tokens) for tokens in self.known}.values())
+        shared = sum(common_tokens(pack(one), pack(other)) for one, other in pairwise(ordered))
+        least = sum(map(len, ordered)) - shared
+        assert least <= self.index.num_bytes <= least + (MIN_SHARED_TOKENS - 1) * len(ordered)
 
     @invariant()
     def books_balance(self) -> None:
@@ -255,13 +336,12 @@ TestAgainstNaiveModel = AgainstNaiveModel.TestCase
 def test_under_any_budget_a_match_is_true_and_the_books_balance(
     budget: int, shapes: list[list[tuple[int, int]]], state_bytes: int
 ) -> None:
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=budget, max_buffers=12)
+    index: PrefixIndex[Payload] = made(max_bytes=budget, max_buffers=12)
     for shape in shapes:
         tokens = pack([token for token, repeat in shape for _ in range(repeat)])
         publish(index, tokens)
         match = index.match(NAMESPACE, tokens)
-        matched = array("I", b"".join(chunk.tokens for chunk in match.chunks))
-        assert matched[: match.num_tokens] == tokens[: match.num_tokens]
+        assert kept(match) == list(tokens[: match.num_tokens])
         if match.chunks:
             index.add_checkpoint(match.chunks[-1], Checkpoint(match.chunks[-1].end, "state", state_bytes))
         assert index.num_bytes <= budget

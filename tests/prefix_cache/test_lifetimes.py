@@ -51,7 +51,7 @@ def test_what_has_expired_is_not_found_and_makes_room() -> None:
     assert known(index, conversation(512, 7)) == 562
     clock.now += 1
     assert known(index, conversation(512, 7)) == 0
-    assert index.expire() == 3
+    assert index.expire() == 2
     assert index.num_bytes == 0
 
 

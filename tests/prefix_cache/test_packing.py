@@ -59,21 +59,21 @@ def test_what_was_packed_is_kept_apart_from_what_is_exact() -> None:
 
 def test_an_engine_that_packs_holds_more_and_keeps_the_beginning_exact(tmp_path: Path) -> None:
     def packing(bits: str) -> EngineSettings:
-        return EngineSettings(prefix_cache_bytes=1 << 30, prefix_cache_bits=bits, prefix_cache_exact_tokens=256, cache_dir=tmp_path)
+        return EngineSettings(prefix_cache_bytes=1 << 30, prefix_cache_bits=bits, prefix_cache_exact_tokens=512, cache_dir=tmp_path)
 
     async def run() -> None:
-        prompt = text(600, 1)
+        prompt = text(1200, 1)
         sizes = {}
         for bits in ("full", "8"):
             async with running_engine("bench5m", settings=packing(bits)) as client:
                 await ask(client, "bench5m", prompt)
                 sizes[bits] = (await client.stats()).cache_bytes
                 known = await ask(client, "bench5m", prompt)
-                beginning = await ask(client, "bench5m", [*prompt[:256], 7, 8, 9])
-            assert (known.num_cached, beginning.num_cached) == (599, 256)
-            assert [beginning.token_ids] == await cold("bench5m", [[*prompt[:256], 7, 8, 9]])
+                beginning = await ask(client, "bench5m", [*prompt[:512], 7, 8, 9])
+            assert (known.num_cached, beginning.num_cached) == (1199, 512)
+            assert [beginning.token_ids] == await cold("bench5m", [[*prompt[:512], 7, 8, 9]])
         assert sizes["8"] < 0.7 * sizes["full"]
         async with running_engine("bench5m", settings=packing("8")) as client:
-            assert (await ask(client, "bench5m", prompt)).num_cached == 599
+            assert (await ask(client, "bench5m", prompt)).num_cached == 1199
 
     asyncio.run(run())

@@ -184,5 +184,5 @@ def _state_name(frame: StateFrame, chunks: dict[Key, ChunkFrame]) -> tuple[Key, 
     chunk = chunks.get(frame.chunk)
     if chunk is None or not 0 < frame.position - chunk.start <= len(chunk.tokens) // 4:
         raise ArchiveError("a state belongs to no chunk")
-    name = state_key(chunk.key, chunk.parent, chunk.namespace, chunk.tokens, frame.position - chunk.start)
+    name = state_key(chunk.parent or root_key(chunk.namespace), chunk.tokens, frame.position - chunk.start)
     return name, frame.position

@@ -193,7 +193,7 @@ class DiskInspector:
 def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
     if record.position is None or row is None or (isinstance(row, ChunkRow) and not is_whole(row)):
         return record.chunk
-    return state_key(row.key, row.parent, row.namespace, row.tokens, record.position - row.start)
+    return state_key(row.parent or root_key(row.namespace), row.tokens, record.position - row.start)
 
 
 def _check_row(row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]) -> Iterator[DiskFinding]:

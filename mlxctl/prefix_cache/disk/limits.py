@@ -36,9 +36,4 @@ def _segments_of(chunk: Chunk[Stored]) -> set[int]:
 
 def _must_stay(chunk: Chunk[Stored]) -> bool:
     """Whether the chunk, or one that builds on it, is pinned or leased."""
-    below = [chunk]
-    for place in below:
-        if place.is_pinned or place.num_leases:
-            return True
-        below += place.children.values()
-    return False
+    return any(place.is_held for place in chunk.and_descendants())

@@ -9,6 +9,7 @@ from mlxctl.prefix_cache.disk.header import DamagedRecordError
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.prefix_cache.division import divide_record
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record, unpack_record
@@ -93,7 +94,11 @@ class Promotion:
             self._index.add_checkpoint(held, Checkpoint(want.position, record, record.num_bytes))
         else:
             ttl = None if chunk.expires_at == math.inf else max(0.0, chunk.expires_at - time.time())
-            published = self._index.publish(chunk.namespace, parent, chunk.tokens, record, record.num_bytes, ttl_seconds=ttl)
+            offer = self._index.offer(chunk.namespace, parent, chunk.tokens)
+            rest = divide_record(record, offer.num_tokens)[1] if offer.num_tokens else record
+            published = self._index.publish(
+                chunk.namespace, parent, chunk.tokens, rest, rest.num_bytes, offer=offer, ttl_seconds=ttl
+            )
             if published is None:
                 return False
             held = published

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from hashlib import sha256
 
-from mlxctl.prefix_cache.chunks import Key, state_key
+from mlxctl.prefix_cache.chunks import Key, root_key, state_key
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.prefix_cache.entries import Chunk
 
@@ -28,8 +28,8 @@ def name_in_header(chunk: Chunk[Stored], position: int | None) -> Key:
     """Return what the record of a chunk, or of the state at a position in it, says that it is of."""
     if position is None:
         return chunk.key
-    parent = chunk.parent.key if chunk.parent is not None else None
-    return state_key(chunk.key, parent, chunk.namespace, chunk.tokens, position - chunk.start)
+    parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
+    return state_key(parent, chunk.tokens, position - chunk.start, chunk.salts, start=chunk.start)
 
 
 def digest_of(pieces: list[bytes]) -> bytes:

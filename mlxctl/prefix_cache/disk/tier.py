@@ -23,6 +23,7 @@ from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
 from mlxctl.prefix_cache.disk.space import Extent, Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
+from mlxctl.prefix_cache.division import join_records
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
@@ -211,7 +212,7 @@ class DiskTier:
     def _add_chunk(
         self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
     ) -> Chunk[Stored] | None:
-        stored = self._prepare(chunk.payload, chunk.key, chunk.key, None, deadline)
+        stored = self._prepare(_whole(chunk), chunk.key, chunk.key, None, deadline)
         if stored is None:
             return None
         if parent is not None and not self.index.holds(parent):
@@ -310,3 +311,7 @@ class DiskTier:
     def _next_use(self) -> int:
         self._num_uses += 1
         return self._num_uses
+
+
+def _whole(chunk: Chunk[Record]) -> Record:
+    return join_records([payload for _, payload in chunk.payloads()])

@@ -1,0 +1,56 @@
+"""The way of a prompt through a tree of chunks: by key while whole chunks fit, then to the token. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, ID_BYTES, Key, Salt, Tokens, chunk_key, common_length, narrow
+from mlxctl.prefix_cache.entries import Chunk, Match, P
+
+
+def walk(children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: Sequence[Salt], *, now: float) -> "Match[P]":
+    """Return the longest way on which the prompt and what lives `now` agree, from the chunks that begin prompts."""
+    key = root
+    path: list[Chunk[P]] = []
+    view = memoryview(tokens).cast("B")
+    for start in range(0, len(tokens), CHUNK_TOKENS):
+        piece = view[4 * start : 4 * (start + CHUNK_TOKENS)]
+        key = chunk_key(key, piece.tobytes(), salts, start=start)
+        chunk = children.get(key)
+        if chunk is None or chunk.expires_at <= now:
+            living = [child for child in children.values() if child.expires_at > now]
+            return Match(tuple(path), _agreeing(living, piece.tobytes(), start, salts))
+        path.append(chunk)
+        children = chunk.children or {}
+    return Match(tuple(path))
+
+
+def covering(children: "Mapping[Key, Chunk[P]]", key: Key, ids: bytes, salts: Sequence[Salt]) -> "Chunk[P] | None":
+    """Return the child with this key, or one that begins with all that it says."""
+    return children.get(key) or next((child for child in children.values() if child.begins_with(ids, salts)), None)
+
+
+def agree(one: "Chunk[P]", other: "Chunk[P]", position: int) -> bool:
+    """Whether two siblings say the same up to `position`, which must lie in both."""
+    ids = one.ids[: ID_BYTES * (position - one.start)]
+    return one.end >= position <= other.end and one.begins_with(ids, other.salts) and other.begins_with(ids, one.salts)
+
+
+def num_unsalted(salts: Iterable[Salt], start: int) -> int:
+    """Return how many tokens from `start` on no image reaches into or stands before."""
+    return max(0, min((salt.start for salt in salts if salt.end > start), default=start + CHUNK_TOKENS) - start)
+
+
+def _agreeing(
+    children: "Sequence[Chunk[P]]", tokens: bytes, start: int, salts: Sequence[Salt]
+) -> "tuple[tuple[Chunk[P], int], ...]":
+    """The grid ends here; among the children one may agree for some more tokens, but never into or behind an image."""
+    if not children:
+        return ()
+    ids = narrow(tokens)
+    most = num_unsalted(salts, start)
+    agreeing = []
+    for child in children:
+        length = min(common_length(child.ids, ids) // ID_BYTES, most)
+        length = min(length, num_unsalted(child.salts, start)) if child.salts else length
+        if length:
+            agreeing.append((child, start + length))
+    return tuple(sorted(agreeing, key=lambda pair: -pair[1]))

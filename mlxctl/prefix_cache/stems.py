@@ -1,0 +1,93 @@
+"""Which payloads chunks share that begin alike: payload is cut where chunks part, and counted once. Pure.
+
+Siblings whose first MIN_SHARED_TOKENS tokens agree hold what they have in common as stems. Chunks lie on a grid, so without this
+every conversation on a trunk would keep the trunk's last, incomplete chunk again.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic
+
+from mlxctl.prefix_cache.chunks import ID_BYTES, common_length
+from mlxctl.prefix_cache.entries import Chunk, P, Stem
+
+# A stem has buffers of its own, which are limited in number: for fewer tokens it is not worth them.
+MIN_SHARED_TOKENS = 16
+_LEADING_BYTES = MIN_SHARED_TOKENS * ID_BYTES
+
+Divide = Callable[[P, int], tuple[P, P]]
+"""Cuts a payload after so many of its tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Generic[P]):
+    """What a new chunk need not bring along: the payload of its first `num_tokens` tokens, which `donor` has."""
+
+    donor: "Chunk[P] | None" = None
+    num_tokens: int = 0
+
+
+def best_offer(siblings: "Iterable[Chunk[P]]", ids: bytes) -> "Offer[P]":
+    """Return the offer of the sibling that a new chunk has most in common with. None of the siblings begins with all of `ids`."""
+    leading = ids[:_LEADING_BYTES]
+    best: Offer[P] = Offer()
+    for sibling in siblings:
+        if len(leading) == _LEADING_BYTES and sibling.ids.startswith(leading):
+            offer = _offer(sibling, common_length(sibling.ids, ids) // ID_BYTES)
+            best = max(best, offer, key=lambda offer: offer.num_tokens)
+    return best
+
+
+def _offer(sibling: "Chunk[P]", num_common: int) -> "Offer[P]":
+    # What the new chunk goes on from is replaced by it, and made one piece again, but for what others have of it.
+    return Offer(sibling, sibling.num_stem_tokens if num_common == sibling.num_tokens else num_common)
+
+
+def share(chunk: "Chunk[P]", offer: "Offer[P]", divide: "Divide[P]") -> "list[Stem[P]]":
+    """Give a chunk whose payload begins where the offer ends what was offered; return the stems that were made for it.
+
+    The bytes of all payloads together stay what they were.
+    """
+    donor = offer.donor
+    assert donor is not None, "an offer without a donor gives nothing"
+    made = _part(donor, offer.num_tokens, divide)
+    stems, num_left = [], offer.num_tokens
+    for stem in donor.stems:
+        if num_left <= 0:
+            break
+        stem.owners.append(chunk)
+        stems.append(stem)
+        num_left -= stem.num_tokens
+    chunk.stems = tuple(stems)
+    return made
+
+
+def _part(donor: "Chunk[P]", num_tokens: int, divide: "Divide[P]") -> "list[Stem[P]]":
+    """Make a stem of the donor end after its first `num_tokens` tokens."""
+    place = 0
+    for stem in donor.stems:
+        if place < num_tokens < place + stem.num_tokens:
+            return [_divided(stem, num_tokens - place, divide)]
+        place += stem.num_tokens
+    if num_tokens <= place:
+        return []
+    size = donor.payload_bytes
+    first, donor.payload = divide(donor.payload, num_tokens - place)
+    num_own = donor.num_tokens - place
+    first_bytes = size * (num_tokens - place) // num_own
+    donor.payload_bytes = size - first_bytes
+    made = Stem(num_tokens - place, first, first_bytes, [donor])
+    donor.stems = (*donor.stems, made)
+    return [made]
+
+
+def _divided(stem: "Stem[P]", num_tokens: int, divide: "Divide[P]") -> "Stem[P]":
+    """Cut a stem in two for all of its owners; return the second one."""
+    first, second = divide(stem.payload, num_tokens)
+    first_bytes = stem.num_bytes * num_tokens // stem.num_tokens
+    rest = Stem(stem.num_tokens - num_tokens, second, stem.num_bytes - first_bytes, list(stem.owners))
+    stem.num_tokens, stem.payload, stem.num_bytes = num_tokens, first, first_bytes
+    for owner in rest.owners:
+        place = owner.stems.index(stem) + 1
+        owner.stems = (*owner.stems[:place], rest, *owner.stems[place:])
+    return rest
