@@ -190,6 +190,8 @@ _mlxctl_cache_explain() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -212,6 +214,8 @@ _mlxctl_cache_diff() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '*: :_files'
@@ -222,6 +226,8 @@ _mlxctl_cache_show() {
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
+        '*--disk[What lies on disk, without a server]' \
+        '*--dir[As --disk, in what `serve --cache-dir` names]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return

@@ -75,6 +75,12 @@ def read_library_model(name: str, *, library: Library, knowledge: Knowledge) -> 
     return _read(library.find_named(name), knowledge, trust_remote_code=False)
 
 
+def read_local_model(name: str, *, library: Library, knowledge: Knowledge) -> ModelToServe:
+    """Read a model of the library, or the demo model, by its name. Raises ModelNotFoundOnDisk, BrokenModel."""
+    found = NamedDirectory(name=name, path=demo.MODEL_DIR) if name == demo.MODEL_NAME else library.find_named(name)
+    return _read(found, knowledge, trust_remote_code=False)
+
+
 def _wishes(settings: Settings, library: Library) -> Iterator[_Wish]:
     pool = settings.pool
     if settings.model.path is not None or not (pool.models or pool.dirs):

@@ -66,7 +66,7 @@ class Branch:
 
     @property
     def text(self) -> str | None:
-        """What it says; None if its model is not served any more."""
+        """What it says; None if its tokenizer is not known."""
         texts = [chunk.text for chunk in self.chunks]
         return None if None in texts else "".join(text for text in texts if text is not None)
 

@@ -29,7 +29,7 @@ def compare(one: Sequence[Branch], other: Sequence[Branch]) -> Comparison:
     """Compare two paths. Raises InvalidRequest when their text is not known."""
     texts = [text for path in (one, other) if (text := path_text(path)) is not None]
     if len(texts) < 2:
-        raise InvalidRequest("the model of a branch is not served any more, so its text is not known", param="key")
+        raise InvalidRequest("what a branch says is not known: its model is neither served nor on this machine", param="key")
     shared = [first for first, second in zip(_keys(one), _keys(other), strict=False) if first == second]
     num = num_common(*texts)
     return Comparison(

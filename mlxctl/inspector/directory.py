@@ -1,11 +1,16 @@
 """What lies on disk, without a server, for one command: looked at, or changed while nobody else uses it."""
 
 import sqlite3
+import time
+from array import array
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
-from mlxctl.errors import StoreError
+from mlxctl.bootstrap.local_models import LocalModels
+from mlxctl.errors import InvalidRequest, StoreError
+from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
+from mlxctl.inspector.request_file import RequestFile
 from mlxctl.inspector.server import CachedChunk
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
 
@@ -16,8 +21,9 @@ class CacheDirectory:
     Raises StoreError where there is none, when it cannot be read, and, to change it, when a server uses it.
     """
 
-    def __init__(self, directory: Path, *, max_bytes: int, min_free_bytes: int) -> None:
+    def __init__(self, directory: Path, *, max_bytes: int, min_free_bytes: int, models: LocalModels) -> None:
         self._directory = directory
+        self._models = models
         self._max_bytes = max_bytes
         self._min_free_bytes = min_free_bytes
 
@@ -30,7 +36,7 @@ class CacheDirectory:
 
     def chunks(self) -> list[CachedChunk]:
         """Everything that lies there, the least recently used first."""
-        return [_listed(entry) for entry in self._inspector.entries()]
+        return [self._listed(entry) for entry in self._inspector.entries()]
 
     def stats(self) -> dict[str, Any]:
         """What it takes; what went wrong is counted by a server alone."""
@@ -45,6 +51,20 @@ class CacheDirectory:
             "num_damaged": None,
         }
         return {"cache_disk": figures}
+
+    def explain(self, request: RequestFile) -> DiskExplanation:
+        """Say how much of a request's prompt lies there. Raises InvalidRequest when it is not known which model is meant."""
+        entries = self._inspector.entries()
+        names = sorted({entry.model for entry in entries if entry.model is not None})
+        asked = request.body.get("model")
+        if asked not in names and len(names) != 1:
+            known = ", ".join(map(repr, names)) or "no model whose name is known"
+            raise InvalidRequest(f"the request names model {asked!r}; on disk are prompts of {known}", param="model")
+        model = asked if asked in names else names[0]
+        tokens = self._models.prompt(model, request.protocol, request.body)
+        if tokens is None:
+            raise InvalidRequest(f"model {model!r} is not on this machine, so nobody can tell its tokens", param="model")
+        return explain_on_disk(entries, model, tokens, self._models.text, now=time.time())
 
     def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
         """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""
@@ -67,22 +87,22 @@ class CacheDirectory:
                 limits = {"max_bytes": self._max_bytes, "min_free_bytes": self._min_free_bytes}
                 return asdict(maintenance.collect(self._directory, **limits))
 
-
-def _listed(entry: Entry) -> CachedChunk:
-    return CachedChunk(
-        key=entry.key.hex(),
-        parent=entry.parent.hex() if entry.parent is not None else None,
-        model=entry.model,
-        namespace=entry.namespace.hex(),
-        start=entry.start,
-        num_tokens=entry.end - entry.start,
-        text=None,
-        memory_bytes=0,
-        disk_bytes=entry.num_bytes,
-        checkpoints=list(entry.positions),
-        num_hits=None,
-        used_at=None,
-        expires_at=entry.expires_at,
-        is_pinned=entry.is_pinned,
-        is_in_use=False,
-    )
+    def _listed(self, entry: Entry) -> CachedChunk:
+        tokens = array("I", entry.tokens)
+        return CachedChunk(
+            key=entry.key.hex(),
+            parent=entry.parent.hex() if entry.parent is not None else None,
+            model=entry.model,
+            namespace=entry.namespace.hex(),
+            start=entry.start,
+            num_tokens=len(tokens),
+            text=self._models.text(entry.model, tokens) if entry.model is not None else None,
+            memory_bytes=0,
+            disk_bytes=entry.num_bytes,
+            checkpoints=list(entry.positions),
+            num_hits=None,
+            used_at=None,
+            expires_at=entry.expires_at,
+            is_pinned=entry.is_pinned,
+            is_in_use=False,
+        )

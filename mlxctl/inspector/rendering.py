@@ -11,6 +11,7 @@ from rich.tree import Tree
 
 from mlxctl.inspector.branches import Branch
 from mlxctl.inspector.comparison import Comparison
+from mlxctl.inspector.disk_explanation import DiskExplanation
 
 _WIDE = 160
 _HEAD_CHARS = 48
@@ -112,15 +113,19 @@ def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
         ("tokens", f"{branch.start:,} to {branch.end:,}"),
         ("builds on", " › ".join(part.key[:12] for part in path[:-1]) or "nothing"),
         ("size", f"{_size_of(branch)} ({branch.tier})"),
-        ("hits", str(branch.num_hits)),
-        ("last use", ago(branch.used_at, now=now)),
+        ("hits", "a server counts them" if branch.num_hits is None else str(branch.num_hits)),
+        ("last use", "a server knows it" if branch.num_hits is None else ago(branch.used_at, now=now)),
         ("expires", "never" if expiry is None else f"in {_span(expiry - now)}" if expiry > now else "now"),
         ("pinned", "yes" if branch.is_pinned else "no"),
         ("checkpoints", ", ".join(f"{position:,}" for position in checkpoints) or "none needed"),
     ):
         table.add_row(name, value)
     text = branch.text
-    return Group(table, Text(), plain_lines(text) if text is not None else Text("(its model is not served any more)", style="dim"))
+    return Group(
+        table,
+        Text(),
+        plain_lines(text) if text is not None else Text("(its model is neither served nor on this machine)", style="dim"),
+    )
 
 
 def plain(text: str) -> Text:
@@ -170,7 +175,7 @@ def _tier(branch: Branch) -> str:
 def _head(branch: Branch) -> Text:
     text = branch.text
     if text is None:
-        return Text("(unknown model)" if branch.chunks[0].model is None else "(text: ask its server)", style="dim")
+        return Text("(unknown model)" if branch.chunks[0].model is None else "(its model is not here)", style="dim")
     # From the word on in which it differs from the branches beside it.
     start = max(map(text[: branch.num_common_characters].rfind, " \n")) + 1 if branch.num_common_characters else 0
     head = ("…" if start else "") + " ".join(text[start : start + 4 * _HEAD_CHARS].split())
@@ -196,6 +201,22 @@ def _explanation(found: Mapping[str, Any]) -> RenderableType:
     if divergence is not None:
         lines.append(Padding(_difference(divergence, found["compared_with"]), (0, 0, 0, 2)))
     return Group(*lines)
+
+
+def disk_explanation(found: DiskExplanation) -> RenderableType:
+    """What of a prompt lies on disk, and where it parts from that."""
+    known = f"{found.num_known_tokens:,} of {found.num_prompt_tokens:,} tokens are on disk"
+    title = Text.assemble((plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be taken over")
+    if found.here is None or found.before is None or found.num_known_tokens == found.num_prompt_tokens:
+        return title
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim", justify="right")
+    table.add_column(overflow="fold")
+    before = Text.assemble(("…", "dim"), plain(found.before))
+    table.add_row("now", Text.assemble(before, (plain(found.here).plain, "red")))
+    there = "(nothing goes on from here)" if found.there is None else plain(found.there).plain
+    table.add_row("on disk", Text.assemble(before, (there, "green")))
+    return Group(title, Padding(table, (0, 0, 0, 2)))
 
 
 def _difference(divergence: Mapping[str, Any], number: int | None) -> RenderableType:

@@ -2,19 +2,31 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
+from mlxctl import demo
+from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.cli import app
+from mlxctl.inspector.disk_explanation import explain_on_disk
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, pack
+from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import Manifest
-from tests.prefix_cache.disk_records import closed, opened, store
+from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.packing import Record
+from mlxctl.settings import resolve
+from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, opened, store, store_tokens
 
 SEGMENT = "prefixes/00000000.segment"
 # Of each of two conversations: three chunks and two states.
 NUM_RECORDS = 10
+# Two chunks of tokens and some more.
+TRUNK = "You are a careful agent and read every file twice. " * 60
 runner = CliRunner()
 
 
@@ -185,3 +197,95 @@ def test_a_file_carries_all_to_another_directory(filled: Path, tmp_path: Path) -
 
     assert told == {"num_taken": NUM_RECORDS, "num_known": 0, "num_without_room": 0}
     assert leaves(tmp_path / "other") == leaves(filled)
+
+
+@pytest.fixture
+def readable(tmp_path: Path) -> Path:
+    """A directory with two conversations of the demo model on one trunk."""
+    tokenizer = Tokenizer.from_file(str(demo.MODEL_DIR / "tokenizer.json"))
+    tier = opened(tmp_path / "cache")
+    tier.name(NAMESPACE, demo.MODEL_NAME)
+    index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
+    for tail in ("Tell me of boats.", "Tell me of hills."):
+        store_tokens(tier, index, pack(tokenizer.encode(f"{TRUNK}{tail}", add_special_tokens=False).ids))
+    closed(tier)
+    return tmp_path / "cache"
+
+
+def test_a_branch_is_shown_with_what_it_says_by_the_tokenizer_of_its_model(readable: Path) -> None:
+    told = run(readable, "show", leaves(readable)[0])
+
+    assert "Tell me of" in told
+    assert " ".join(TRUNK.split()[:6]) in told
+    assert "…boats." in run(readable, "ls")
+
+
+def test_two_branches_are_told_apart_without_a_server(readable: Path) -> None:
+    told = json.loads(run(readable, "diff", *leaves(readable), "--json"))
+
+    assert told["before"].endswith("Tell me of ")
+    assert {told["one"], told["other"]} == {"boats.", "hills."}
+    assert told["num_shared_tokens"] == 2 * CHUNK_TOKENS
+
+
+def test_what_nobody_can_read_is_said_to_be_so(filled: Path) -> None:
+    one, other = leaves(filled)
+
+    assert "its model is neither served nor on this machine" in run(filled, "show", one)
+    assert "what a branch says is not known" in run(filled, "diff", one, other, code=1)
+
+
+def request_file(directory: Path, *questions: str) -> str:
+    messages = [{"role": "user", "content": f"{TRUNK}{question}"} for question in questions]
+    (directory / "request.json").write_text(json.dumps({"model": "demo", "messages": messages}))
+    return str(directory / "request.json")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """A directory with what a server of the demo model would have left of a question."""
+    models = LocalModels(resolve(environment={}))
+    tier = opened(tmp_path / "cache")
+    tier.name(NAMESPACE, demo.MODEL_NAME)
+    index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
+    asked = {"model": "demo", "messages": [{"role": "user", "content": f"{TRUNK}Tell me of boats."}]}
+    prompt = models.prompt(demo.MODEL_NAME, "chat", asked)
+    assert prompt is not None
+    store_tokens(tier, index, prompt)
+    closed(tier)
+    return tmp_path / "cache"
+
+
+def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Path) -> None:
+    same = json.loads(run(served, "explain", request_file(tmp_path, "Tell me of boats."), "--json"))
+    other = json.loads(run(served, "explain", request_file(tmp_path, "Tell me of hills."), "--json"))
+
+    assert same["num_cached_tokens"] == same["num_prompt_tokens"] - 1 == same["num_known_tokens"] - 1
+    assert 2 * CHUNK_TOKENS < other["num_cached_tokens"] == other["num_known_tokens"] < other["num_prompt_tokens"]
+    assert other["before"].endswith("Tell me of ")
+    assert (other["here"][:6], other["there"][:6]) == ("hills.", "boats.")
+    assert "tokens are on disk" in run(served, "explain", request_file(tmp_path, "Tell me of hills."))
+
+
+def test_what_only_a_server_can_explain_is_refused(served: Path, tmp_path: Path) -> None:
+    assert "only a server remembers its last requests" in run(served, "explain", code=1)
+
+
+def test_a_request_of_which_nobody_knows_the_model_is_refused(filled: Path, tmp_path: Path) -> None:
+    assert "no model whose name is known" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
+    tier = opened(filled)
+    tier.name(NAMESPACE, "gone")
+    closed(tier)
+    assert "'gone' is not on this machine" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
+
+
+@pytest.mark.parametrize(("num_tokens", "num_cached", "num_known"), [(1300, 1200, 1200), (1100, 512, 1100), (300, 0, 300)])
+def test_layers_that_cannot_be_cut_go_on_from_a_state_only(filled: Path, num_tokens: int, num_cached: int, num_known: int) -> None:
+    tier = opened(filled)
+    tier.name(NAMESPACE, "tiny")
+    closed(tier)
+    inspector = DiskInspector.open(filled)
+    told = explain_on_disk(inspector.entries(), "tiny", conversation(1, num_tokens), lambda *_: None, now=time.time())
+    inspector.close()
+
+    assert (told.num_cached_tokens, told.num_known_tokens) == (num_cached, num_known)

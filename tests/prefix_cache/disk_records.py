@@ -74,6 +74,18 @@ def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
         tier.keep(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
 
 
+def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> None:
+    """Have a conversation of these tokens written, whose keys and values nobody reads."""
+    place: Chunk[Record] | None = None
+    for start in range(0, len(tokens), CHUNK_TOKENS):
+        piece = tokens[start : start + CHUNK_TOKENS]
+        record = keys_and_values(0, start, start + len(piece))
+        place = index.publish(NAMESPACE, place, piece.tobytes(), record, record.num_bytes)
+        assert place is not None
+    assert place is not None
+    assert tier.keep(place, deadline=time.monotonic() + 30)
+
+
 def read_all(tier: DiskTier) -> tuple[int, int]:
     """Read every record; return how many came whole and how many did not. One that is wrong fails."""
     num_whole = num_spoiled = 0

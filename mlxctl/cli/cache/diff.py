@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -17,13 +17,15 @@ def diff(
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
+    on_disk: OnDisk = False,
+    directory: DirectoryInstead = None,
 ) -> None:
     """Show how far two branches say the same, and what each says then."""
-    with plain_failures(), open_server(url, api_key) as server:
+    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import build_trees, find_branch
         from mlxctl.inspector.comparison import compare
 
-        trees = build_trees(server.chunks())
+        trees = build_trees(cache.chunks())
         found = compare(find_branch(trees, one), find_branch(trees, other))
     if as_json:
         print_json(found.as_dict())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -18,19 +18,17 @@ def explain(
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
+    on_disk: OnDisk = False,
+    directory: DirectoryInstead = None,
 ) -> None:
     """Say how much of a prompt was known, from which token on it was not, what stood there before, and why."""
-    with plain_failures(), open_server(url, api_key) as server:
-        if file is None:
-            found = server.explain_last(last)
-        else:
-            from mlxctl.inspector.request_file import read_request
+    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+        from mlxctl.inspector.explaining import explained
 
-            request = read_request(file)
-            found = server.explain(request.protocol, request.body)
+        found, drawn = explained(cache, file, last=last)
     if as_json:
         print_json(found)
         return
-    from mlxctl.inspector.rendering import console, explanations
+    from mlxctl.inspector.rendering import console
 
-    console().print(explanations(found))
+    console().print(drawn)

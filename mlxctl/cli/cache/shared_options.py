@@ -42,8 +42,11 @@ def open_cache(url: str | None, api_key: str | None, *, on_disk: bool, directory
         return open_server(url, api_key)
     if url is not None:
         raise InvalidRequest("--url names a server, --disk and --dir what lies on disk without one; give either")
+    from mlxctl.bootstrap.local_models import LocalModels
+
     max_bytes, min_free_bytes = disk_limits()
-    return CacheDirectory(cache_directory(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes)
+    models = LocalModels(resolve(environment=os.environ))
+    return CacheDirectory(cache_directory(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, models=models)
 
 
 def disk_limits() -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, open_server, print_json
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -18,12 +18,14 @@ def show(
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
+    on_disk: OnDisk = False,
+    directory: DirectoryInstead = None,
 ) -> None:
     """Show one branch in full: what it builds on, when it was used, where its checkpoints are, what it says."""
-    with plain_failures(), open_server(url, api_key) as server:
+    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import build_trees, find_branch
 
-        path = find_branch(build_trees(server.chunks()), key)
+        path = find_branch(build_trees(cache.chunks()), key)
     if as_json:
         print_json([asdict(chunk) for branch in path for chunk in branch.chunks])
         return

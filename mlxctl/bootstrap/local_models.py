@@ -1,0 +1,61 @@
+"""What tokens say, and what a request's prompt is, to the models on this machine. Reads no weights, needs no engine."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.adapters.agent_headers import without_agent_headers
+from mlxctl.bootstrap.offer import read_local_model
+from mlxctl.errors import ModelError
+from mlxctl.models import Library
+from mlxctl.models.knowledge import open_knowledge
+from mlxctl.prefix_cache.chunks import Tokens, pack
+from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.settings import Settings
+
+_FORMATTERS: dict[str, Callable[[], Formatter]] = {
+    "chat": OpenAIChatFormatter,
+    "messages": AnthropicMessagesFormatter,
+    "responses": OpenAIResponsesFormatter,
+}
+
+
+class LocalModels:
+    """Reads what each model needs once, when it is needed first."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._library = Library(settings.library)
+        self._strips_headers = settings.server.strip_agent_headers
+        self._adapters: dict[str, ModelAdapter | None] = {}
+
+    def text(self, model: str, tokens: Tokens) -> str | None:
+        """Return what tokens of the model of this name say; None when it does not lie here, or has no such tokens."""
+        adapter = self._adapter(model)
+        if adapter is None or max(tokens, default=0) >= adapter.vocabulary.size:
+            return None
+        return b"".join(map(adapter.vocabulary.bytes_of, tokens)).decode(errors="replace")
+
+    def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> Tokens | None:
+        """Return the prompt that a request is to the model; None when it does not lie here. Raises InvalidRequest."""
+        adapter = self._adapter(model)
+        request = _FORMATTERS[protocol]().parse(json.dumps(body).encode())
+        if self._strips_headers:
+            request = replace(request, messages=without_agent_headers(request.messages))
+        return pack(adapter.prompt_token_ids(request)) if adapter is not None else None
+
+    def _adapter(self, model: str) -> ModelAdapter | None:
+        if model not in self._adapters:
+            self._adapters[model] = self._load(model)
+        return self._adapters[model]
+
+    def _load(self, model: str) -> ModelAdapter | None:
+        knowledge = open_knowledge()
+        try:
+            found = read_local_model(model, library=self._library, knowledge=knowledge)
+            return create_adapter(found.facts, name=found.name, capabilities=found.capabilities)
+        except ModelError:
+            return None
+        finally:
+            knowledge.close()
