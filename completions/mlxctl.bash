@@ -2,11 +2,12 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat top models bench probe cache doctor completion demo" ;;
+        "") echo "serve chat top models bench probe cache agents doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
-        " completion") echo "bash zsh fish models" ;;
+        " agents") echo "ls show reset rm" ;;
+        " completion") echo "bash zsh fish models agents" ;;
         " demo") echo "train" ;;
     esac
 }
@@ -50,12 +51,18 @@ _mlxctl_options() {
         " cache export") echo "--dir --json --help -h" ;;
         " cache import") echo "--dir --json --help -h" ;;
         " cache clear") echo "--json --url --api-key --disk --dir --help -h" ;;
+        " agents") echo "--help -h" ;;
+        " agents ls") echo "--json --url --api-key --help -h" ;;
+        " agents show") echo "--json --url --api-key --help -h" ;;
+        " agents reset") echo "--url --api-key --help -h" ;;
+        " agents rm") echo "--url --api-key --help -h" ;;
         " doctor") echo "--json --help -h" ;;
         " completion") echo "--help -h" ;;
         " completion bash") echo "--help -h" ;;
         " completion zsh") echo "--help -h" ;;
         " completion fish") echo "--help -h" ;;
         " completion models") echo "--help -h" ;;
+        " completion agents") echo "--help -h" ;;
         " demo") echo "--help -h" ;;
         " demo train") echo "--out --seed --quick --help -h" ;;
     esac
@@ -241,6 +248,14 @@ _mlxctl_value() {
         " cache clear --url") echo "unknown" ;;
         " cache clear --api-key") echo "unknown" ;;
         " cache clear --dir") echo "directories" ;;
+        " agents ls --url") echo "unknown" ;;
+        " agents ls --api-key") echo "unknown" ;;
+        " agents show --url") echo "unknown" ;;
+        " agents show --api-key") echo "unknown" ;;
+        " agents reset --url") echo "unknown" ;;
+        " agents reset --api-key") echo "unknown" ;;
+        " agents rm --url") echo "unknown" ;;
+        " agents rm --api-key") echo "unknown" ;;
         " demo train --out") echo "directories" ;;
         " demo train --seed") echo "unknown" ;;
     esac
@@ -272,12 +287,15 @@ _mlxctl_argument() {
         " cache export") echo "files" ;;
         " cache import") echo "files" ;;
         " cache clear") echo "unknown" ;;
+        " agents show") echo "agents" ;;
+        " agents reset") echo "agents" ;;
+        " agents rm") echo "agents" ;;
     esac
 }
 
 _mlxctl_offer() {
     case "$1" in
-        models) COMPREPLY=($(compgen -W "$(mlxctl completion models 2>/dev/null)" -- "$2")) ;;
+        models|agents) COMPREPLY=($(compgen -W "$(mlxctl completion "$1" 2>/dev/null)" -- "$2")) ;;
         files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$2")) ;;
         directories) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$2")) ;;
         words:*) COMPREPLY=($(compgen -W "${1#words:}" -- "$2")) ;;

@@ -1,9 +1,9 @@
 #compdef mlxctl
 # Completion of mlxctl for zsh. Made by `mlxctl completion zsh`; do not edit.
 
-_mlxctl_models() {
+_mlxctl_names() {
     local -a names
-    names=(${(f)"$(mlxctl completion models 2>/dev/null)"})
+    names=(${(f)"$(mlxctl completion $1 2>/dev/null)"})
     compadd -a names
 }
 
@@ -35,6 +35,13 @@ _mlxctl_demo() {
             train) _mlxctl_demo_train ;;
         esac ;;
     esac
+}
+
+_mlxctl_completion_agents() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
 }
 
 _mlxctl_completion_models() {
@@ -79,6 +86,7 @@ _mlxctl_completion() {
             'zsh:Print the script for zsh'
             'fish:Print the script for fish'
             'models:Print the names and aliases of models, which the scripts ask for'
+            'agents:Print the ids of the agents that servers here keep'
         )
         _describe command commands ;;
     rest)
@@ -87,6 +95,7 @@ _mlxctl_completion() {
             zsh) _mlxctl_completion_zsh ;;
             fish) _mlxctl_completion_fish ;;
             models) _mlxctl_completion_models ;;
+            agents) _mlxctl_completion_agents ;;
         esac ;;
     esac
 }
@@ -97,6 +106,70 @@ _mlxctl_doctor() {
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
+}
+
+_mlxctl_agents_rm() {
+    _arguments \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names agents}'
+}
+
+_mlxctl_agents_reset() {
+    _arguments \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names agents}'
+}
+
+_mlxctl_agents_show() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names agents}'
+}
+
+_mlxctl_agents_ls() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_agents() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'ls:List the agents of a running server, the oldest first'
+            'show:Show one agent, and what was said'
+            'reset:Have agents begin anew'
+            'rm:Delete agents, with all that was said'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            ls) _mlxctl_agents_ls ;;
+            show) _mlxctl_agents_show ;;
+            reset) _mlxctl_agents_reset ;;
+            rm) _mlxctl_agents_rm ;;
+        esac ;;
+    esac
 }
 
 _mlxctl_cache_clear() {
@@ -315,7 +388,7 @@ _mlxctl_probe() {
         '*--config[Settings file to read instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        '*: :_mlxctl_models'
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl_bench_report() {
@@ -343,7 +416,7 @@ _mlxctl_bench_probe() {
         '*--json[Print the whole result as JSON and nothing else]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        '*: :_mlxctl_models'
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl_bench_mixed() {
@@ -352,8 +425,8 @@ _mlxctl_bench_mixed() {
         '*--clients[Clients that ask at the same time]: :' \
         '*--prompt-tokens[Length of the longest prompts]: :' \
         '*--answer-tokens[Length of the longest answers]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
-        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
@@ -376,8 +449,8 @@ _mlxctl_bench_contention() {
         '*--prompt-tokens[Length of the long prompt]: :' \
         '*--answer-tokens[Length of the short answers]: :' \
         '*--watch[How long the stream is watched alone]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
-        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
@@ -401,8 +474,8 @@ _mlxctl_bench_agents() {
         '*--system-tokens[Length of the instructions that they share]: :' \
         '*--result-tokens[Length of each tool result]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
-        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
@@ -425,8 +498,8 @@ _mlxctl_bench_prefix() {
         '*--answer-tokens[Length of each answer]: :' \
         '*--restart[Restart the own server in every round, and ask again]' \
         '*--no-restart[Restart the own server in every round, and ask again]' \
-        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
-        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
@@ -448,8 +521,8 @@ _mlxctl_bench_latency() {
         '*--requests[Requests a round, one after the other]: :' \
         '*--prompt-tokens[Length of each prompt]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
-        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
@@ -471,8 +544,8 @@ _mlxctl_bench_throughput() {
         '*--streams[Answers at once; may be repeated]: :' \
         '*--answer-tokens[Length of each answer]: :' \
         '*--prompt-tokens[Length of the long prompt]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
-        '*-m[Model of an own server, or with --url one that it serves]: :_mlxctl_models' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
@@ -532,7 +605,7 @@ _mlxctl_models_alias() {
         '*--config[Settings file to read instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        '*: :_mlxctl_models'
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl_models_rm() {
@@ -543,7 +616,7 @@ _mlxctl_models_rm() {
         '*--config[Settings file to read instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        '*: :_mlxctl_models'
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl_models_pull() {
@@ -563,7 +636,7 @@ _mlxctl_models_fit() {
         '*--config[Settings file to read instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        '*: :_mlxctl_models'
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl_models_info() {
@@ -572,7 +645,7 @@ _mlxctl_models_info() {
         '*--config[Settings file to read instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        '*: :_mlxctl_models'
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl_models_ls() {
@@ -628,8 +701,8 @@ _mlxctl_top() {
 
 _mlxctl_chat() {
     _arguments \
-        '*--model[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
-        '*-m[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
+        '*--model[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*-m[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
         '*--url[Ask the server there instead; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
@@ -653,8 +726,8 @@ _mlxctl_chat() {
 
 _mlxctl_serve() {
     _arguments \
-        '*--model[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
-        '*-m[The model\: a directory, or a name or alias of the library]: :_mlxctl_models' \
+        '*--model[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*-m[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
         '*--models-dir[Directories whose models can all be asked for by their names]: :' \
         '*--any-library-model[Whether requests may name any model of the local library]' \
         '*--preload[Whether every model is loaded at the start]' \
@@ -702,6 +775,7 @@ _mlxctl() {
             'bench:Measure the speed of a server, or of two side by side'
             'probe:Find out what models can do by having them generate, and remember it'
             'cache:The prefix cache of a running server, or of a directory'
+            'agents:The agents of a running server, whose histories it keeps'
             'doctor:Check this installation, and say what to do'
             'completion:Print the completion script of a shell'
             'demo:The tiny built-in model\: rebuild it'
@@ -716,6 +790,7 @@ _mlxctl() {
             bench) _mlxctl_bench ;;
             probe) _mlxctl_probe ;;
             cache) _mlxctl_cache ;;
+            agents) _mlxctl_agents ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;
             demo) _mlxctl_demo ;;

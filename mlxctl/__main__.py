@@ -5,12 +5,19 @@ import sys
 
 def main() -> None:
     """Run the command line."""
-    # PERF: completion asks for these at the press of a key, and Typer with its pydantic takes three times as long as the names.
-    if sys.argv[1:] == ["completion", "models"]:
-        from mlxctl.models.offered_names import offered_names
+    # PERF: completion asks for these at the press of a key, and Typer takes longer than the names.
+    match sys.argv[1:]:
+        case ["completion", "models"]:
+            from mlxctl.models.offered_names import offered_names
 
-        print("\n".join(offered_names()))
-        return
+            print("\n".join(offered_names()))
+            return
+        case ["completion", "agents"]:
+            from mlxctl.locations import agents_file
+            from mlxctl.stores.agent_ids import read_agent_ids
+
+            print("\n".join(read_agent_ids(agents_file())))
+            return
     from mlxctl.cli import app
 
     app(prog_name="mlxctl")

@@ -41,7 +41,7 @@ def build_services(settings: Settings) -> Services:
         max_bytes=settings.server.response_store_bytes,
         ttl_seconds=settings.server.response_ttl_seconds,
     )
-    agents = AgentStore(locations.state_directory() / "agents.sqlite", max_agents=settings.server.max_agents)
+    agents = AgentStore(locations.agents_file(), max_agents=settings.server.max_agents)
     knowledge = open_knowledge()
     catalogue = Catalogue(settings, knowledge)
     offer = make_offer(settings, catalogue.library, knowledge)

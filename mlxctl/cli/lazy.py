@@ -25,6 +25,9 @@ COMMANDS = {
     "cache": LazyCommand(
         "mlxctl.cli.cache", "The prefix cache of a running server, or of a directory: look into it, explain misses, pin, clear."
     ),
+    "agents": LazyCommand(
+        "mlxctl.cli.agents", "The agents of a running server, whose histories it keeps: list, show, reset, delete."
+    ),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and say what to do."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print the completion script of a shell."),
     "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),

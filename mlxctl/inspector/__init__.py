@@ -1,4 +1,4 @@
-"""Looking into the prefix cache of a running server: what is kept, how it hangs together, and why a prompt was not known.
+"""Looking into a running server: what its prefix cache keeps, how that hangs together, why a prompt was not known; its agents.
 
 Speaks HTTP, and knows neither the engine nor a model.
 """

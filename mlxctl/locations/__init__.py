@@ -39,6 +39,11 @@ def state_directory() -> Path:
     return root / "mlxctl"
 
 
+def agents_file() -> Path:
+    """Return the path of the SQLite file with the agents of every server here; it need not exist."""
+    return state_directory() / "agents.sqlite"
+
+
 def cache_directory() -> Path:
     """Return the directory for what can be computed again; it need not exist."""
     base = os.environ.get("XDG_CACHE_HOME")

@@ -1,10 +1,15 @@
 """Which models there are and what they say about themselves. Knows no mlx and loads no weights."""
 
-from mlxctl.models.description import ModelDescription, describe_model
-from mlxctl.models.fit import Fit, fit_model, fit_on_macs
-from mlxctl.models.library import Library, LibraryEntry, NamedDirectory
-from mlxctl.models.machine import Machine, this_machine
-from mlxctl.models.reading import read_model
+from typing import TYPE_CHECKING
+
+from mlxctl import on_demand
+
+if TYPE_CHECKING:
+    from mlxctl.models.description import ModelDescription, describe_model
+    from mlxctl.models.fit import Fit, fit_model, fit_on_macs
+    from mlxctl.models.library import Library, LibraryEntry, NamedDirectory
+    from mlxctl.models.machine import Machine, this_machine
+    from mlxctl.models.reading import read_model
 
 __all__ = [
     "Fit",
@@ -19,3 +24,5 @@ __all__ = [
     "read_model",
     "this_machine",
 ]
+
+__getattr__ = on_demand(__name__, __all__, ("library", "description", "fit", "machine", "reading"))

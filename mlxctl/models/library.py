@@ -8,13 +8,15 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mlxctl.errors import ModelNotFoundOnDisk
-from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
 from mlxctl.models.names import spoken_name
 from mlxctl.settings import LibrarySettings
+
+if TYPE_CHECKING:
+    from mlxctl.models.description import ModelDescription
 
 # Entries that one directory may have before the rest is left alone; nobody keeps so many models.
 MAX_ENTRIES = 10_000
@@ -62,8 +64,11 @@ class Library:
                 hidden.append(_with_problem(entry, f"model {entry.name!r} of the {entry.origin} is hidden by another of this name"))
         return [*found.values(), *hidden]
 
-    def describe(self, entry: LibraryEntry) -> ModelDescription:
+    def describe(self, entry: LibraryEntry) -> "ModelDescription":
         """Describe an entry; never raises for what lies on disk."""
+        # PERF: whoever only wants names does not wait for what describes models.
+        from mlxctl.models.description import ModelDescription, describe_model
+
         if entry.problem is not None:
             return ModelDescription(name=entry.name, path=entry.path, disk_bytes=0, config={}, problem=entry.problem)
         return describe_model(entry.path, name=entry.name)

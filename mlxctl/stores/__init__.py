@@ -1,12 +1,17 @@
 """What survives a request, or a restart: SQLite files, and what a person lays down in TOML. Knows no wire formats, no models."""
 
-from mlxctl.stores.agents import AgentStore, StoredAgent
-from mlxctl.stores.capabilities import CapabilityStore
-from mlxctl.stores.effective import capabilities_of, effective
-from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
-from mlxctl.stores.overrides import Override, read_overrides, write_overrides
-from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, StoreFacts
-from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
+from typing import TYPE_CHECKING
+
+from mlxctl import on_demand
+
+if TYPE_CHECKING:
+    from mlxctl.stores.agents import AgentStore, StoredAgent
+    from mlxctl.stores.capabilities import CapabilityStore
+    from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
+    from mlxctl.stores.overrides import Override, read_overrides, write_overrides
+    from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, StoreFacts
+    from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
+    from mlxctl.stores.verdicts import capabilities_of, effective
 
 __all__ = [
     "QUESTIONS",
@@ -30,3 +35,5 @@ __all__ = [
     "read_overrides",
     "write_overrides",
 ]
+
+__getattr__ = on_demand(__name__, __all__, ("agents", "capabilities", "verdicts", "findings", "overrides", "responses", "sessions"))

@@ -67,7 +67,7 @@ def test_every_command_and_every_long_option_is_in_the_script(shell: str) -> Non
         ("mlxctl bench --help lat", ["latency"]),
         ("mlxctl serve --port 8 --log-level wa", ["warning"]),
         ("mlxctl serve --model bench --trust", ["--trust-remote-code"]),
-        ("mlxctl completion ", ["bash", "zsh", "fish", "models"]),
+        ("mlxctl completion ", ["bash", "zsh", "fish", "models", "agents"]),
         ("mlxctl serve --port ", []),
         ("mlxctl bench latency -- --po", []),
     ],
@@ -106,15 +106,20 @@ def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(monkeypat
 def test_an_unknown_shell_is_a_usage_error() -> None:
     run = runner.invoke(app, ["completion", "powershell"])
     assert run.exit_code == 2
-    assert "No such command 'powershell'. There are bash, zsh, fish, models." in run.output
+    assert "No such command 'powershell'. There are bash, zsh, fish, models, agents." in run.output
 
 
-def test_names_are_completed_without_anything_heavy() -> None:
-    program = f"import sys, mlxctl.__main__; sys.argv = {['mlxctl', 'completion', 'models']!r}; mlxctl.__main__.main()"
+@pytest.mark.parametrize("what", ["models", "agents"])
+def test_names_are_completed_without_anything_heavy(what: str) -> None:
+    program = f"import sys, mlxctl.__main__; sys.argv = {['mlxctl', 'completion', what]!r}; mlxctl.__main__.main()"
     run = subprocess.run([sys.executable, "-c", f"{program}; print(*sys.modules)"], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    modules = set(run.stdout.split())
+    loaded = {name.partition(".")[0] for name in modules}
     assert "mlxctl" in loaded
-    assert loaded.isdisjoint({"typer", "pydantic", "rich", "asyncio", "httpx", "huggingface_hub", "numpy", "mlx", "jinja2"})
+    assert loaded.isdisjoint(
+        {"typer", "pydantic", "rich", "asyncio", "httpx", "huggingface_hub", "numpy", "mlx", "jinja2", "msgspec"}
+    )
+    assert modules.isdisjoint({"mlxctl.ir", "mlxctl.models.description", "mlxctl.stores.database"})
 
 
 @pytest.mark.usefixtures("library")

@@ -45,6 +45,15 @@ def models() -> None:
     typer.echo("\n".join(offered_names()))
 
 
+@app.command(epilog="Example: mlxctl completion agents")
+def agents() -> None:
+    """Print the ids of the agents that servers here keep, which the scripts ask for."""
+    from mlxctl.locations import agents_file
+    from mlxctl.stores.agent_ids import read_agent_ids
+
+    typer.echo("\n".join(read_agent_ids(agents_file())))
+
+
 def _print(shell: str) -> None:
     from mlxctl.cli.completion.scripts import completion_script
 

@@ -10,7 +10,7 @@ _HEAD = """\
 _TAIL = """\
 _mlxctl_offer() {
     case "$1" in
-        models) COMPREPLY=($(compgen -W "$(mlxctl completion models 2>/dev/null)" -- "$2")) ;;
+        models|agents) COMPREPLY=($(compgen -W "$(mlxctl completion "$1" 2>/dev/null)" -- "$2")) ;;
         files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$2")) ;;
         directories) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$2")) ;;
         words:*) COMPREPLY=($(compgen -W "${1#words:}" -- "$2")) ;;

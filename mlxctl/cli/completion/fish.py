@@ -47,8 +47,8 @@ def _option(option: Option) -> str:
 
 def _offer(value: Value) -> str:
     match value.kind:
-        case "models":
-            return "-x -a '(mlxctl completion models 2>/dev/null)'"
+        case "models" | "agents":
+            return f"-x -a '(mlxctl completion {value.kind} 2>/dev/null)'"
         case "files":
             return "-r -F"
         case "directories":

@@ -1,4 +1,4 @@
-"""The scripts of all shells. They call `mlxctl completion models` for what changes, and nothing else."""
+"""The scripts of all shells. They call `mlxctl completion models` and `agents` for what changes, and nothing else."""
 
 from collections.abc import Callable
 

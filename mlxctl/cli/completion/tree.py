@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from mlxctl.settings import ServerSettings
 
 # What a value may be, told from the word that stands for it on the help page.
-_KINDS = {"MODEL": "models", "FILE": "files", "PATH": "files", "DIRECTORY": "directories"}
+_KINDS = {"MODEL": "models", "AGENT": "agents", "AGENT...": "agents", "FILE": "files", "PATH": "files", "DIRECTORY": "directories"}
 _ARGUMENT_KINDS = _KINDS | {
     "NAME": "models",
     "NAME...": "models",
@@ -24,7 +24,7 @@ _WORDS = {"LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """What completes a value: models, files, directories, words (with the `words` themselves), or nothing that is known."""
+    """What completes a value: models, agents, files, directories, words (with the `words` themselves), or nothing that is known."""
 
     kind: str
     words: str = ""

@@ -8,9 +8,9 @@ _HEAD = """\
 #compdef mlxctl
 # Completion of mlxctl for zsh. Made by `mlxctl completion zsh`; do not edit.
 
-_mlxctl_models() {
+_mlxctl_names() {
     local -a names
-    names=(${(f)"$(mlxctl completion models 2>/dev/null)"})
+    names=(${(f)"$(mlxctl completion $1 2>/dev/null)"})
     compadd -a names
 }
 """
@@ -21,7 +21,7 @@ else
     compdef _mlxctl mlxctl
 fi
 """
-_ACTIONS = {"models": "_mlxctl_models", "files": "_files", "directories": "_files -/"}
+_ACTIONS = {"models": "{_mlxctl_names models}", "agents": "{_mlxctl_names agents}", "files": "_files", "directories": "_files -/"}
 
 
 def zsh_script(commands: tuple[Command, ...]) -> str:

@@ -1,0 +1,46 @@
+"""`mlxctl agents show`."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from mlxctl.cli.agents.shared_options import open_server
+from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, print_json
+from mlxctl.cli.failures import plain_failures
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command(epilog="Example: mlxctl agents show reviewer --json")
+def show(
+    agent_id: Annotated[str, typer.Argument(metavar="AGENT", help="An agent by its id, which `ls` shows.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show one agent, and what was said."""
+    with plain_failures(), open_server(url, api_key) as server:
+        agent, messages = server.find(agent_id), server.messages(agent_id)
+    if as_json:
+        print_json({**asdict(agent), "messages": messages})
+        return
+    from mlxctl.inspector.agents import agents_table
+    from mlxctl.inspector.rendering import console, plain_lines
+
+    out = console()
+    out.print(agents_table([agent], now=time.time()))
+    instructions = [{"role": "instructions", "content": agent.instructions}] if agent.instructions else []
+    for message in [*instructions, *messages]:
+        out.print()
+        out.print(plain_lines(f"{message['role']}:"), style="bold")
+        out.print(plain_lines(_words(message)))
+
+
+def _words(message: dict[str, Any]) -> str:
+    """Return a message's text; all of it as JSON when it is more than text."""
+    rest = {name: value for name, value in message.items() if name != "role" and value is not None}
+    text = rest.get("content")
+    return text if isinstance(text, str) and len(rest) == 1 else json.dumps(rest, ensure_ascii=False)

@@ -1,0 +1,89 @@
+"""`mlxctl agents` against a real server, and its ids on a command line that a shell completes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import forge
+import httpx
+import pytest
+from server.process import ServerProcess, serving
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from tests.cli.test_completion import complete
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server whose state is where this process looks for it, too."""
+    place = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(place))
+        with serving(forge.model("endless"), XDG_STATE_HOME=str(place)) as running:
+            yield running
+
+
+@pytest.fixture
+def pair(server: ServerProcess) -> Iterator[ServerProcess]:
+    """The server with two agents, of which one has said something."""
+    for name in ("reviewer", "writer"):
+        made = {"id": name, "model": "tiny", "instructions": "Be\x1b[2J brief."}
+        httpx.post(f"{server.url}/v1/agents", json=made, timeout=30).raise_for_status()
+    turn = {"messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 4, "temperature": 0}
+    httpx.post(f"{server.url}/v1/agents/reviewer/generate", json=turn, timeout=60).raise_for_status()
+    yield server
+    for name in ("reviewer", "writer"):
+        httpx.delete(f"{server.url}/v1/agents/{name}", timeout=30)
+
+
+def run(server: ServerProcess, *arguments: str, code: int = 0) -> str:
+    result = runner.invoke(app, ["agents", *arguments, "--url", server.url])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_agents_are_listed_with_how_much_of_them_is_computed(pair: ServerProcess) -> None:
+    head, *rows = (line.split() for line in run(pair, "ls").splitlines())
+    assert head == ["agent", "model", "status", "messages", "context", "cached", "used"]
+    assert [row[:4] for row in rows] == [["reviewer", "tiny", "hot", "2"], ["writer", "tiny", "cold", "0"]]
+    listed = json.loads(run(pair, "ls", "--json"))
+    assert [(agent["id"], agent["num_messages"]) for agent in listed] == [("reviewer", 2), ("writer", 0)]
+
+
+def test_what_was_said_is_shown_without_control_characters(pair: ServerProcess) -> None:
+    lines = run(pair, "show", "reviewer").splitlines()
+    assert "instructions:" in lines
+    assert "Be?[2J brief." in lines
+    assert lines[lines.index("user:") + 1] == "Hello there"
+    assert [message["role"] for message in json.loads(run(pair, "show", "reviewer", "--json"))["messages"]] == ["user", "assistant"]
+
+
+def test_an_agent_begins_anew_and_goes(pair: ServerProcess) -> None:
+    assert run(pair, "reset", "reviewer") == "reset reviewer\n"
+    assert json.loads(run(pair, "show", "reviewer", "--json"))["messages"] == []
+    assert run(pair, "rm", "reviewer", "writer") == "deleted reviewer\ndeleted writer\n"
+    assert "no agents" in run(pair, "ls")
+
+
+def test_an_agent_that_is_not_there_is_one_line(pair: ServerProcess) -> None:
+    output = run(pair, "show", "nobody", code=1)
+    assert output.startswith("mlxctl: the server refuses this: ")
+    assert "'nobody'" in output
+
+
+def test_a_shell_completes_agents_from_what_servers_here_keep(pair: ServerProcess) -> None:
+    assert complete("mlxctl agents show ") == ["reviewer", "writer"]
+    assert complete("mlxctl agents rm reviewer w") == ["writer"]
+    assert runner.invoke(app, ["completion", "agents"]).stdout == "reviewer\nwriter\n"
+
+
+def test_where_no_agents_are_kept_nothing_is_completed_and_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert complete("mlxctl agents show ") == []
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mlxctl").mkdir()
+    (tmp_path / "mlxctl" / "agents.sqlite").write_text("no database")
+    assert complete("mlxctl agents show ") == []
