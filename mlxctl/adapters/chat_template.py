@@ -23,7 +23,9 @@ class ChatTemplate:
         environment = chat_template_environment()
         try:
             self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
-            self._template = environment.from_string(source)
+            # What is constant in a template is worked out when it is compiled.
+            with counted_steps():
+                self._template = environment.from_string(source)
         except (jinja2.TemplateError, RecursionError) as error:
             reason = error.message if isinstance(error, jinja2.TemplateError) else error
             line = f" in line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""

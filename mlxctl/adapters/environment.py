@@ -37,6 +37,7 @@ def chat_template_environment() -> LimitedEnvironment:
     """Return the environment, which all templates share."""
     environment = LimitedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols], cache_size=0)
     environment.filters["tojson"] = _to_json
+    environment.limit_filters()
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
     return environment

@@ -1,32 +1,31 @@
 """Keeps a chat template from running for ever or growing without bound: a template is data from a model directory.
 
 Jinja's sandbox bounds what a template can reach, and how long one `range` is, but not how often loops lie within loops. Here each
-element that a loop goes through counts as a step, and a call, which takes longer, as several; text may not grow beyond what a
-prompt may have, whether operators, blocks or macros put it together.
+element that a loop goes through counts as a step, a call, which takes longer, as several, and so does making long texts; text may
+not grow beyond what a prompt may have, whether operators, filters, formats, blocks or macros put it together.
 """
 
-from collections.abc import Iterable, Iterator, Sized
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import Context, LoopContext, str_join
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from mlxctl.adapters.template_sizes import TemplateTooLong, check_filter, check_method, check_percent, weigh
 
 MAX_CHARS = 16 << 20
 MAX_STEPS = 1_000_000
 _STEPS_OF_A_CALL = 20
-_MAX_POWER_BITS = 4096
+_CHARS_OF_A_STEP = 4096
+_MAX_NUMBER_BITS = 4096
 
 _steps_left: ContextVar[int] = ContextVar("steps_left", default=MAX_STEPS)
-
-
-class TemplateTooLong(jinja2.TemplateError):
-    """The template did not come to an end within the limits."""
 
 
 @contextmanager
@@ -48,7 +47,7 @@ class _LimitingGenerator(CodeGenerator):
         for block in node.find_all(nodes.AssignBlock):
             block.filter = _filtered(block.filter, "measured")
         for text in list(node.find_all(nodes.Concat)):
-            text.nodes = [_filtered(nodes.Concat(text.nodes, lineno=text.lineno), "measured")]
+            text.nodes = [_filtered(nodes.List(text.nodes, lineno=text.lineno), "concatenated")]
         super().visit_Template(node, frame)
 
 
@@ -56,18 +55,28 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     """The sandbox, with limits on steps and text; what is rendered needs `counted_steps` around it."""
 
     code_generator_class = _LimitingGenerator
-    intercepted_binops = frozenset({"+", "*", "**"})
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options, finalize=_weighed)
+        # It makes as many paragraphs as it is asked for.
+        del self.globals["lipsum"]
         self.filters["counted"] = _counted
         self.filters["measured"] = _measured
+        self.filters["concatenated"] = _concatenated
+
+    def limit_filters(self) -> None:
+        """Have every filter that there is now judged before it makes something; to be called once, when all are there."""
+        own = {"counted", "measured", "concatenated"}
+        self.filters.update({name: _judged(name, filtered) for name, filtered in self.filters.items() if name not in own})
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call what a template calls; a loop that calls itself is charged for its elements, too."""
         _take_steps(_STEPS_OF_A_CALL)
         if isinstance(obj, LoopContext) and args:
             args = (_counted(args[0]), *args[1:])
+        if isinstance(text := getattr(obj, "__self__", None), str):
+            check_method(text, obj.__name__, (*args, *kwargs.values()), max_chars=MAX_CHARS)
         return _measured(super().call(context, obj, *args, **kwargs))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -76,8 +85,10 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         for value in (left, right):
             if operator == "*" and isinstance(value, Sized) and numbers and len(value) * numbers[0] > MAX_CHARS:
                 raise TemplateTooLong(f"it makes a text of more than {MAX_CHARS} characters")
-        if operator == "**" and len(numbers) == 2 and left.bit_length() * right > _MAX_POWER_BITS:
-            raise TemplateTooLong("it raises a number to a power that is too large")
+        if operator == "%":
+            check_percent(left, max_chars=MAX_CHARS, values=right)
+        if len(numbers) == 2 and _num_bits(operator, left, right) > _MAX_NUMBER_BITS:
+            raise TemplateTooLong("it makes a number that is too large")
         return _measured(super().call_binop(context, operator, left, right))
 
 
@@ -101,6 +112,40 @@ def _take_steps(number: int) -> None:
 
 
 def _measured(value: Any) -> Any:
-    if isinstance(value, str | list | tuple) and len(value) > MAX_CHARS:
-        raise TemplateTooLong(f"it makes a text of more than {MAX_CHARS} characters")
+    if isinstance(value, str | list | tuple):
+        if len(value) > MAX_CHARS:
+            raise TemplateTooLong(f"it makes a text of more than {MAX_CHARS} characters")
+        _take_steps(len(value) // _CHARS_OF_A_STEP)
     return value
+
+
+def _weighed(value: Any) -> Any:
+    """Judge what is about to be written out."""
+    if not isinstance(value, str):
+        weigh(value, max_chars=MAX_CHARS)
+    return value
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    weigh(parts, max_chars=MAX_CHARS)
+    return _measured(str_join(parts))
+
+
+def _judged(name: str, filtered: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the filter, which looks at what it is given before it does anything. Jinja's mark of its first argument stays."""
+    num_given = 1 if hasattr(filtered, "jinja_pass_arg") else 0
+
+    @functools.wraps(filtered)
+    def judged(*args: Any, **kwargs: Any) -> Any:
+        _take_steps(1)
+        check_filter(name, args[num_given], (*args[num_given + 1 :], *kwargs.values()), max_chars=MAX_CHARS)
+        return _measured(filtered(*args, **kwargs))
+
+    return judged
+
+
+def _num_bits(operator: str, left: int, right: int) -> int:
+    """Return how long the number becomes, at most."""
+    if operator == "**":
+        return left.bit_length() * right
+    return left.bit_length() + right.bit_length() if operator == "*" else 0

@@ -90,6 +90,38 @@ ENDLESS = {
     ),
     "one huge text": "{{ 'x' * 9999999999 }}",
     "one huge number": "{{ 9 ** 9999999 }}",
+    "a number that is squared": (
+        "{% set n = namespace(t=9) %}{% for a in range(99) %}{% set n.t = n.t * n.t %}{% endfor %}{{ n.t }}"
+    ),
+    "a wide filter": "{{ 'x' | center(10**9) }}",
+    "a wide filter of many": "{{ messages | map('string') | map('center', 10**9) | join }}",
+    "a wide indent": "{{ 'x\n' | indent(width=10**9) }}",
+    "an indent of many lines": "{{ ('x\n' * 90000) | indent(9999) }}",
+    "an indent by a text": "{{ ('x\n' * 9000) | indent('x' * 9000) }}",
+    "a wide wrap": "{{ ('xy ' * 90000) | wordwrap(1, wrapstring='z' * 9000) }}",
+    "a wide method": "{{ 'x'.ljust(10**9) }}",
+    "wide tabs": "{{ ('\t' * 90000).expandtabs(9999) }}",
+    "a wide format": "{{ '%1000000000d' % 1 }}",
+    "a format of a width elsewhere": "{{ '%*d' % (10**9, 1) }}",
+    "a wide format filter": "{{ '%.1000000000f' | format(1) }}",
+    "wide braces": "{{ '{:>1000000000}'.format(1) }}",
+    "braces in braces": "{{ '{:>{w}}'.format(1, w='1000000000') }}",
+    "a long replacement": "{{ ('x' * 90000).replace('x', 'y' * 90000) }}",
+    "a long replacement by a filter": "{{ ('x' * 90000) | replace('x', 'y' * 90000) }}",
+    "a long translation": "{{ ('x' * 90000).translate({120: 'y' * 90000}) }}",
+    "a long join": "{{ ('x' * 90000).join(range(90000) | map('string') | list) }}",
+    "a long join by a filter": "{{ range(90000) | list | join('x' * 90000) }}",
+    "a deep round": "{{ 1.5 | round(10**9, 'floor') }}",
+    "a deep JSON indent": "{{ messages | tojson(indent=10**9) }}",
+    "many slices": "{{ 'x' | slice(10**9) | list }}",
+    "lists in lists": ("{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}"),
+    "lists in lists as JSON": (
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t | tojson }}"
+    ),
+    "lists in lists beside a text": (
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ 'x' ~ n.t }}"
+    ),
+    "a long sum of texts": "{% set t = 'x' * 900000 %}{{ " + "~".join(["t"] * 2000) + " }}",
 }
 
 
@@ -100,8 +132,20 @@ def test_a_template_without_end_is_stopped_with_one_clear_error(
     monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_CHARS", 1_000_000)
     monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_STEPS", 20_000)
     adapter = adapter_of(write_model(tmp_path, template=template))
-    with pytest.raises(InvalidRequest, match=r"the chat template of .* cannot render this conversation: it (has not|makes|raises)"):
+    with pytest.raises(
+        InvalidRequest, match=r"the chat template of .* cannot render this conversation: it (has not|makes|asks|formats|translates)"
+    ):
         adapter.prepare_input(ask(USER))
+
+
+def test_what_templates_do_with_texts_is_within_the_limits(tmp_path: Path) -> None:
+    template = (
+        "{{ '%05.1f|' % 2.25 }}{{ '{:>4}|{{}}'.format(7) }}{{ 'a' | center(3) }}|{{ messages[0].content | indent(2) }}|"
+        "{{ ['a', 1] | join(', ') }}|{{ {'k': [1]} | tojson(indent=2) }}|"
+        "{{ 'ab'.replace('b', 'c') ~ 1 ~ none }}|{{ 2.25 | round(1, 'floor') }}"
+    )
+    rendered = prompt_of(adapter_of(write_model(tmp_path, template=template)), ask(USER))
+    assert rendered == '002.2|   7|{} a |Hi|a, 1|{\n  "k": [\n    1\n  ]\n}|ac1None|2.2'
 
 
 def test_a_long_conversation_is_within_the_limits(tmp_path: Path) -> None:
