@@ -60,7 +60,7 @@ def _add(index: PrefixIndex[None], entry: Entry) -> None:
     parent = index.find(entry.parent) if entry.parent is not None else None
     if parent is None and entry.parent is not None:
         return
-    chunk = index.publish(entry.namespace, parent, entry.tokens, None, 0)
+    chunk = index.publish(entry.namespace, parent, entry.tokens, None, 0, entry.salts)
     for position in entry.positions:
         if chunk is not None and chunk.start < position <= chunk.end:
             index.add_checkpoint(chunk, Checkpoint(position, None, 0))

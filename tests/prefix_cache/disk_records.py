@@ -6,12 +6,12 @@
 import itertools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mlx.core as mx
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, pack
 from mlxctl.prefix_cache.disk.directory import claim
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.stored import name_in_header
@@ -50,14 +50,14 @@ def state(seed: int, position: int) -> StateRecord:
     return StateRecord(([window, None], (window + 1, position, True)))
 
 
-def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 1200) -> Chunk[Record]:
+def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()) -> Chunk[Record]:
     """Publish a conversation with a state at its end and one in its middle."""
     tokens = conversation(seed, num_tokens)
     parent: Chunk[Record] | None = None
     for start in range(0, num_tokens, CHUNK_TOKENS):
         end = min(start + CHUNK_TOKENS, num_tokens)
         record = keys_and_values(seed, start, end)
-        parent = index.publish(NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes)
+        parent = index.publish(NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes, salts)
         assert parent is not None
         if start in (0, end - end % CHUNK_TOKENS):
             kept = state(seed, end)

@@ -10,11 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import StoreError
+from mlxctl.prefix_cache.chunks import Salt
 from mlxctl.prefix_cache.disk import maintenance
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.transfer import Exported, Imported, export_archive, import_archive
+from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.packing import Record
 from tests.engine.harness import running_engine
-from tests.prefix_cache.disk_records import closed, opened, read_all, store
+from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, opened, read_all, remember, store
 from tests.prefix_cache.test_disk import on_disk, tokens
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, ask, cold, text
 
@@ -89,6 +92,29 @@ def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
     assert imported(tmp_path / "target", tmp_path / "file") == Imported(num_taken=done.num_records, num_known=0, num_without_room=0)
     assert listed(tmp_path / "target") == listed(source)
     assert_whole(tmp_path / "target", done.num_records)
+
+
+def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -> None:
+    images = [(Salt(700, 800, digest),) for digest in (b"red", b"blue")]
+    tier = opened(tmp_path / "source")
+    index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
+    for image in images:
+        assert tier.keep(remember(index, 1, salts=image), deadline=time.monotonic() + 30)
+    closed(tier)
+    exported(tmp_path / "source", tmp_path / "file")
+    imported(tmp_path / "target", tmp_path / "file")
+
+    # The first chunk, before the image, is there once; the two behind it for each image, with the state at the end.
+    for directory in (tmp_path / "source", tmp_path / "target"):
+        assert len(listed(directory)) == 5
+        assert_whole(directory, 8)
+        tier = opened(directory)
+        matches = [tier.index.match(NAMESPACE, conversation(1, 1300), image) for image in images]
+        without = tier.index.match(NAMESPACE, conversation(1, 1300))
+        closed(tier)
+        assert [match.num_tokens for match in matches] == [1200, 1200]
+        assert matches[0].chunks[1:] != matches[1].chunks[1:]
+        assert without.num_tokens == 700
 
 
 def test_what_is_there_stays_and_is_not_written_twice(tmp_path: Path) -> None:

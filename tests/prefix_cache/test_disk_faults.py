@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.disk import header, maintenance
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
+from mlxctl.prefix_cache.disk.manifest import MIGRATIONS, Manifest
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record
 from mlxctl.prefix_cache.index import PrefixIndex
 from tests.prefix_cache.disk_records import closed, opened, read_all, remember, store
@@ -182,15 +183,53 @@ def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(filled: Path
     assert "newer" in warnings(caplog)[0]
 
 
-def test_a_full_disk_costs_what_was_to_be_written_and_one_line(
-    filled: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_an_older_manifest_is_left_to_the_next_server(tmp_path: Path) -> None:
+    (tmp_path / HOME).mkdir()
+    connection = sqlite3.connect(tmp_path / MANIFEST, isolation_level=None)
+    connection.executescript(f"{MIGRATIONS[0]}; PRAGMA user_version = 1")
+    connection.close()
 
+    with pytest.raises(StoreError, match="older mlxctl"):
+        DiskInspector.open(tmp_path)
+    tier = opened(tmp_path)
+    store(tier, 1)
+    closed(tier)
+    assert problems(tmp_path) == []
+
+
+def unwritable(number: int) -> Callable[..., int]:
+    def fail(*_: object, **options: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def without_rows(*_: object) -> None:
+    raise sqlite3.OperationalError("attempt to write a readonly database")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "failing", "told"),
+    [
+        (os, "pwrite", unwritable(errno.ENOSPC), "No space left"),
+        (os, "pwrite", unwritable(errno.EIO), "Input/output error"),
+        (os, "pwrite", unwritable(errno.EACCES), "Permission denied"),
+        (Manifest, "add", without_rows, "readonly database"),
+    ],
+    ids=["full", "broken", "forbidden", "forbidden manifest"],
+)
+def test_a_disk_that_takes_nothing_costs_what_was_to_be_written_and_one_line(
+    filled: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    place: object,
+    name: str,
+    failing: Callable[..., object],
+    told: str,
+) -> None:
     tier = opened(filled)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
+        patch.setattr(place, name, failing)
         store(tier, 4, 5)
         tier._writer.wait_below(0, deadline=time.monotonic() + 10)
     tier.tidy()
@@ -199,10 +238,21 @@ def test_a_full_disk_costs_what_was_to_be_written_and_one_line(
     closed(tier)
 
     assert len(warnings(caplog)) == 1
-    assert "No space left" in warnings(caplog)[0]
+    assert told in warnings(caplog)[0]
     again = opened(filled)
     assert read_all(again) == (NUM_RECORDS + 5, 0)
     closed(again)
+
+
+def test_where_nothing_may_be_written_the_server_runs_without_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "mkdir", unwritable(errno.EACCES))
+
+    assert DiskTier.open(tmp_path / "cache", max_bytes=1 << 30, min_free_bytes=0, wake=lambda: None) is None
+
+    assert len(warnings(caplog)) == 1
+    assert "Permission denied" in warnings(caplog)[0]
 
 
 def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Path) -> None:

@@ -53,7 +53,7 @@ class Adoption:
         parent = self._index.find(frame.parent) if frame.parent is not None else None
         if parent is None and frame.parent is not None:
             return "no room"
-        known = self._index.covering(frame.namespace, parent, frame.key, frame.tokens)
+        known = self._index.covering(frame.namespace, parent, frame.key, frame.tokens, frame.salts)
         if known is not None:
             self._here[frame.key] = known
             return "known"
@@ -61,7 +61,7 @@ class Adoption:
         if stored is None:
             return "no room"
         size = len(data)
-        chunk = self._index.publish(frame.namespace, parent, frame.tokens, stored, size, ttl_seconds=frame.ttl_seconds)
+        chunk = self._index.publish(frame.namespace, parent, frame.tokens, stored, size, frame.salts, ttl_seconds=frame.ttl_seconds)
         assert chunk is not None, "an index without a limit takes every chunk"
         if frame.is_pinned:
             self._index.pin(chunk.key)
@@ -90,6 +90,7 @@ class Adoption:
             namespace=frame.namespace,
             start=frame.start,
             tokens=frame.tokens,
+            salts=frame.salts,
             expires_at=chunk.expires_at,
             is_pinned=chunk.is_pinned,
             used=self._used[frame.key],

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, state_key
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, read_header
 
 ARCHIVE_VERSION = 1
@@ -46,6 +46,7 @@ class ChunkFrame(msgspec.Struct, frozen=True, kw_only=True, tag="chunk"):
     used: int
     num_bytes: int
     digest: bytes
+    salts: tuple[Salt, ...] = ()
 
 
 class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag="state"):
@@ -175,14 +176,20 @@ def _chunk_name(frame: ChunkFrame, chunks: dict[Key, ChunkFrame]) -> Key:
         and 0 < len(frame.tokens) <= 4 * CHUNK_TOKENS
         and len(frame.tokens) % 4 == 0
     )
-    if not is_placed or chunk_key(frame.parent or root_key(frame.namespace), frame.tokens) != frame.key:
+    if not is_placed or _key_of(frame) != frame.key:
         raise ArchiveError("a chunk is not what its key is made of")
     return frame.key
+
+
+def _key_of(frame: ChunkFrame) -> Key:
+    return chunk_key(frame.parent or root_key(frame.namespace), frame.tokens, frame.salts, start=frame.start)
 
 
 def _state_name(frame: StateFrame, chunks: dict[Key, ChunkFrame]) -> tuple[Key, int]:
     chunk = chunks.get(frame.chunk)
     if chunk is None or not 0 < frame.position - chunk.start <= len(chunk.tokens) // 4:
         raise ArchiveError("a state belongs to no chunk")
-    name = state_key(chunk.parent or root_key(chunk.namespace), chunk.tokens, frame.position - chunk.start)
+    name = state_key(
+        chunk.parent or root_key(chunk.namespace), chunk.tokens, frame.position - chunk.start, chunk.salts, start=chunk.start
+    )
     return name, frame.position

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key, state_key
+from mlxctl.prefix_cache.chunks import Key, Salt, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, ForeignRecordError, read_header
 from mlxctl.prefix_cache.disk.loading import is_plausible, is_whole
@@ -38,6 +38,7 @@ class Entry:
     start: int
     end: int
     tokens: bytes
+    salts: tuple[Salt, ...]
     num_bytes: int
     positions: tuple[int, ...]
     expires_at: float | None
@@ -105,6 +106,7 @@ class DiskInspector:
                 start=row.start,
                 end=row.start + len(row.tokens) // 4,
                 tokens=row.tokens,
+                salts=row.salts or (),
                 num_bytes=sum(record.extent.num_bytes for record in records.get(row.key, ())),
                 positions=tuple(sorted(record.position for record in records.get(row.key, ()) if record.position is not None)),
                 expires_at=None if row.expires_at == math.inf else row.expires_at,
@@ -193,7 +195,8 @@ class DiskInspector:
 def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
     if record.position is None or row is None or (isinstance(row, ChunkRow) and not is_whole(row)):
         return record.chunk
-    return state_key(row.parent or root_key(row.namespace), row.tokens, record.position - row.start)
+    above = row.parent or root_key(row.namespace)
+    return state_key(above, row.tokens, record.position - row.start, row.salts or (), start=row.start)
 
 
 def _check_row(row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]) -> Iterator[DiskFinding]:
@@ -204,5 +207,5 @@ def _check_row(row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet
         yield DiskFinding(problem="missing", key=row.key, position=None, detail="there is no record of the chunk")
     if row.parent is not None and row.parent not in chunks:
         yield DiskFinding(problem="orphan", key=row.key, position=None, detail="what it builds on is gone")
-    elif chunk_key(row.parent or root_key(row.namespace), row.tokens) != row.key:
+    elif chunk_key(row.parent or root_key(row.namespace), row.tokens, row.salts or (), start=row.start) != row.key:
         yield DiskFinding(problem="damaged", key=row.key, position=None, detail="its tokens are not those that its key is made of")

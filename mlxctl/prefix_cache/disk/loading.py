@@ -60,7 +60,7 @@ def _add_chunks(
         if record is None or row.expires_at <= now or not _follows(row, parent):
             continue
         ttl = None if row.is_pinned else row.expires_at - now
-        chunk = index.publish(row.namespace, parent, row.tokens, record, record.extent.num_bytes, ttl_seconds=ttl)
+        chunk = index.publish(row.namespace, parent, row.tokens, record, record.extent.num_bytes, row.salts or (), ttl_seconds=ttl)
         if chunk is not None and chunk.payload is record:
             taken.add(record.extent)
             if row.is_pinned:
@@ -84,7 +84,8 @@ def _follows(row: ChunkRow, parent: Chunk[Stored] | None) -> bool:
     start = parent.end if parent is not None else 0
     if row.start != start or start % CHUNK_TOKENS or (parent is None) != (row.parent is None):
         return False
-    return chunk_key(parent.key if parent is not None else root_key(row.namespace), row.tokens) == row.key
+    above = parent.key if parent is not None else root_key(row.namespace)
+    return chunk_key(above, row.tokens, row.salts or (), start=row.start) == row.key
 
 
 def is_whole(row: ChunkRow) -> bool:
@@ -95,6 +96,7 @@ def is_whole(row: ChunkRow) -> bool:
         and isinstance(row.parent, bytes | None)
         and isinstance(row.start, int)
         and isinstance(row.expires_at, float | int)
+        and row.salts is not None
         and 0 < len(row.tokens) <= 4 * CHUNK_TOKENS
         and len(row.tokens) % 4 == 0
     )

@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.chunks import Key, Salt
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.stores.database import open_database
 
-_MIGRATIONS = (
+MIGRATIONS = (
     """
     CREATE TABLE records (
         segment INTEGER NOT NULL,
@@ -42,12 +44,18 @@ _MIGRATIONS = (
         model TEXT NOT NULL
     ) WITHOUT ROWID
     """,
+    "ALTER TABLE chunks ADD COLUMN salts BLOB",
 )
+
+_salts_decoder = msgspec.msgpack.Decoder(tuple[Salt, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """A chunk on disk. `used` orders chunks by their last use; `expires_at` is in unix seconds, infinite when pinned."""
+    """A chunk on disk. `used` orders chunks by their last use; `expires_at` is in unix seconds, infinite when pinned.
+
+    `salts` are those of the images that reach into it; None when what stands there makes no sense.
+    """
 
     key: Key
     parent: Key | None
@@ -57,6 +65,7 @@ class ChunkRow:
     expires_at: float
     is_pinned: bool
     used: int
+    salts: tuple[Salt, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +87,7 @@ class Manifest:
     @classmethod
     def open(cls, path: Path) -> "Manifest":
         """Open or make the file. Raises StoreError; its cause is a plain sqlite3.DatabaseError when the file is damaged."""
-        manifest = cls(open_database(path, _MIGRATIONS))
+        manifest = cls(open_database(path, MIGRATIONS))
         try:
             manifest.check()
         except sqlite3.Error as error:
@@ -94,9 +103,10 @@ class Manifest:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.Error as error:
             raise StoreError(f"cannot read the manifest {str(path)!r}: {error}") from error
-        if version > len(_MIGRATIONS):
+        if version != len(MIGRATIONS):
             connection.close()
-            raise StoreError(f"the manifest {str(path)!r} was written by a newer mlxctl")
+            age = "a newer mlxctl" if version > len(MIGRATIONS) else "an older mlxctl; the next `mlxctl serve` renews it"
+            raise StoreError(f"the manifest {str(path)!r} was written by {age}")
         manifest = cls(connection)
         try:
             manifest.check()
@@ -121,7 +131,7 @@ class Manifest:
     def chunks(self) -> list[ChunkRow]:
         """All chunks, the least recently used first."""
         rows = self._connection.execute(
-            "SELECT key, parent, namespace, start, tokens, expires_at, is_pinned, used FROM chunks ORDER BY used, rowid"
+            "SELECT key, parent, namespace, start, tokens, expires_at, is_pinned, used, salts FROM chunks ORDER BY used, rowid"
         )
         return [
             ChunkRow(
@@ -133,8 +143,9 @@ class Manifest:
                 expires_at=math.inf if expires_at is None else expires_at,
                 is_pinned=bool(is_pinned),
                 used=used,
+                salts=_read_salts(salts),
             )
-            for key, parent, namespace, start, tokens, expires_at, is_pinned, used in rows
+            for key, parent, namespace, start, tokens, expires_at, is_pinned, used, salts in rows
         ]
 
     def records(self) -> list[RecordRow]:
@@ -165,7 +176,7 @@ class Manifest:
         """Add a record, with its chunk if the chunk is new."""
         with self._transaction():
             if chunk is not None:
-                self._connection.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _chunk_values(chunk))
+                self._connection.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _chunk_values(chunk))
             extent = record.extent
             values = (extent.segment, extent.offset, extent.num_bytes, record.digest, record.chunk, record.position)
             self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", values)
@@ -216,7 +227,17 @@ def is_damaged(error: StoreError) -> bool:
 
 
 def _chunk_values(row: ChunkRow) -> tuple[object, ...]:
-    return (row.key, row.parent, row.namespace, row.start, row.tokens, _finite(row.expires_at), row.is_pinned, row.used)
+    salts = msgspec.msgpack.encode(row.salts) if row.salts else None
+    return (row.key, row.parent, row.namespace, row.start, row.tokens, _finite(row.expires_at), row.is_pinned, row.used, salts)
+
+
+def _read_salts(data: object) -> tuple[Salt, ...] | None:
+    if data is None:
+        return ()
+    try:
+        return _salts_decoder.decode(data)  # type: ignore[arg-type]
+    except (msgspec.MsgspecError, TypeError):
+        return None
 
 
 def _finite(expires_at: float) -> float | None:

@@ -88,16 +88,16 @@ class Promotion:
         if parent is None and chunk.parent is not None:
             return False
         if want.position is not None:
-            held = self._index.covering(chunk.namespace, parent, chunk.key, chunk.tokens)
+            held = self._index.covering(chunk.namespace, parent, chunk.key, chunk.tokens, chunk.salts)
             if held is None:
                 return False
             self._index.add_checkpoint(held, Checkpoint(want.position, record, record.num_bytes))
         else:
             ttl = None if chunk.expires_at == math.inf else max(0.0, chunk.expires_at - time.time())
-            offer = self._index.offer(chunk.namespace, parent, chunk.tokens)
+            offer = self._index.offer(chunk.namespace, parent, chunk.tokens, chunk.salts)
             rest = divide_record(record, offer.num_tokens)[1] if offer.num_tokens else record
             published = self._index.publish(
-                chunk.namespace, parent, chunk.tokens, rest, rest.num_bytes, offer=offer, ttl_seconds=ttl
+                chunk.namespace, parent, chunk.tokens, rest, rest.num_bytes, chunk.salts, offer=offer, ttl_seconds=ttl
             )
             if published is None:
                 return False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key
+from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.encoding import encode
 from mlxctl.prefix_cache.disk.limits import empty_segment, least_used_segment
@@ -194,11 +194,7 @@ class DiskTier:
     def _keep_one(
         self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
     ) -> Chunk[Stored] | None:
-        above = parent.key if parent is not None else root_key(chunk.namespace)
-        # An image's digest is in the key and nowhere else, so after a restart nobody could tell what it was.
-        if chunk_key(above, chunk.tokens) != chunk.key:
-            return None
-        held = self.index.covering(chunk.namespace, parent, chunk.key, chunk.tokens)
+        held = self.index.covering(chunk.namespace, parent, chunk.key, chunk.tokens, chunk.salts)
         if held is None:
             held = self._add_chunk(parent, chunk, ttl, deadline)
         if held is not None:
@@ -219,7 +215,9 @@ class DiskTier:
             # Making room has taken it.
             self._on_release(stored)
             return None
-        held = self.index.publish(chunk.namespace, parent, chunk.tokens, stored, stored.extent.num_bytes, ttl_seconds=ttl)
+        held = self.index.publish(
+            chunk.namespace, parent, chunk.tokens, stored, stored.extent.num_bytes, chunk.salts, ttl_seconds=ttl
+        )
         if held is None:
             return None
         row = ChunkRow(
@@ -231,6 +229,7 @@ class DiskTier:
             expires_at=held.expires_at,
             is_pinned=held.is_pinned,
             used=self._next_use(),
+            salts=chunk.salts,
         )
         self._writer.put(Write(stored, stored.extent.num_bytes, row))
         inherited = [state.payload for state in held.checkpoints]
