@@ -12,14 +12,14 @@ from mlxctl.engine.sequence import NOTHING_FOUND, Found, Sequence
 class Batch:
     """One step's work for one model.
 
-    Restore: take over what the prefix cache has of one prompt. Prefill: compute its next `num_tokens`. Decode: a token for every
-    row of `groups`.
+    Restore: take over what the prefix cache has of `prompts`. Prefill: compute the next `num_tokens` of one prompt, or all that is
+    left of several. Decode: a token for every row of `groups`.
     """
 
     phase: Literal["restore", "prefill", "decode"]
     model: str
     groups: Many[Many[Sequence]] = ()
-    sequence: Sequence | None = None
+    prompts: Many[Sequence] = ()
     num_tokens: int = 0
     contended: bool = False
 

@@ -8,9 +8,13 @@ from collections.abc import Sequence as Many
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 from mlx.utils import tree_flatten
 
+from mlxctl.prefix_cache.records import leaves
+
 Caches = list[Any]
+Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 
 ANSWER_ROOM_TOKENS = 256
 """Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
@@ -104,6 +108,36 @@ def _stacked(layers: Many[Any], name: str, num_rows: Many[int], lengths: Many[in
             stacked[place : place + num, :, longest - length : longest] = array[..., :length, :]
         place += num
     return stacked
+
+
+def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
+    """Run the next tokens of every row of a batch, at least one of each, through the model, padded to the longest."""
+    paddings = [max(map(len, rows)) - len(row) for row in rows]
+    tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
+    layers = [layer for layer in leaves(caches) if type(layer).__name__ != "BatchKVCache"]
+    if any(paddings):
+        for layer in layers:
+            layer.prepare(lengths=[len(row) for row in rows], right_padding=paddings)
+    model(mx.array(tokens), cache=caches)
+    evaluate(caches)
+    for layer in layers:
+        layer.finalize()
+    for layer in leaves(caches):
+        if any(paddings) and layer not in layers:
+            _align_ends(layer, paddings)
+    evaluate(caches)
+
+
+def _align_ends(layer: Any, paddings: list[int]) -> None:
+    """Move what the rows of a growing layer hold to its end, over their padding. Its own `finalize` gathers all rows anew."""
+    end = layer.size()
+    for row, padding in enumerate(paddings):
+        for array in (layer.keys, layer.values) if padding else ():
+            moved = mx.contiguous(array[row : row + 1, :, : end - padding])
+            mx.eval(moved)
+            array[row : row + 1, :, padding:end] = moved
+    layer.offset -= mx.array(paddings)
+    layer.left_padding += mx.array(paddings)
 
 
 def keep_rows(caches: Caches, indices: list[int]) -> None:

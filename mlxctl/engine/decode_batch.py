@@ -40,10 +40,10 @@ class DecodeBatch:
         self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
 
     @classmethod
-    def of_prefilled(cls, model: Any, *, vocabulary_size: int, sequence: Sequence, caches: Caches) -> "DecodeBatch":
-        """Return a batch of one row whose prompt, but for the last token, is in `caches`."""
-        inputs = mx.array([sequence.prompt_token_ids[-1]], dtype=mx.uint32)
-        return cls(model, vocabulary_size=vocabulary_size, rows=[sequence], caches=caches, inputs=inputs)
+    def of_prefilled(cls, model: Any, *, vocabulary_size: int, sequences: Many[Sequence], caches: Caches) -> "DecodeBatch":
+        """Return a batch of rows whose prompts, but for the last token, are in `caches`."""
+        inputs = mx.array([sequence.prompt_token_ids[-1] for sequence in sequences], dtype=mx.uint32)
+        return cls(model, vocabulary_size=vocabulary_size, rows=list(sequences), caches=caches, inputs=inputs)
 
     @classmethod
     def joined(cls, batches: Many["DecodeBatch"]) -> "DecodeBatch":

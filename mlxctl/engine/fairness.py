@@ -30,16 +30,16 @@ class FairQueue:
         """Count tokens that were computed for the sequence."""
         self._served[sequence.fairness_key] = self._served.get(sequence.fairness_key, 0.0) + num_tokens
 
-    def choose(self, candidates: Iterable[Sequence], *, now: float) -> Sequence:
-        """Return the candidate whose turn it is. `candidates` must not be empty."""
-        return min(candidates, key=lambda sequence: self._rank(sequence, now))
+    def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:
+        """Return the candidates in the order of their turns."""
+        return sorted(candidates, key=lambda sequence: self._rank(sequence, now))
 
     def _rank(self, sequence: Sequence, now: float) -> tuple[float, float, int, float, int]:
         age = int((now - sequence.served_at) / AGING_SECONDS)
         return (
             -(sequence.priority + age),
             self._served.get(sequence.fairness_key, 0.0),
-            sequence.num_tokens_to_prefill,
+            sequence.num_unknown_tokens,
             sequence.arrived_at,
             sequence.sequence_id,
         )

@@ -163,6 +163,7 @@ class EngineLoop:
         self._publish(updates)
         self._free(batch, results)
         self._pool.runner(batch.model).start_built()
+        self._scheduler.note_step(batch, seconds=time.monotonic() - started)
 
     def embed(self) -> None:
         """Compute the vectors of some texts, between two steps of the others."""

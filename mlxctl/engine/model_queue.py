@@ -63,6 +63,20 @@ class ModelQueue:
                 return
         sequence.state = SequenceState.FINISHED
 
+    def begin(self, sequence: Sequence) -> None:
+        """Let a waiting sequence have a cache."""
+        self.waiting.remove(sequence)
+        self.prefilling.append(sequence)
+        sequence.state = SequenceState.PREFILLING
+
+    def start_decoding(self, sequences: Iterable[Sequence]) -> None:
+        """Make a group of sequences whose prompts have been read."""
+        group = list(sequences)
+        for sequence in group:
+            self.prefilling.remove(sequence)
+            sequence.state = SequenceState.DECODING
+        self.groups.append(group)
+
     def regroup(self) -> None:
         """Join the groups that cost less together."""
         lengths = [[row.length for row in group] for group in self.groups]

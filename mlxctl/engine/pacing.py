@@ -1,15 +1,23 @@
 """How many prompt tokens one step may compute: time slices, measured, not guessed. Pure; owned by the engine's thread."""
 
+from collections import deque
 from dataclasses import dataclass
 
-# A prefill slice alone is at most this many decode steps long: a short request that arrives behind a long prompt waits one slice,
-# and its idle latency is a few steps.
+# A prefill slice alone is at most this many quick decode steps long: a short request that arrives behind a long prompt waits one
+# slice, and its idle latency is a few steps.
 _ALONE_STEPS = 8
-# With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice.
-_CONTENDED_STEPS = 1.5
+# With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice, and
+# now and then a slice takes twice what was meant.
+_CONTENDED_STEPS = 1.0
 # Below this a slice costs hardly less, so a prompt would be read slowly and nobody be served sooner.
 _MIN_TOKENS = 4
 _SMOOTHING = 0.2
+# The duration of a quick step, with few rows and short ones, rises so slowly: what a short request waits for stays short.
+_RISE = 0.02
+# A slice that reads what is left of several prompts may take so many times as long as one for a single prompt alone, or so many
+# steps where rows decode: it spares each of these prompts a slice of its own, and the gap between two tokens stays at four steps.
+_TOGETHER_FACTOR = 3
+_MIN_TOGETHER_TOKENS = 32
 # How far the next slice follows what the last one asks for (as an exponent): one that was disturbed says little, and the longest
 # gaps stay near the target.
 _CONTENDED_TRUST = 0.3
@@ -40,7 +48,9 @@ class PrefillPacer:
         self._slice_seconds = slice_seconds
         self._max_tokens = max_tokens
         self._decode_seconds: float | None = None
-        self._last_decode_seconds = 0.0
+        self._quick_seconds = 0.0
+        self._last_steps: deque[float] = deque([0.0], maxlen=2)
+        self._together_seconds_per_token: float | None = None
         self._alone = _Quota(min(128, max_tokens))
         self._contended = _Quota(min(16, max_tokens), trust=_CONTENDED_TRUST)
 
@@ -53,14 +63,31 @@ class PrefillPacer:
         """Return how many tokens the next chunk may have."""
         return int((self._contended if contended else self._alone).tokens)
 
+    def together_tokens(self, *, contended: bool) -> int:
+        """Return how many tokens, with padding, the next slice may have that reads what is left of several prompts."""
+        rate, target = self._together_seconds_per_token, self._together_target_seconds(contended=contended)
+        wanted = int(target / rate) if rate else 2 * _MIN_TOGETHER_TOKENS
+        return min(max(wanted, _MIN_TOGETHER_TOKENS), self._max_tokens)
+
+    def observe_together(self, num_tokens: int, seconds: float) -> None:
+        """Take the duration of a slice that read what was left of several prompts, `num_tokens` with padding."""
+        rate = seconds / num_tokens
+        known = self._together_seconds_per_token or rate
+        self._together_seconds_per_token = known + _SMOOTHING * (min(rate, 4 * known) - known)
+
     def observe_decode(self, seconds: float, *, alone: bool) -> None:
-        """Take the duration of a decode step; one between prefill chunks says nothing about how long a step takes by itself."""
-        self._last_decode_seconds = seconds
+        """Take how long a decode step kept the thread, with starting the next: where starting blocks, most of it is there.
+
+        A step between prefill chunks says nothing about how long one takes by itself.
+        """
+        self._last_steps.append(seconds)
         if not alone:
             return
         previous = seconds if self._decode_seconds is None else self._decode_seconds
         # NOTE: an outlier (a compile, a swap) must not stretch every slice after it.
         self._decode_seconds = previous + _SMOOTHING * (min(seconds, 4 * previous) - previous)
+        quick = self._quick_seconds or seconds
+        self._quick_seconds = quick + (_SMOOTHING if seconds < quick else _RISE) * (min(seconds, 4 * quick) - quick)
 
     def observe_prefill(self, num_tokens: int, seconds: float, *, contended: bool) -> None:
         """Take the duration of a chunk. Where rows decode, what counts is how much longer chunk and step take than a step alone.
@@ -68,7 +95,7 @@ class PrefillPacer:
         How the two share the time between them differs: on Metal a step runs on while the chunk is prepared, on a CPU it does not.
         """
         if contended and self._decode_seconds is not None:
-            seconds = max(seconds + self._last_decode_seconds - self._decode_seconds, seconds / 8)
+            seconds = max(seconds + self._last_steps[-1] - self._decode_seconds, seconds / 8)
         quota = self._contended if contended else self._alone
         quota.correct(
             num_tokens=num_tokens,
@@ -77,8 +104,15 @@ class PrefillPacer:
             maximum=self._max_tokens,
         )
 
+    def _together_target_seconds(self, *, contended: bool) -> float:
+        if not contended:
+            return min(self._slice_seconds, _TOGETHER_FACTOR * self.target_seconds(contended=False))
+        # Joining rows makes one step longer, which says nothing about the next.
+        return min(self._slice_seconds, _TOGETHER_FACTOR * min(self._last_steps))
+
     def target_seconds(self, *, contended: bool) -> float:
         """Return how long a slice should take."""
         if self._decode_seconds is None:
             return self._slice_seconds / 4
-        return min(self._slice_seconds, self._decode_seconds * (_CONTENDED_STEPS if contended else _ALONE_STEPS))
+        steps_seconds = _CONTENDED_STEPS * self._decode_seconds if contended else _ALONE_STEPS * self._quick_seconds
+        return min(self._slice_seconds, steps_seconds)

@@ -15,6 +15,7 @@ from mlxctl.engine.caches import ANSWER_ROOM_TOKENS, Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.sequence import Found, Sequence
+from mlxctl.engine.short_rests import passes
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
@@ -46,10 +47,11 @@ class ModelRunner:
         """Compute the batch and return what came back; a prefill that went well returns nothing."""
         if batch.phase == "decode":
             return self._decode(batch.groups)
-        assert batch.sequence is not None
         if batch.phase == "restore":
-            return self._restore(batch.sequence)
-        return self._prefill(batch.sequence, batch.num_tokens)
+            return [self._restore(sequence) for sequence in batch.prompts]
+        if len(batch.prompts) > 1 and batch.num_tokens:
+            return self._read_together(batch.prompts)
+        return [failed for sequence in batch.prompts for failed in self._prefill(sequence, batch.num_tokens)]
 
     def look_up(self, tokens: Tokens) -> Found:
         """Return how much of a prompt would be taken over from the prefix cache now."""
@@ -126,15 +128,15 @@ class ModelRunner:
             tokens, num_tokens, caches, row=row, known=known, is_stop=is_stop, ttl_seconds=sequence.cache_ttl_seconds
         )
 
-    def _restore(self, sequence: Sequence) -> list[RowResult]:
+    def _restore(self, sequence: Sequence) -> RowResult:
         if sequence.cache_mode == "off":
             self._prompts[sequence.sequence_id] = kv.new_caches(self._model)
-            return [RowResult(sequence=sequence)]
+            return RowResult(sequence=sequence)
         plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
         promotion = None if sequence.has_fetched else self._prefix_cache.promote(sequence.prompt_token_ids, plan)
         if promotion is not None:
             self._promotions[sequence.sequence_id] = (sequence, promotion)
-            return [RowResult(sequence=sequence, is_fetching=True)]
+            return RowResult(sequence=sequence, is_fetching=True)
         found = self._found(sequence.prompt_token_ids, plan)
         caches = kv.new_caches(self._model)
         num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
@@ -143,14 +145,14 @@ class ModelRunner:
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)
         self._prompts[sequence.sequence_id] = caches
-        return [RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)]
+        return RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)
 
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
         prompt = self._prompts[sequence.sequence_id]
         start = sequence.num_computed_tokens
         try:
             if num_tokens:
-                chunk = mx.array(np.frombuffer(sequence.prompt_token_ids[start : start + num_tokens], dtype=np.uint32))
+                chunk = mx.array(_numbers(sequence, start, start + num_tokens))
                 # The logits are never evaluated, so the output head costs nothing here.
                 self._model(chunk[None], cache=prompt)
                 kv.evaluate(prompt)
@@ -165,8 +167,25 @@ class ModelRunner:
         if sequence.num_tokens_to_prefill == num_tokens:
             caches = self._prompts.pop(sequence.sequence_id)
             self._batches.append(
-                DecodeBatch.of_prefilled(self._model, vocabulary_size=self.vocabulary_size, sequence=sequence, caches=caches)
+                DecodeBatch.of_prefilled(self._model, vocabulary_size=self.vocabulary_size, sequences=[sequence], caches=caches)
             )
+        return []
+
+    def _read_together(self, prompts: Many[Sequence]) -> list[RowResult]:
+        """Read all that is left of several prompts, which are one decode batch from then on."""
+        reached = [sequence.num_computed_tokens for sequence in prompts]
+        try:
+            caches = kv.join([self._prompts.pop(sequence.sequence_id) for sequence in prompts], [1] * len(prompts))
+            for ends in passes(prompts):
+                kv.read(self._model, caches, [_numbers(*each) for each in zip(prompts, reached, ends, strict=True)])
+                for row, (sequence, end) in enumerate(zip(prompts, ends, strict=True)):
+                    self._remember(sequence, end, caches, row=row, is_stop=end in sequence.stop_positions)
+                reached = list(ends)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}") for sequence in prompts]
+        self._batches.append(
+            DecodeBatch.of_prefilled(self._model, vocabulary_size=self.vocabulary_size, sequences=prompts, caches=caches)
+        )
         return []
 
     def _decode(self, groups: Many[Many[Sequence]]) -> list[RowResult]:
@@ -200,6 +219,11 @@ class ModelRunner:
         # After a failed pass the caches of its rows are in no known state, so the rows end and the batch goes with them.
         self._batches = [batch for batch in self._batches if batch not in parts]
         return [RowResult(sequence=row, failure=f"decoding failed: {error}") for row in rows]
+
+
+def _numbers(sequence: Sequence, start: int, end: int) -> kv.Tokens:
+    tokens: kv.Tokens = np.frombuffer(sequence.prompt_token_ids[start:end], dtype=np.uint32)
+    return tokens
 
 
 def describe_device() -> str:

@@ -13,15 +13,18 @@ from mlxctl.engine.messages import RowUpdate
 from mlxctl.engine.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.pacing import PrefillPacer
 from mlxctl.engine.sequence import Sequence, SequenceState
+from mlxctl.engine.short_rests import SHORT_TOKENS, choose_rests, padded_tokens
 from mlxctl.prefix_cache.chunks import common_tokens
 
-# Prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
-_MAX_PREFILLING = 4
+# Long prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
+_MAX_LONG_PROMPTS = 4
 # Tokens of the answer that a prompt must have memory for before it is begun.
 _ANSWER_ROOM_TOKENS = 256
 # What is left of a short prompt is read in slices of at least this many tokens: a few longer gaps, and its answer begins soon.
-_SHORT_PROMPT_TOKENS = 48
 _SHORT_PROMPT_SLICE = 16
+# Prompts may be restored in one step up to so many tokens of them, each of which may have to be copied; more when no row waits.
+_RESTORE_TOKENS = 16_384
+_RESTORE_TOKENS_ALONE = 65_536
 # A prefix that another is reading is worth waiting for from this many tokens on.
 _MIN_SHARED_TOKENS = 32
 
@@ -121,7 +124,7 @@ class Scheduler:
         name, queue, candidates = found
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
-            return self._prompt_batch(name, queue, self._fair.choose(candidates, now=now))
+            return self._prompt_batch(name, queue, self._fair.ranked(candidates, now=now), available_bytes)
         queue.regroup()
         self._last_phase = "decode"
         return Batch(phase="decode", model=name, groups=[list(group) for group in queue.groups])
@@ -129,10 +132,15 @@ class Scheduler:
     def settle(self, batch: Batch, results: Iterable[RowResult], *, seconds: float, now: float) -> list[RowUpdate]:
         """Take the results of a batch and return what the front has to know."""
         if batch.phase == "decode":
-            return self._settle_decode(batch, results, seconds)
+            return [self._fail(result) if result.failure else self._take_token(result) for result in results]
         if batch.phase == "restore":
             return self._settle_restore(results)
         return self._settle_prefill(batch, results, seconds, now)
+
+    def note_step(self, batch: Batch, *, seconds: float) -> None:
+        """Take how long a settled batch kept the thread in all, with starting the decode step after it."""
+        if batch.phase == "decode":
+            self._queues[batch.model].pacer.observe_decode(seconds, alone=self.decodes_alone(batch))
 
     def decodes_alone(self, batch: Batch) -> bool:
         """Whether the batch is a decode step with no prompt to be read beside it, so that its duration is that of a decode step."""
@@ -157,75 +165,103 @@ class Scheduler:
 
     def _prefill_candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
         candidates = [row for row in queue.prefilling if not row.is_fetching]
-        num_holding = sum(len(other.prefilling) + other.num_decoding for other in self._queues.values())
-        if num_holding < self._max_rows and len(queue.prefilling) < _MAX_PREFILLING:
-            promised = sum(row.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for row in queue.prefilling)
+        if self._num_holding < self._max_rows:
             candidates += [
-                row
-                for row in queue.waiting
-                if not row.waits_for_producer
-                if num_holding == 0 or self.prompt_bytes(row.model, row.num_prompt_tokens) <= available_bytes - promised
+                row for row in queue.waiting if not row.waits_for_producer and self._may_begin(queue, row, available_bytes)
             ]
         return candidates
 
-    def _prompt_batch(self, name: str, queue: ModelQueue, sequence: Sequence) -> Batch:
+    @property
+    def _num_holding(self) -> int:
+        return sum(len(queue.prefilling) + queue.num_decoding for queue in self._queues.values())
+
+    def _may_begin(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
+        """Whether there is a place, and memory, for one more prompt beside those that are half read."""
+        num_holding = self._num_holding
+        if num_holding >= self._max_rows:
+            return False
+        num_long = sum(other.num_unknown_tokens > SHORT_TOKENS for other in queue.prefilling)
+        if row.num_unknown_tokens > SHORT_TOKENS and num_long >= _MAX_LONG_PROMPTS:
+            return False
+        promised = sum(other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.prefilling)
+        return num_holding == 0 or self.prompt_bytes(row.model, row.num_prompt_tokens) <= available_bytes - promised
+
+    def _prompt_batch(self, name: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> Batch:
         self._last_phase = "prefill"
-        if sequence.state is SequenceState.WAITING:
-            queue.waiting.remove(sequence)
-            queue.prefilling.append(sequence)
-            sequence.state = SequenceState.PREFILLING
-            for other in queue.waiting:
-                _share(other, sequence)
-        if sequence.needs_restore:
-            return Batch(phase="restore", model=name, sequence=sequence)
+        # Those who waited for what the first has read are about to go on just where it is: together.
+        followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
+        if ranked[0].needs_restore or followers:
+            return Batch(phase="restore", model=name, prompts=self._begin(queue, followers or ranked, available_bytes))
         contended = bool(queue.groups)
-        quota = queue.pacer.chunk_tokens(contended=contended)
-        if sequence.num_tokens_to_prefill <= _SHORT_PROMPT_TOKENS:
-            quota = max(quota, _SHORT_PROMPT_SLICE)
-        num_tokens = min(sequence.num_tokens_to_stop, quota)
-        return Batch(phase="prefill", model=name, sequence=sequence, num_tokens=num_tokens, contended=contended)
+        prompts = choose_rests(
+            [row for row in ranked if not row.needs_restore],
+            max_tokens=queue.pacer.together_tokens(contended=contended),
+            affordable_padding_tokens=queue.costs.affordable_padding_tokens,
+        )
+        num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
+        if len(prompts) == 1:
+            quota = queue.pacer.chunk_tokens(contended=contended)
+            if num_tokens <= SHORT_TOKENS:
+                quota = max(quota, _SHORT_PROMPT_SLICE)
+            num_tokens = min(prompts[0].num_tokens_to_stop, quota)
+        return Batch(phase="prefill", model=name, prompts=prompts, num_tokens=num_tokens, contended=contended)
+
+    def _begin(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
+        """Return the prompts to restore now: the first, and with it those that nothing keeps waiting."""
+        most = _RESTORE_TOKENS if queue.groups else _RESTORE_TOKENS_ALONE
+        begun: list[Sequence] = []
+        for row in ranked:
+            # Those that have begun just now may be about to read what this one needs, or have taken its place.
+            if not row.needs_restore or row.waits_for_producer:
+                continue
+            if begun and sum(other.num_prompt_tokens for other in begun) + row.num_prompt_tokens > most:
+                break
+            if row.state is SequenceState.WAITING:
+                if begun and not self._may_begin(queue, row, available_bytes):
+                    break
+                queue.begin(row)
+                for other in queue.waiting:
+                    _share(other, row)
+            begun.append(row)
+        return begun
 
     def _settle_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
+        updates = []
         for result in results:
             sequence = result.sequence
             if result.failure:
-                return [self._fail(result)]
+                updates.append(self._fail(result))
+                continue
             sequence.is_fetching = sequence.needs_restore = result.is_fetching
             sequence.found = result.found
             sequence.num_cached_tokens = sequence.num_computed_tokens = result.found.num_cached
             sequence.stop_positions = sorted({*sequence.stop_positions, *result.stop_positions})
-        return []
+        return updates
 
     def _settle_prefill(self, batch: Batch, results: Iterable[RowResult], seconds: float, now: float) -> list[RowUpdate]:
-        sequence, queue = batch.sequence, self._queues[batch.model]
-        assert sequence is not None
+        queue = self._queues[batch.model]
         failures = [result for result in results if result.failure]
         if failures:
             return [self._fail(result) for result in failures]
-        sequence.num_computed_tokens += batch.num_tokens
-        sequence.served_at = now
-        self._fair.charge(sequence, batch.num_tokens)
+        self._observe_prefill(queue.pacer, batch, seconds)
+        for sequence in batch.prompts:
+            num_tokens = batch.num_tokens if len(batch.prompts) == 1 else sequence.num_tokens_to_prefill
+            sequence.num_computed_tokens += num_tokens
+            sequence.served_at = now
+            self._fair.charge(sequence, num_tokens)
         self.num_prompt_tokens += batch.num_tokens
-        if batch.num_tokens:
-            queue.pacer.observe_prefill(batch.num_tokens, seconds, contended=batch.contended)
-        if sequence.num_tokens_to_prefill == 0:
-            queue.prefilling.remove(sequence)
-            queue.groups.append([sequence])
-            sequence.state = SequenceState.DECODING
-        return [
-            RowUpdate(
-                sequence_id=sequence.sequence_id,
-                num_processed=sequence.num_computed_tokens,
-                num_cached=sequence.num_cached_tokens,
-                num_known=sequence.found.num_known,
-                num_new=sequence.found.num_new,
-                gone=sequence.found.gone,
-            )
-        ]
+        if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
+            queue.start_decoding(batch.prompts)
+        return [_progress(sequence) for sequence in batch.prompts]
 
-    def _settle_decode(self, batch: Batch, results: Iterable[RowResult], seconds: float) -> list[RowUpdate]:
-        self._queues[batch.model].pacer.observe_decode(seconds, alone=self.decodes_alone(batch))
-        return [self._fail(result) if result.failure else self._take_token(result) for result in results]
+    @staticmethod
+    def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
+        if not batch.num_tokens:
+            return
+        if len(batch.prompts) == 1:
+            pacer.observe_prefill(batch.num_tokens, seconds, contended=batch.contended)
+        else:
+            pacer.observe_together(padded_tokens(batch.prompts), seconds)
 
     def _take_token(self, result: RowResult) -> RowUpdate:
         sequence, token_id = result.sequence, result.token_id
@@ -256,6 +292,17 @@ class Scheduler:
         self._by_id.pop(sequence.sequence_id, None)
 
 
+def _progress(sequence: Sequence) -> RowUpdate:
+    return RowUpdate(
+        sequence_id=sequence.sequence_id,
+        num_processed=sequence.num_computed_tokens,
+        num_cached=sequence.num_cached_tokens,
+        num_known=sequence.found.num_known,
+        num_new=sequence.found.num_new,
+        gone=sequence.found.gone,
+    )
+
+
 def _share(waiting: Sequence, producer: Sequence) -> None:
     """Let `waiting` wait for what `producer` is about to read, if that is a good part of its own prompt."""
     if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
@@ -263,5 +310,5 @@ def _share(waiting: Sequence, producer: Sequence) -> None:
     shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids)
     # The last token of a prompt is never prefilled, neither here nor there.
     shared = min(shared, waiting.num_prompt_tokens - 1, producer.num_prompt_tokens - 1)
-    if shared - producer.num_computed_tokens >= _MIN_SHARED_TOKENS:
+    if shared - producer.num_known_tokens >= _MIN_SHARED_TOKENS:
         waiting.wait_for(producer, shared)

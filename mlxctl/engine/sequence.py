@@ -100,10 +100,27 @@ class Sequence:
         return self.num_prompt_tokens - 1 - self.num_computed_tokens
 
     @property
+    def num_known_tokens(self) -> int:
+        """Prompt tokens that are computed, or were by the sequence that this one waited for, to be taken over from it."""
+        if self.producer is None or not self.needs_restore:
+            return self.num_computed_tokens
+        return max(self.num_computed_tokens, min(self.shared_length, self.producer.num_computed_tokens))
+
+    @property
+    def num_unknown_tokens(self) -> int:
+        """Prompt tokens that nobody has computed yet, but for the last, which is not prefilled."""
+        return self.num_prompt_tokens - 1 - self.num_known_tokens
+
+    @property
+    def pauses(self) -> list[int]:
+        """Positions at which reading pauses from here on, ascending; the last is where decoding begins."""
+        end = self.num_prompt_tokens - 1
+        return [position for position in self.stop_positions if self.num_computed_tokens < position < end] + [end]
+
+    @property
     def num_tokens_to_stop(self) -> int:
         """Prompt tokens to compute before the next place to pause at, or before decoding."""
-        stops = [position for position in self.stop_positions if position > self.num_computed_tokens]
-        return min(self.num_tokens_to_prefill, stops[0] - self.num_computed_tokens) if stops else self.num_tokens_to_prefill
+        return self.pauses[0] - self.num_computed_tokens
 
     @property
     def waits_for_producer(self) -> bool:

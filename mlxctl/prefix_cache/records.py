@@ -60,7 +60,7 @@ class CacheLayout:
     """How one model's caches are made: which layers can be cut, and which of them have the same shape."""
 
     def __init__(self, caches: Sequence[Any]) -> None:
-        self._kinds = [type(layer) for layer in _leaves(caches)]
+        self._kinds = [type(layer) for layer in leaves(caches)]
         self._cut = [index for index, kind in enumerate(self._kinds) if kind.__name__ in _KINDS_TO_CUT]
         self._whole = [index for index, kind in enumerate(self._kinds) if kind.__name__ not in _KINDS_TO_CUT]
         self._groups: tuple[tuple[int, ...], ...] | None = None
@@ -81,7 +81,7 @@ class CacheLayout:
 
     def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
         """Return a record of the positions `start` to `end` of a sequence, or of one row of a batch."""
-        layers = list(_leaves(caches))
+        layers = list(leaves(caches))
         # All layers of a batch are padded alike.
         padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
         span = slice(padding + start, padding + end)
@@ -98,7 +98,7 @@ class CacheLayout:
 
     def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
         """Return a copy of the states that cannot be cut, as they are now."""
-        layers = list(_leaves(caches))
+        layers = list(leaves(caches))
         whole = [layers[index] if row is None else layers[index].extract(row) for index in self._whole]
         states = tuple(tree_map(_copied, layer.state) for layer in whole)
         mx.eval([leaf for _, leaf in tree_flatten(list(states)) if isinstance(leaf, mx.array)])
@@ -111,7 +111,7 @@ class CacheLayout:
 
         There is room for `capacity` tokens, so that those to come copy nothing again.
         """
-        layers = list(_leaves(caches))
+        layers = list(leaves(caches))
         room = max(0, capacity - num_tokens)
         for group_index, group in enumerate(records[0].layers if records else ()):
             for place, layer_index in enumerate(group):
@@ -122,13 +122,14 @@ class CacheLayout:
         mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
 
 
-def _leaves(caches: Sequence[Any]) -> Iterator[Any]:
+def leaves(caches: Sequence[Any]) -> Iterator[Any]:
+    """Return the layers of caches, where a layer is a list of several these, in order."""
     for layer in caches:
         children = getattr(layer, "caches", None)
         if children is None:
             yield layer
         else:
-            yield from _leaves(children)
+            yield from leaves(children)
 
 
 def _arrays(layer: Any) -> list[mx.array]:

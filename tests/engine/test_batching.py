@@ -15,6 +15,7 @@ from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
+END = 3
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 
 # Small chunks, so that prompts are read in several slices and rows join while others are in the middle.
@@ -125,6 +126,31 @@ def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(
             if job.leaves_after is None:
                 assert len(one.token_ids) == len(other.token_ids) == job.max_tokens
             assert_same(one, other)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "gpt_oss"])
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(lengths=st.lists(st.integers(1, 40), min_size=3, max_size=8), shared=st.sampled_from([0, 1, 70]), sampling=samplings())
+def test_short_prompts_that_arrive_together_get_the_tokens_that_they_get_alone(
+    family: str, lengths: list[int], shared: int, sampling: SamplingParams
+) -> None:
+    trunk = list(range(100, 100 + shared))
+    prompts = [[*trunk, *range(10 + 7 * place, 10 + 7 * place + length), END] for place, length in enumerate(lengths)]
+
+    async def run() -> None:
+        async with running_engine(family, settings=EngineSettings(max_rows=8, prefix_cache_bytes=0)) as client:
+            alone = [await finish(submit(client, family, prompt, sampling=sampling)) for prompt in prompts]
+        async with running_engine(family, settings=EngineSettings(max_rows=8)) as client:
+            ends = frozenset({END})
+            for round_of_two in ("cold", "warm"):
+                beside = await asyncio.gather(
+                    *(finish(submit(client, family, prompt, sampling=sampling, stop=ends)) for prompt in prompts)
+                )
+                for one, other in zip(alone, beside, strict=True):
+                    assert other.token_ids, round_of_two
+                    assert_same(one, other)
 
     asyncio.run(run())
 

@@ -6,11 +6,13 @@ from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.messages import RowUpdate
 from mlxctl.engine.model_queue import ModelCosts
 from mlxctl.engine.scheduler import Scheduler
-from mlxctl.engine.sequence import Found, Sequence, SequenceState
+from mlxctl.engine.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
 from mlxctl.ir import SamplingParams
 from mlxctl.prefix_cache.chunks import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
+# Rows of any lengths may be padded to one.
+ROOMY = ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1)
 PLENTY = 1 << 40
 STOP = 99
 
@@ -25,20 +27,23 @@ def make_sequence(sequence_id: int, num_tokens: int = 5, *, first_token: int | N
     """A sequence whose prompt begins like no other's, unless `first_token` says so."""
     first = first_token if first_token is not None else 100_000 * sequence_id
     values: dict[str, object] = {"max_tokens": 3, "sampling": SamplingParams(), "stop_token_ids": frozenset({STOP})}
-    return Sequence(
-        sequence_id=sequence_id, model="m", prompt_token_ids=pack(range(first, first + num_tokens)), **(values | fields)
-    )  # type: ignore[arg-type]
+    values["prompt_token_ids"] = pack(range(first, first + num_tokens))
+    return Sequence(sequence_id=sequence_id, model="m", **(values | fields))  # type: ignore[arg-type]
 
 
-def run_step(scheduler: Scheduler, *, now: float = 0.0, token_id: int = 7, seconds: float = 0.01) -> tuple[Batch, list[RowUpdate]]:
-    """Play the runner: every row gives `token_id` one step after it was launched."""
+def run_step(
+    scheduler: Scheduler, *, now: float = 0.0, token_id: int = 7, seconds: float = 0.01, found: Found = NOTHING_FOUND
+) -> tuple[Batch, list[RowUpdate]]:
+    """Play the runner: every row gives `token_id` one step after it was launched; of a prompt to be restored `found` is known."""
     batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
-    results = [RowResult(sequence=batch.sequence)] if batch.phase == "restore" and batch.sequence else []
+    results = [RowResult(sequence=sequence, found=found) for sequence in batch.prompts] if batch.phase == "restore" else []
     for row in (row for group in batch.groups for row in group):
         if row.has_token_in_flight:
             results.append(RowResult(sequence=row, token_id=token_id))
         row.num_sampled_tokens += 1
-    return batch, scheduler.settle(batch, results, seconds=seconds, now=now)
+    updates = scheduler.settle(batch, results, seconds=seconds, now=now)
+    scheduler.note_step(batch, seconds=seconds)
+    return batch, updates
 
 
 def run_until_idle(scheduler: Scheduler, limit: int = 1000) -> list[Batch]:
@@ -103,6 +108,61 @@ def test_beside_decoding_rows_a_short_prompt_is_read_in_longer_slices_than_a_lon
     assert [batch.num_tokens for batch in batches if batch.phase == "prefill"][: len(slices)] == slices
 
 
+def test_short_prompts_that_wait_together_are_restored_at_once_and_read_in_one_slice() -> None:
+    scheduler = make_scheduler(max_rows=8, costs=ROOMY)
+    for sequence_id, num_tokens in enumerate([9, 12, 7, 1000]):
+        scheduler.add(make_sequence(sequence_id, num_tokens=num_tokens))
+
+    (restored, _), (read, updates), (decoded, _) = (run_step(scheduler) for _ in range(3))
+
+    assert [row.sequence_id for row in restored.prompts] == [2, 0, 1, 3]
+    assert [row.sequence_id for row in read.prompts] == [2, 0, 1]
+    assert read.num_tokens == 6 + 8 + 11
+    assert [(update.sequence_id, update.num_processed) for update in updates] == [(2, 6), (0, 8), (1, 11)]
+    assert [[row.sequence_id for row in group] for group in decoded.groups] == [[2, 0, 1]]
+
+
+def test_beside_decoding_rows_no_more_prompts_are_read_together_than_four_steps_allow() -> None:
+    scheduler = make_scheduler(max_rows=20, costs=ROOMY)
+    scheduler.add(make_sequence(1, max_tokens=10_000))
+    for _ in range(6):
+        run_step(scheduler)
+    scheduler._queues["m"].pacer.observe_together(10, 0.005)
+    for sequence_id in range(2, 18):
+        scheduler.add(make_sequence(sequence_id, num_tokens=21, max_tokens=10_000))
+
+    batches = [run_step(scheduler)[0] for _ in range(20)]
+
+    # Three steps of 10 ms at 0.5 ms a token are 60 tokens.
+    together = [len(batch.prompts) for batch in batches if batch.phase == "prefill"]
+    assert together[:5] == [3] * 5
+
+
+def test_prompts_whose_caches_cannot_be_merged_are_read_one_by_one() -> None:
+    scheduler = make_scheduler(costs=ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1, can_batch=False))
+    for sequence_id in range(3):
+        scheduler.add(make_sequence(sequence_id))
+
+    batches = run_until_idle(scheduler)
+
+    assert [len(batch.prompts) for batch in batches if batch.phase == "prefill"] == [1, 1, 1]
+
+
+def test_those_who_waited_for_a_prefix_go_on_together_once_it_is_read() -> None:
+    scheduler = make_scheduler(max_rows=16, costs=ROOMY)
+    trunk = range(1000, 1400)
+    for sequence_id in range(8):
+        tail = range(100_000 * sequence_id, 100_000 * sequence_id + 7)
+        scheduler.add(make_sequence(sequence_id, prompt_token_ids=pack([*trunk, *tail])))
+    batches = [run_step(scheduler)[0]]
+    while not scheduler.counts()[2]:
+        batches.append(run_step(scheduler, found=Found(num_cached=400))[0])
+
+    restored, read = batches[-2:]
+    assert (restored.phase, len(restored.prompts)) == ("restore", 7)
+    assert (read.phase, len(read.prompts)) == ("prefill", 8)
+
+
 def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=5000))
@@ -112,8 +172,7 @@ def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
 
     batch, _ = run_step(scheduler)
 
-    assert batch.sequence is not None
-    assert batch.sequence.sequence_id == 2
+    assert [sequence.sequence_id for sequence in batch.prompts] == [2]
 
 
 def test_a_higher_priority_goes_first_and_waiting_makes_up_for_a_lower_one() -> None:
@@ -121,13 +180,11 @@ def test_a_higher_priority_goes_first_and_waiting_makes_up_for_a_lower_one() -> 
     scheduler.add(make_sequence(1, num_tokens=20, priority=0, arrived_at=0.0, served_at=0.0))
     scheduler.add(make_sequence(2, num_tokens=20, priority=1, arrived_at=1.9, served_at=1.9))
 
-    fresh = scheduler.next_batch(now=1.9, available_bytes=PLENTY).sequence
+    (fresh, *_) = scheduler.next_batch(now=1.9, available_bytes=PLENTY).prompts
     scheduler.cancel([2])
     scheduler.add(make_sequence(3, num_tokens=20, priority=1, arrived_at=2.1, served_at=2.1))
-    aged = scheduler.next_batch(now=2.1, available_bytes=PLENTY).sequence
+    (aged, *_) = scheduler.next_batch(now=2.1, available_bytes=PLENTY).prompts
 
-    assert fresh is not None
-    assert aged is not None
     assert (fresh.sequence_id, aged.sequence_id) == (2, 1)
 
 
@@ -139,7 +196,7 @@ def test_a_key_that_was_served_less_goes_first() -> None:
 
     batches = run_until_idle(scheduler)
 
-    assert [batch.sequence.sequence_id for batch in batches if batch.phase == "restore" and batch.sequence] == [1, 3, 2]
+    assert [sequence.sequence_id for batch in batches if batch.phase == "restore" for sequence in batch.prompts] == [1, 3, 2]
 
 
 def test_no_more_rows_hold_a_cache_than_allowed() -> None:
@@ -242,7 +299,7 @@ def test_a_prompt_that_another_is_reading_waits_for_it_and_lends_it_its_priority
 
     batches = [run_step(scheduler)[0] for _ in range(3)]
 
-    assert all(batch.sequence is producer for batch in batches)
+    assert all(batch.prompts == [producer] for batch in batches)
     assert waiter.state is SequenceState.WAITING
     assert producer.priority == 3
     while waiter.state is SequenceState.WAITING:
@@ -263,24 +320,24 @@ def test_when_the_one_that_reads_dies_a_waiter_takes_over_and_the_others_wait_fo
     batches = [run_step(scheduler)[0] for _ in range(4)]
 
     assert [batch.phase for batch in batches] == ["restore", "prefill", "prefill", "prefill"]
-    assert len({batch.sequence.sequence_id for batch in batches if batch.sequence}) == 1
+    assert len({sequence.sequence_id for batch in batches for sequence in batch.prompts}) == 1
 
 
 def test_reading_pauses_where_something_is_to_be_kept() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=200))
     batch = scheduler.next_batch(now=0, available_bytes=PLENTY)
-    assert batch.sequence is not None
+    (sequence,) = batch.prompts
     scheduler.settle(
-        batch, [RowResult(sequence=batch.sequence, found=Found(num_cached=10), stop_positions=[50, 120])], seconds=0.01, now=0
+        batch, [RowResult(sequence=sequence, found=Found(num_cached=10), stop_positions=[50, 120])], seconds=0.01, now=0
     )
 
     ends = []
-    while batch.sequence.state is SequenceState.PREFILLING:
+    while sequence.state is SequenceState.PREFILLING:
         run_step(scheduler)
-        ends.append(batch.sequence.num_computed_tokens)
+        ends.append(sequence.num_computed_tokens)
 
-    assert batch.sequence.num_cached_tokens == 10
+    assert sequence.num_cached_tokens == 10
     assert {50, 120, 199} <= set(ends)
 
 

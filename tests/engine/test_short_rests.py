@@ -1,0 +1,89 @@
+"""Which prompts are read to their end together, and where they are after each pass, in ints."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.engine.sequence import Sequence
+from mlxctl.engine.short_rests import SHORT_TOKENS, choose_rests, padded_tokens, passes
+from mlxctl.ir import SamplingParams
+from mlxctl.prefix_cache.chunks import pack
+
+PLENTY = 1 << 30
+
+
+def prompt(num_left: int, *, num_computed: int = 100, pauses: tuple[int, ...] = ()) -> Sequence:
+    """One of which `num_left` tokens are left to read, with `pauses` so many tokens from here."""
+    return Sequence(
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=pack(range(num_computed + num_left + 1)),
+        sampling=SamplingParams(),
+        stop_token_ids=frozenset(),
+        max_tokens=9,
+        num_computed_tokens=num_computed,
+        stop_positions=[num_computed + pause for pause in pauses],
+        needs_restore=False,
+    )
+
+
+def choose(ranked: list[Sequence], *, max_tokens: int = PLENTY, padding: int = PLENTY) -> list[Sequence]:
+    return choose_rests(ranked, max_tokens=max_tokens, affordable_padding_tokens=padding)
+
+
+def test_a_long_rest_is_read_alone_and_does_not_lengthen_a_slice_for_short_ones() -> None:
+    short, long, other = prompt(5), prompt(SHORT_TOKENS + 1), prompt(SHORT_TOKENS)
+
+    assert choose([long, short]) == [long]
+    assert choose([short, long, other]) == [short, other]
+
+
+def test_padding_counts_and_who_would_need_too_much_of_it_is_left_out() -> None:
+    first, longer, equal = prompt(5), prompt(20), prompt(5)
+
+    assert choose([first, longer, equal], max_tokens=30) == [first, equal]
+    assert padded_tokens([first, longer, equal]) == 60
+
+
+def test_rows_that_should_not_decode_together_are_not_read_together() -> None:
+    here, far = prompt(5, num_computed=0), prompt(5, num_computed=5000)
+
+    assert choose([here, far], padding=4999) == [here]
+    assert choose([here, far], padding=5000) == [here, far]
+
+
+def test_prompts_of_which_nothing_is_left_go_on_among_themselves() -> None:
+    known, short, other = prompt(0), prompt(3), prompt(0)
+
+    assert choose([known, short, other]) == [known, other]
+    assert choose([short, known, other]) == [short]
+
+
+def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
+    first, tiny = prompt(20, pauses=(4, 9)), prompt(2)
+
+    assert choose([first, tiny, prompt(3)])[1:] != [tiny]
+    assert tiny not in choose([first, tiny, prompt(3)])
+
+
+@given(
+    rows=st.lists(
+        st.integers(4, SHORT_TOKENS).flatmap(
+            lambda left: st.tuples(st.just(left), st.sets(st.integers(1, left), max_size=3).map(sorted).map(tuple))
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_every_pass_reads_something_of_every_prompt_and_stops_at_all_its_pauses(rows: list[tuple[int, tuple[int, ...]]]) -> None:
+    prompts = [prompt(left, pauses=pauses) for left, pauses in rows]
+
+    ends = passes(prompts)
+
+    for row, one in enumerate(prompts):
+        places = [one.num_computed_tokens, *(places[row] for places in ends)]
+        assert all(after > before for before, after in pairwise(places))
+        assert set(one.pauses) <= set(places)
+        assert places[-1] == one.num_prompt_tokens - 1
+    assert len(ends) == max(len(one.pauses) for one in prompts)
