@@ -19,6 +19,9 @@ Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 ANSWER_ROOM_TOKENS = 256
 """Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
 
+# Joined layers are computed whenever they take so much: each time costs a wait for the device.
+_JOIN_BYTES = 256 * 1024 * 1024
+
 
 def new_caches(model: Any) -> Caches:
     """Return empty caches for one sequence."""
@@ -58,15 +61,20 @@ def evaluate(caches: Caches) -> None:
 def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
     """Return one batch of all rows, in order; each part has so many, and one with a single row is no batch yet.
 
-    Takes the parts over: they must not be used again. Layers are joined one after the other, so that only one is there twice.
+    Takes the parts over: they must not be used again. What is joined is not there twice as a whole, but for some layers at a time.
     """
-    joined = []
+    joined: Caches = []
+    num_bytes = 0
     for layers in zip(*parts, strict=True):
         joined.append(_joined(layers, num_rows))
-        evaluate(joined[-1:])
         for layer in layers:
             if layer is not joined[-1] and hasattr(layer, "keys"):
                 layer.keys = layer.values = None
+        num_bytes += sum(array.nbytes for array in arrays(joined[-1:]))
+        if num_bytes > _JOIN_BYTES:
+            evaluate(joined)
+            num_bytes = 0
+    evaluate(joined)
     return joined
 
 

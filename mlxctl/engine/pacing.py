@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 # A prefill slice alone is at most this many quick decode steps long: a short request that arrives behind a long prompt waits one
 # slice, and its idle latency is a few steps.
-_ALONE_STEPS = 8
+_ALONE_STEPS = 5
 # With rows decoding, a slice is at most this many decode steps long: the gap between two tokens is one step plus one slice, and
 # now and then a slice takes twice what was meant.
 _CONTENDED_STEPS = 1.0
