@@ -75,8 +75,10 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         _take_steps(_STEPS_OF_A_CALL)
         if isinstance(obj, LoopContext) and args:
             args = (_counted(args[0]), *args[1:])
-        if isinstance(text := getattr(obj, "__self__", None), str):
-            check_method(text, obj.__name__, (*args, *kwargs.values()), max_chars=MAX_CHARS)
+        # The sandbox has put functions of its own around the methods that format.
+        method = getattr(obj, "__wrapped__", obj)
+        if isinstance(text := getattr(method, "__self__", None), str):
+            check_method(text, method.__name__, (*args, *kwargs.values()), max_chars=MAX_CHARS)
         return _measured(super().call(context, obj, *args, **kwargs))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 
 MAX_WIDTH = 10_000
-MAX_NODES = 1_000_000
+MAX_NODES = 200_000
 _MAX_DEPTH = 200
 _PERCENT_WIDTH = re.compile(r"%[-+ #0-9.]*(?:[0-9]{5}|\*)")
 _BRACES_WIDTH = re.compile(r"\{[^{}]*(?:[0-9]{5}|\{)")

@@ -1,5 +1,6 @@
 """Chat templates: what they may use, how they fail, and how a conversation is brought into their shape."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -132,10 +133,14 @@ def test_a_template_without_end_is_stopped_with_one_clear_error(
     monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_CHARS", 1_000_000)
     monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_STEPS", 20_000)
     adapter = adapter_of(write_model(tmp_path, template=template))
-    with pytest.raises(
-        InvalidRequest, match=r"the chat template of .* cannot render this conversation: it (has not|makes|asks|formats|translates)"
-    ):
-        adapter.prepare_input(ask(USER))
+    said = r"the chat template of .* cannot render this conversation: it (has not|makes|asks|formats|translates)"
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match=said):
+            adapter.prepare_input(ask(USER))
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_templates_do_with_texts_is_within_the_limits(tmp_path: Path) -> None:
