@@ -151,8 +151,11 @@ class AnswerGrammars:
 
 def refuse_early_end(request: GenerationRequest, guidance: Guidance | None) -> None:
     """Raise InvalidRequest when a grammar would have to end before the answer may."""
-    if guidance is not None and guidance.grammar and request.sampling.min_tokens:
-        raise InvalidRequest(
-            "min_tokens cannot be combined with an answer in a given form, or a forced call: they end where they are complete",
-            param="min_tokens",
-        )
+    if guidance is None or not guidance.grammar:
+        return
+    for param, is_asked_for in (("min_tokens", request.sampling.min_tokens), ("ignore_eos", request.ignore_eos)):
+        if is_asked_for:
+            raise InvalidRequest(
+                f"{param} cannot be combined with an answer in a given form, or a forced call: they end where they are complete",
+                param=param,
+            )

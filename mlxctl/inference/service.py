@@ -185,7 +185,7 @@ class InferenceService:
             model=lease.name,
             prompt_token_ids=list(prepared.token_ids),
             sampling=prepared.sampling,
-            stop_token_ids=prepared.stop_token_ids,
+            stop_token_ids=frozenset() if request.ignore_eos else prepared.stop_token_ids,
             max_tokens=prepared.max_tokens,
             priority=request.priority,
             fairness_key=request.fairness_key,

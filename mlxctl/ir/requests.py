@@ -147,7 +147,8 @@ class GenerationRequest:
     either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt.
     `session_id` names the conversation that a request belongs to: requests are compared within it when misses are explained.
     `constraint` is the form of the visible answer; calls that are forced are constrained by their tools.
-    With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it.
+    With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it. With `ignore_eos` an
+    answer goes on past the model's own end: it ends at `max_tokens` or at a stop string.
     """
 
     model: str
@@ -164,6 +165,7 @@ class GenerationRequest:
     constraint: Constraint | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     priority: int = 0

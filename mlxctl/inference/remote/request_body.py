@@ -37,6 +37,7 @@ def encode_request(request: GenerationRequest) -> bytes:
         **_form(request.constraint),
         "max_tokens": request.max_tokens,
         "stop": list(request.stop) or None,
+        "ignore_eos": request.ignore_eos or None,
         **_tools(request),
     }
     return msgspec.json.encode({key: value for key, value in body.items() if value is not None})

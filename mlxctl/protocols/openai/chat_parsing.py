@@ -62,6 +62,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         constraint=the_constraint(request, response_format=_response_format(request.response_format)),
         max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
+        ignore_eos=bool(request.ignore_eos),
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
         session_id=request.session_id,

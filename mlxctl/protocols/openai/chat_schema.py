@@ -201,6 +201,7 @@ class ChatRequest(FormFields, kw_only=True):
     max_completion_tokens: MaxTokens | None = None
     max_tokens: MaxTokens | None = None
     stop: StopString | StopStrings | None = None
+    ignore_eos: bool | None = None
     logprobs: bool | None = None
     top_logprobs: NumTopLogprobs | None = None
     stream: bool | None = None

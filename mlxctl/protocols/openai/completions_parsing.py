@@ -53,6 +53,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         constraint=the_constraint(request),
         max_tokens=request.max_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
+        ignore_eos=bool(request.ignore_eos),
         stream=bool(request.stream),
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl),

@@ -19,6 +19,7 @@ class CompletionRequest(FormFields, kw_only=True):
     best_of: NumChoices | None = None
     max_tokens: MaxTokens | None = None
     stop: StopString | StopStrings | None = None
+    ignore_eos: bool | None = None
     logprobs: NumTopLogprobs | None = None
     echo: bool | None = None
     suffix: str | None = None

@@ -1,0 +1,50 @@
+"""`ignore_eos`: answers of an exact length, for those who measure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[ServerProcess]:
+    """A model that ends a greeting by itself."""
+    with serving(None) as running:
+        yield running
+
+
+def answer(server: ServerProcess, path: str, **fields: Any) -> tuple[int, str]:
+    """How many tokens came, and why no more."""
+    body = {
+        "model": "mlxctl-demo",
+        "max_tokens": 80,
+        "temperature": 0,
+        "chat_template_kwargs": {"enable_thinking": False},
+        **fields,
+    }
+    found = httpx.post(f"{server.url}/v1/{path}", json=body, timeout=60).json()
+    return found["usage"]["completion_tokens"], found["choices"][0]["finish_reason"]
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt"),
+    [
+        ("chat/completions", {"messages": [{"role": "user", "content": "Hello!"}]}),
+        ("completions", {"prompt": "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"}),
+    ],
+)
+def test_an_answer_goes_on_past_the_models_own_end(demo: ServerProcess, path: str, prompt: dict[str, Any]) -> None:
+    num_tokens, reason = answer(demo, path, **prompt)
+    assert (num_tokens < 80, reason) == (True, "stop")
+    assert answer(demo, path, **prompt, ignore_eos=True) == (80, "length")
+    assert answer(demo, path, **prompt, ignore_eos=False) == (num_tokens, "stop")
+
+
+def test_it_cannot_be_combined_with_a_form_that_ends(demo: ServerProcess) -> None:
+    messages = [{"role": "user", "content": "Hello!"}]
+    body = {"model": "mlxctl-demo", "messages": messages, "ignore_eos": True, "guided_regex": "yes|no"}
+    refusal = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=60)
+    assert (refusal.status_code, refusal.json()["error"]["param"]) == (400, "ignore_eos")
