@@ -2,6 +2,8 @@
 
 import difflib
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -34,8 +36,35 @@ COMMANDS = {
 }
 
 
+# What Typer calls so is a copy of Click's that it does not export.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+@contextmanager
+def _naming_the_nearest() -> Iterator[None]:
+    """Have an unknown option answered with the one that comes closest, where Typer lists all that share some letters."""
+    try:
+        yield
+    except _UsageError as error:
+        possibilities = getattr(error, "possibilities", None) or ()
+        if close := difflib.get_close_matches(getattr(error, "option_name", ""), possibilities, n=1):
+            error.message = f"{error.message}. Did you mean {close[0]}?"
+            error.possibilities = ()
+        raise
+
+
 class SuggestingGroup(TyperGroup):
-    """Says which command comes close to an unknown one."""
+    """Says which command, or option, comes close to an unknown one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options of the group itself."""
+        with _naming_the_nearest():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the options of the command that is meant, and run it."""
+        with _naming_the_nearest():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that is meant; ends with a usage error for an unknown one."""

@@ -126,4 +126,10 @@ def _string(value: object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
+    match error:
+        case KeyError():
+            return f"it has no {error.args[0]!r}"
+        case TypeError() | AttributeError():
+            return "it is no object with a role and content"
+        case _:
+            return str(error)

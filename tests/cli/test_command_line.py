@@ -53,6 +53,26 @@ def test_help_shows_the_defaults_and_an_example() -> None:
     assert "Example: mlxctl serve" in page
 
 
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        (["--verson"], "--version"),
+        (["serve", "--prot", "1"], "--port"),
+        (["bench", "latency", "--round", "3"], "--rounds"),
+        (["completion", "--hepl"], "--help"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_one_that_comes_close(arguments: list[str], nearest: str) -> None:
+    run = runner.invoke(app, arguments)
+    assert run.exit_code == 2
+    unknown = next(word for word in arguments if word.startswith("--"))
+    assert f"No such option: {unknown}. Did you mean {nearest}?" in run.output
+
+
+def test_an_option_that_is_like_no_other_is_only_refused() -> None:
+    assert "Error: No such option: --zzz\n" in runner.invoke(app, ["serve", "--zzz"]).output
+
+
 @pytest.mark.parametrize("arguments", [["serve", "--port", "eighty"], ["serve", "--no-such-flag"], ["sevre"]])
 def test_a_usage_error_is_exit_code_2(arguments: list[str]) -> None:
     assert runner.invoke(app, arguments).exit_code == 2
