@@ -8,6 +8,7 @@ from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.known_text import KnownText, OpenSegment
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
+from mlxctl.adapters.pictures import Sight
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
 from mlxctl.adapters.prompt import Prompt, PromptWriter
@@ -18,7 +19,7 @@ from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
+from mlxctl.ir import GenerationRequest, ImagePart, ModelCapabilities, ModelFacts, Picture, SamplingParams
 from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -43,6 +44,7 @@ class ModelAdapter:
         self.vocabulary: Vocabulary = load_vocabulary(facts)
         self._known_text = KnownText(self.vocabulary)
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
+        self._sight = None if facts.sight is None else Sight(facts, facts.sight, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
         shape = TemplateShape() if template is None else probe_shape(template)
         delivery = self._find_delivery(template, shape, capabilities)
@@ -88,7 +90,15 @@ class ModelAdapter:
 
     def _make_writer(self, template: ChatTemplate, shape: TemplateShape, delivery: Delivery) -> PromptWriter:
         written = written_calls(self._tools.id) if delivery == "injected" else None
-        return PromptWriter(template, shape, self._tools, self._thinking, habits=self.habits, written=written)
+        return PromptWriter(
+            template,
+            shape,
+            self._tools,
+            self._thinking,
+            habits=self.habits,
+            written=written,
+            placeholder=None if self._sight is None else self._sight.placeholder,
+        )
 
     def _judge(self, shape: TemplateShape, delivery: Delivery) -> AdapterVerdict:
         return AdapterVerdict(
@@ -141,6 +151,7 @@ class ModelAdapter:
         sampling = self._sampling(request)
         prompt = self._write(request)
         token_ids, prompt_tail, opened = self._encode(prompt)
+        token_ids, pictures = self._put_images_in(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
         refuse_early_end(request, guidance)
         return PreparedInput(
@@ -151,6 +162,7 @@ class ModelAdapter:
             prompt_tail=prompt_tail,
             opened=opened,
             guidance=guidance,
+            pictures=pictures,
         )
 
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
@@ -197,7 +209,7 @@ class ModelAdapter:
 
     def prompt_token_ids(self, request: GenerationRequest) -> tuple[int, ...]:
         """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
-        return self._encode(self._write(request))[0]
+        return self._put_images_in(self._encode(self._write(request))[0], request)[0]
 
     def remember_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
@@ -224,6 +236,11 @@ class ModelAdapter:
         self._check_ids(token_ids, "messages")
         opened = opened.shortened(num_chars=len(prompt.opening) - num_opening_chars, num_tokens=len(whole_ids) - len(token_ids))
         return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars], opened
+
+    def _put_images_in(self, token_ids: tuple[int, ...], request: GenerationRequest) -> tuple[tuple[int, ...], tuple[Picture, ...]]:
+        images = [part for message in request.messages for part in message.parts if isinstance(part, ImagePart)]
+        # To a model without sight nothing comes here: images were refused when the conversation was written.
+        return self._sight.put_in(token_ids, images) if self._sight is not None and images else (token_ids, ())
 
     def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
         if not token_ids:

@@ -6,19 +6,25 @@ from typing import Any
 
 from mlxctl.adapters.chat_template import TemplateMessage
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import AudioPart, ImagePart, Message, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.ir import AudioPart, ImagePart, Message, TextPart, ToolCallPart, ToolResultPart, ToolSpec
+
+_SHOWN = (TextPart, ImagePart)
 
 
-def template_messages(messages: Sequence[Message]) -> list[TemplateMessage]:
-    """Convert a conversation; raises InvalidRequest for images and sounds, which a text model cannot take."""
+def template_messages(messages: Sequence[Message], *, placeholder: str | None = None) -> list[TemplateMessage]:
+    """Convert a conversation; `placeholder` stands for an image in a user's message, for a model that sees.
+
+    Raises InvalidRequest for images and sounds that the model cannot take.
+    """
     converted: list[TemplateMessage] = []
     tool_names: dict[str, str] = {}
     for index, message in enumerate(messages):
-        _refuse_media(message, f"messages.{index}")
+        _refuse_media(message, f"messages.{index}", takes_images=placeholder is not None)
         tool_names |= {call.id: call.name for call in message.tool_calls}
         converted += [_tool_message(result, tool_names.get(result.call_id)) for result in message.tool_results]
-        if message.role != "tool" and (message.text or not message.tool_results):
-            converted.append(_plain_message(message))
+        text = _text(message, placeholder or "")
+        if message.role != "tool" and (text or not message.tool_results):
+            converted.append(_plain_message(message, text))
     return converted
 
 
@@ -49,8 +55,14 @@ def arguments_value(arguments: str) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _plain_message(message: Message) -> TemplateMessage:
-    converted: TemplateMessage = {"role": message.role, "content": message.text}
+def _text(message: Message, placeholder: str) -> str:
+    """Write the message with its images where they were."""
+    shown = (placeholder if isinstance(part, ImagePart) else part.text for part in message.parts if isinstance(part, _SHOWN))
+    return "".join(shown)
+
+
+def _plain_message(message: Message, text: str) -> TemplateMessage:
+    converted: TemplateMessage = {"role": message.role, "content": text}
     if message.name is not None:
         converted["name"] = message.name
     if message.role == "assistant":
@@ -77,10 +89,12 @@ def _tool_message(result: ToolResultPart, name: str | None) -> TemplateMessage:
     return converted
 
 
-def _refuse_media(message: Message, where: str) -> None:
-    """Refuse what has no text; a result's parts are looked through too."""
-    parts = [*message.parts, *(part for result in message.tool_results for part in result.content)]
-    for part in parts:
+def _refuse_media(message: Message, where: str, *, takes_images: bool) -> None:
+    """Refuse what has no text, but for images that a user shows to a model that sees; a result's parts are looked through too."""
+    parts = [part for part in message.parts if not (takes_images and message.role == "user" and isinstance(part, ImagePart))]
+    for part in (*parts, *(part for result in message.tool_results for part in result.content)):
+        if isinstance(part, ImagePart) and takes_images:
+            raise InvalidRequest("this model takes images in a user's own message only", param=where)
         if isinstance(part, ImagePart | AudioPart):
             kind = "images" if isinstance(part, ImagePart) else "audio"
             raise InvalidRequest(f"this model reads text only: it cannot take {kind}", param=where)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mlxctl.adapters.known_text import OpenSegment
-from mlxctl.ir import Guidance, SamplingParams
+from mlxctl.ir import Guidance, Picture, SamplingParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class PreparedInput:
     `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what follows it, that the prompt
     ends with and the model continues (an opened thinking, a forced call); it decides how the answer is read from its first token.
     `echo` is the prompt as text when the answer has to begin with it. `opened` is the segment of a conversation's text that the
-    answer continues. `guidance` is what the answer has to look like.
+    answer continues. `guidance` is what the answer has to look like. `pictures` are those whose tokens are in the prompt.
     """
 
     token_ids: tuple[int, ...]
@@ -24,3 +24,4 @@ class PreparedInput:
     echo: str = ""
     opened: OpenSegment | None = None
     guidance: Guidance | None = None
+    pictures: tuple[Picture, ...] = ()

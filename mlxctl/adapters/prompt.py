@@ -59,9 +59,14 @@ class PromptWriter:
         *,
         habits: Habits = _NO_HABITS,
         written: WrittenCalls | None = None,
+        placeholder: str | None = None,
     ) -> None:
-        """`written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither."""
+        """`placeholder` stands for an image.
+
+        `written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither.
+        """
         self._template = template
+        self._placeholder = placeholder
         self._shape = (
             shape if written is None else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
         )
@@ -95,7 +100,8 @@ class PromptWriter:
         return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else "")
 
     def _render(self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None) -> str:
-        messages, offered = template_messages(request.messages), template_tools(tools)
+        messages = template_messages(request.messages, placeholder=self._placeholder)
+        offered = template_tools(tools)
         if self._written is not None and offered:
             messages.insert(num_leading_systems(messages), {"role": "system", "content": self._written.offer(offered)})
         return self._template.render(

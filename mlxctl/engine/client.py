@@ -40,7 +40,7 @@ from mlxctl.engine.messages import (
 from mlxctl.engine.model_desk import ModelDesk, ModelSource
 from mlxctl.engine.token_stream import TokenStream
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
-from mlxctl.ir import CacheOptions, Guidance, SamplingParams
+from mlxctl.ir import CacheOptions, Guidance, Picture, SamplingParams
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -113,6 +113,7 @@ class EngineClient:
         fairness_key: str = "",
         cache: CacheOptions = _ALL_CACHED,
         guidance: Guidance | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
         connection = self._begin()
@@ -131,6 +132,7 @@ class EngineClient:
                 cache_mode=cache.mode,
                 cache_ttl_seconds=cache.ttl_seconds,
                 guidance=guidance,
+                pictures=list(pictures),
             )
         )
         return stream

@@ -9,7 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from typing import Any, Literal
 from mlxctl.engine.embedding.weights import headless_classes
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.ir import SightRecipe
 
 # Share of the memory that weights and caches may take when nobody says otherwise.
 _MEMORY_SHARE = 0.85
@@ -65,7 +66,7 @@ def import_mlx_lm() -> ModuleType:
 class LoadedWeights:
     """A model on the device and what was measured about it. `model` must stay on the MLX thread.
 
-    `width` is that of its states, for a model without a head.
+    `width` is that of its states, for a model without a head; `tower` is a Tower, for a model that sees.
     """
 
     model: Any
@@ -76,6 +77,7 @@ class LoadedWeights:
     can_batch: bool
     load_seconds: float
     width: int | None = None
+    tower: Any = None
 
 
 def default_memory_limit() -> int:
@@ -114,11 +116,19 @@ def load_weights(
 
 
 def weights_in_pieces(
-    path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool, is_headless: bool = False
+    path: Path,
+    *,
+    weights_bytes: int,
+    available_bytes: int,
+    limit_bytes: int,
+    trust_remote_code: bool,
+    is_headless: bool = False,
+    sight: SightRecipe | None = None,
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
 
-    Each piece gives the bytes that were read so far. A model that embeds is loaded without its head.
+    Each piece gives the bytes that were read so far. A model that embeds is loaded without its head, one that
+    sees with its tower.
 
     `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
     Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted. Closing the generator
@@ -134,7 +144,8 @@ def weights_in_pieces(
         classes = {"get_model_classes": headless_classes} if is_headless else {}
         model, _ = package.load_model(path, lazy=True, trust_remote_code=trust_remote_code, **classes)
         yield from _read(model)
-        return _measure(model, started, is_headless=is_headless)
+        measured = _measure(model, started, is_headless=is_headless)
+        return measured if sight is None else (yield from _with_sight(measured, path, sight))
     except FileNotFoundError as error:
         raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
     except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError) as error:
@@ -160,6 +171,25 @@ def _read(model: Any) -> Iterator[int]:
             yield num_bytes
     mx.eval(piece)
     yield num_bytes
+
+
+def _with_sight(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator[int, None, LoadedWeights]:
+    """Load what the model sees with, too."""
+    from mlx.utils import tree_flatten
+
+    from mlxctl.engine.vision.tower import Tower, open_tower
+
+    started = time.monotonic()
+    model, words = open_tower(path, weights.model)
+    for num_bytes in _read(model):
+        yield weights.weights_bytes + num_bytes
+    model.eval()
+    return replace(
+        weights,
+        tower=Tower(model, words, sight),
+        weights_bytes=weights.weights_bytes + sum(array.nbytes for _, array in tree_flatten(model.parameters())),
+        load_seconds=weights.load_seconds + time.monotonic() - started,
+    )
 
 
 def _measure(model: Any, started: float, *, is_headless: bool) -> LoadedWeights:

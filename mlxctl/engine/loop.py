@@ -255,6 +255,7 @@ class EngineLoop:
             weights_bytes=command.weights_bytes,
             trust_remote_code=command.trust_remote_code,
             is_headless=command.embedding is not None,
+            sight=command.sight,
         )
         self._begun_load = command
 

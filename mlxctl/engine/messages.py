@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, SamplingParams
+from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, Picture, SamplingParams, SightRecipe
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -20,7 +20,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class LoadModel(Command, frozen=True, kw_only=True):
     """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed.
 
-    With `embedding` it takes Embed and no Submit, without it the other way round.
+    With `embedding` it takes Embed and no Submit, without it the other way round; with `sight`, pictures in Submit.
     """
 
     name: str
@@ -28,6 +28,7 @@ class LoadModel(Command, frozen=True, kw_only=True):
     weights_bytes: int
     trust_remote_code: bool = False
     embedding: EmbeddingRecipe | None = None
+    sight: SightRecipe | None = None
 
 
 class UnloadModel(Command, frozen=True, kw_only=True):
@@ -50,6 +51,7 @@ class Submit(Command, frozen=True, kw_only=True):
     cache_mode: CacheMode = "full"
     cache_ttl_seconds: float | None = None
     guidance: Guidance | None = None
+    pictures: list[Picture] = []
 
 
 class Embed(Command, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any
 from mlxctl.engine.connection import Connection
 from mlxctl.engine.messages import LoadModel, ModelFailed, ModelLoaded, ModelUnloaded, UnloadModel
 from mlxctl.errors import BrokenModel, EngineDied, ModelError, ModelInUse, ModelNotFoundOnDisk, NotEnoughMemory
-from mlxctl.ir import EmbeddingRecipe
+from mlxctl.ir import EmbeddingRecipe, SightRecipe
 
 # An engine that lets go of no model within this time hangs.
 _ANSWER_SECONDS = 60.0
@@ -16,13 +16,14 @@ _ANSWER_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """A model that the engine is to load: `weights_bytes` is the size of its files, `embedding` as in LoadModel."""
+    """A model that the engine is to load: `weights_bytes` is the size of its files, `embedding` and `sight` as in LoadModel."""
 
     name: str
     path: Path
     weights_bytes: int
     trust_remote_code: bool = False
     embedding: EmbeddingRecipe | None = None
+    sight: SightRecipe | None = None
 
 
 class ModelDesk:
@@ -44,6 +45,7 @@ class ModelDesk:
             weights_bytes=source.weights_bytes,
             trust_remote_code=source.trust_remote_code,
             embedding=source.embedding,
+            sight=source.sight,
         )
         connection.send(command)
         if await _is_answered(connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {source.name!r}"):

@@ -15,6 +15,7 @@ from mlxctl.engine.messages import DiskFigures, LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
+from mlxctl.ir import SightRecipe
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.division import divide_record
@@ -81,7 +82,16 @@ class ModelPool:
         """The name of the model that is being loaded."""
         return self._loading.name if self._loading else None
 
-    def begin_load(self, name: str, path: Path, *, weights_bytes: int, trust_remote_code: bool, is_headless: bool = False) -> None:
+    def begin_load(
+        self,
+        name: str,
+        path: Path,
+        *,
+        weights_bytes: int,
+        trust_remote_code: bool,
+        is_headless: bool = False,
+        sight: SightRecipe | None = None,
+    ) -> None:
         """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work.
 
         One that is headless embeds; it gets no runner and no prefix cache.
@@ -97,6 +107,7 @@ class ModelPool:
             limit_bytes=self.limit_bytes,
             trust_remote_code=trust_remote_code,
             is_headless=is_headless,
+            sight=sight,
         )
         self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, is_headless=is_headless)
 

@@ -16,6 +16,7 @@ from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.sequence import Found, Sequence
 from mlxctl.engine.short_rests import passes
+from mlxctl.engine.vision.tower import Tower
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
@@ -33,6 +34,9 @@ class ModelRunner:
     def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
         self._model = weights.model
         self._prefix_cache = prefix_cache
+        self._tower: Tower | None = weights.tower
+        # Prompts with pictures that are half read.
+        self._embedded: dict[int, mx.array] = {}
         self.vocabulary_size = weights.vocabulary_size
         self._prompts: dict[int, Caches] = {}
         # The last full chunk of each sequence that the prefix cache knows.
@@ -98,6 +102,7 @@ class ModelRunner:
         self._batches = [batch for batch in self._batches if batch.rows]
         for sequence_id in gone:
             self._known.pop(sequence_id, None)
+            self._embedded.pop(sequence_id, None)
             if sequence_id in self._promotions:
                 self._promotions.pop(sequence_id)[1].end()
 
@@ -131,7 +136,7 @@ class ModelRunner:
     def _restore(self, sequence: Sequence) -> RowResult:
         if sequence.cache_mode == "off":
             self._prompts[sequence.sequence_id] = kv.new_caches(self._model)
-            return RowResult(sequence=sequence)
+            return self._look(sequence) if sequence.pictures else RowResult(sequence=sequence)
         plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
         promotion = None if sequence.has_fetched else self._prefix_cache.promote(sequence.prompt_token_ids, plan)
         if promotion is not None:
@@ -147,6 +152,17 @@ class ModelRunner:
         self._prompts[sequence.sequence_id] = caches
         return RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)
 
+    def _look(self, sequence: Sequence) -> RowResult:
+        """Embed a prompt with pictures, all of it at once."""
+        try:
+            assert self._tower is not None, "pictures come only to a model that sees"
+            token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
+            self._embedded[sequence.sequence_id] = self._tower.embed(token_ids, sequence.pictures)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            self._prompts.pop(sequence.sequence_id, None)
+            return RowResult(sequence=sequence, failure=f"looking at a picture failed: {error}")
+        return RowResult(sequence=sequence)
+
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
         prompt = self._prompts[sequence.sequence_id]
         start = sequence.num_computed_tokens
@@ -154,7 +170,9 @@ class ModelRunner:
             if num_tokens:
                 chunk = mx.array(_numbers(sequence, start, start + num_tokens))
                 # The logits are never evaluated, so the output head costs nothing here.
-                self._model(chunk[None], cache=prompt)
+                embedded = self._embedded.get(sequence.sequence_id)
+                words = {} if embedded is None else {"input_embeddings": embedded[:, start : start + num_tokens]}
+                self._model(chunk[None], cache=prompt, **words)
                 kv.evaluate(prompt)
                 if start == sequence.num_cached_tokens:
                     kv.reserve(prompt, sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS)
@@ -166,6 +184,7 @@ class ModelRunner:
         self._remember(sequence, end, prompt, is_stop=is_stop)
         if sequence.num_tokens_to_prefill == num_tokens:
             caches = self._prompts.pop(sequence.sequence_id)
+            self._embedded.pop(sequence.sequence_id, None)
             self._batches.append(
                 DecodeBatch.of_prefilled(self._model, vocabulary_size=self.vocabulary_size, sequences=[sequence], caches=caches)
             )

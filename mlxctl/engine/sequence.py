@@ -7,7 +7,7 @@ from enum import Enum
 
 from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
-from mlxctl.ir import CacheMode, SamplingParams
+from mlxctl.ir import CacheMode, Picture, SamplingParams
 from mlxctl.prefix_cache.chunks import Tokens
 
 
@@ -69,6 +69,7 @@ class Sequence:
     is_fetching: bool = False
     has_fetched: bool = False
     guide: Guide | None = None
+    pictures: tuple[Picture, ...] = ()
 
     @classmethod
     def from_submit(cls, command: Submit, *, now: float, guide: Guide | None = None) -> "Sequence":
@@ -82,11 +83,13 @@ class Sequence:
             max_tokens=command.max_tokens,
             priority=command.priority,
             fairness_key=command.fairness_key,
-            cache_mode=command.cache_mode,
+            # The tokens of a picture do not say what is in it, and tokens are what the prefix cache knows prompts by.
+            cache_mode="off" if command.pictures else command.cache_mode,
             cache_ttl_seconds=command.cache_ttl_seconds,
             arrived_at=now,
             served_at=now,
             guide=guide,
+            pictures=tuple(command.pictures),
         )
 
     @property

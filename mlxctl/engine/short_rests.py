@@ -43,7 +43,8 @@ def passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
 
 
 def _is_short(prompt: Prompt) -> bool:
-    return prompt.num_tokens_to_prefill <= SHORT_TOKENS
+    # What is read of a prompt with pictures are no tokens.
+    return prompt.num_tokens_to_prefill <= SHORT_TOKENS and not prompt.pictures
 
 
 def _fit(prompts: Sequence[Prompt], max_tokens: int) -> bool:

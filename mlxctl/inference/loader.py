@@ -130,4 +130,5 @@ def _source(model: ModelToServe) -> ModelSource:
         weights_bytes=model.facts.weights_bytes,
         trust_remote_code=model.trust_remote_code,
         embedding=model.facts.embedding,
+        sight=model.facts.sight,
     )

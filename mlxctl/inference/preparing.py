@@ -48,7 +48,8 @@ async def prepare_texts(adapter: ModelAdapter, request: EmbeddingRequest) -> lis
 
 def _is_short(request: GenerationRequest) -> bool:
     """Whether the prompt is prepared in less time than a thread takes."""
-    if request.tools or request.constraint or request.sampling.repetition:
+    has_images = any(message.num_images for message in request.messages)
+    if has_images or request.tools or request.constraint or request.sampling.repetition:
         return False
     return sum(len(message.text) for message in request.messages) + sum(map(len, request.prompts)) < _INLINE_CHARACTERS
 

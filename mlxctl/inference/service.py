@@ -124,6 +124,9 @@ class InferenceService:
         request = self._without_headers(request)
         try:
             prepared = await preparing.prepare(adapter, request)
+            if any(prompt.pictures for prompt in prepared):
+                # So the engine takes it, and so it is to be explained.
+                request = replace(request, cache=replace(request.cache, mode="off"))
             generations = self._submit_all(adapter, lease, request, prepared)
         finally:
             lease.release()
@@ -191,6 +194,7 @@ class InferenceService:
             fairness_key=request.fairness_key,
             cache=request.cache,
             guidance=prepared.guidance,
+            pictures=prepared.pictures,
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)

@@ -32,6 +32,7 @@ from mlxctl.ir.messages import (
 )
 from mlxctl.ir.models import ModelFacts
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
+from mlxctl.ir.pictures import Picture, SightRecipe
 from mlxctl.ir.requests import (
     CacheMode,
     CacheOptions,
@@ -68,6 +69,7 @@ __all__ = [
     "ModelFacts",
     "Notation",
     "Part",
+    "Picture",
     "Pooling",
     "PromptProgress",
     "PythonNotation",
@@ -75,6 +77,7 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
+    "SightRecipe",
     "StreamEvent",
     "TagNotation",
     "TextDelta",

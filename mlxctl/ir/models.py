@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.ir.embeddings import EmbeddingRecipe
+from mlxctl.ir.pictures import SightRecipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,8 @@ class ModelFacts:
 
     `family` is whom the model talks like, None if that has no name here. `context_length` is the most tokens that prompt and answer
     may have together. `weights_bytes` is the size of the weight files on disk. `chat_template` is None for a model that has none,
-    `embedding` for one that writes text.
+    `embedding` for one that writes text,
+    `sight` for one that sees nothing here.
     """
 
     path: Path
@@ -27,3 +29,4 @@ class ModelFacts:
     context_length: int
     weights_bytes: int
     embedding: EmbeddingRecipe | None = None
+    sight: SightRecipe | None = None

@@ -13,6 +13,7 @@ from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
+from mlxctl.models.sight_recipe import read_sight_recipe
 
 _INDEX = "model.safetensors.index.json"
 
@@ -49,6 +50,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         context_length=context_length,
         weights_bytes=_weights_bytes(path),
         embedding=read_embedding_recipe(path, config, context_length=context_length) if embeds else None,
+        sight=read_sight_recipe(path, config),
     )
 
 

@@ -10,11 +10,12 @@ from mlxctl.probe.embedding_check import check_embeddings
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.limit_checks import check_batch, check_limits
 from mlxctl.probe.schema_check import check_schema
+from mlxctl.probe.sight_check import check_sight
 from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_findings import check_tools
 from mlxctl.stores import Finding, capabilities_of
 
-ROUND = 2
+ROUND = 3
 """The number of this catalogue of questions; a model that was asked by an older one is asked again."""
 
 
@@ -35,6 +36,7 @@ STEPS = (
     Step(what="conversation", questions=("chat",), check=check_chat),
     Step(what="tools", questions=("tools",), check=check_tools),
     Step(what="JSON", questions=("structured_output",), check=check_schema),
+    Step(what="pictures", questions=("vision",), check=check_sight),
     Step(what="batches", questions=("batch_safe",), check=check_batch),
 )
 

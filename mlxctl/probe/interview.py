@@ -159,6 +159,7 @@ class Interview:
             stop_token_ids=prepared.stop_token_ids,
             max_tokens=prepared.max_tokens,
             guidance=prepared.guidance,
+            pictures=prepared.pictures,
         )
         token_ids: list[int] = []
         try:

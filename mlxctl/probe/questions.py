@@ -39,6 +39,10 @@ CHAT_QUESTION = "Hello! Who are you?"
 THINKING_QUESTION = "How many days do three weeks have?"
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
+COLOUR_QUESTION = "Which colour is this picture? Answer with one word."
+COLOURS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
+"""What is shown, by the one word that is right."""
+
 EMBEDDED_TEXTS = (
     "The ferry to the island leaves at noon.",
     "Bread.",

@@ -107,6 +107,7 @@ class ProbeRun:
             weights_bytes=facts.weights_bytes,
             trust_remote_code=subject.trust_remote_code,
             embedding=facts.embedding,
+            sight=facts.sight,
         )
         try:
             with watch.times("loading"):
@@ -126,7 +127,9 @@ class ProbeRun:
 def _course(subject: Subject, known: Sequence[Finding]) -> Course:
     """Return what the model is to be asked: one that embeds is asked for vectors only."""
     if subject.facts is None or subject.facts.embedding is None:
-        return Course([*check_senses(subject.detection), *known])
+        sees = subject.facts is not None and subject.facts.sight is not None
+        told = [finding for finding in check_senses(subject.detection) if not (sees and finding.question == "vision")]
+        return Course([*told, *known])
     told = [finding for finding in refuse_silent(subject.detection) if finding.question != "embeddings"]
     return Course([*told, *known], EMBEDDING_STEPS)
 

@@ -1,6 +1,7 @@
-"""What is known of a model's senses without asking: the engine takes and gives text, and vectors of models made for them."""
+"""What is known of a model's senses without asking: no sound, and pictures and vectors only where they are computed."""
 
 from mlxctl.models.detection import Detection, Kind
+from mlxctl.models.sight_recipe import SEEING_TYPES
 from mlxctl.stores import QUESTIONS, Finding
 
 _SENSES: dict[str, tuple[Kind, ...]] = {
@@ -9,7 +10,7 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
-    "vision": "no image can be shown to it here yet",
+    "vision": f"images are shown only to {' and '.join(SEEING_TYPES)} models here, and with mlx-vlm installed",
     "embeddings": "only models made for embeddings are asked for vectors",
     "audio": "no sound can be given to it or taken from it here yet",
 }

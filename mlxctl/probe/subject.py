@@ -61,7 +61,7 @@ def _check_words(found: NamedDirectory, facts: ModelFacts, described: ModelDescr
 
 def versions() -> Mapping[str, str]:
     """Return the versions of all that decides what a model says and how it is read."""
-    return {"mlxctl": __version__, **{package: _installed(package) for package in ("mlx", "mlx-lm")}}
+    return {"mlxctl": __version__, **{package: _installed(package) for package in ("mlx", "mlx-lm", "mlx-vlm")}}
 
 
 def _installed(package: str) -> str:

@@ -123,6 +123,7 @@ class ModelCard:
     context_length: int | None
     supports_tools: bool
     supports_thinking: bool
+    supports_images: bool = False
     is_demo: bool = False
     kind: str = "unknown"
     family: str | None = None
@@ -178,7 +179,7 @@ def _capabilities(card: ModelCard) -> Capabilities:
         code_execution=no,
         context_management=no,
         effort=EffortSupport(supported=False, low=no, medium=no, high=no, xhigh=no, max=no),
-        image_input=no,
+        image_input=Support(supported=card.supports_images),
         pdf_input=no,
         server_tools=ServerToolSupport(supported=False, code_execution=no, web_search=no),
         structured_outputs=no,

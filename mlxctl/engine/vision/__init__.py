@@ -1,0 +1,1 @@
+"""Pictures to what a model reads in place of words."""

@@ -1,0 +1,130 @@
+"""Pictures over HTTP, from both vendors' SDKs, to a tiny model that names colours; and to one that reads text only."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+
+from mlxctl.probe.sight_check import one_colour_png
+from tests import forge
+
+from .process import ServerProcess, serving
+
+MODEL = "seer"
+COLOURS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220), "Yellow.": (240, 220, 40)}
+QUESTION = "What colour is this?"
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[ServerProcess]:
+    """A server for the model that sees, and one that does not."""
+    seer, reader = str(forge.trained("rowan")), str(forge.model("endless"))
+    with serving(None, "--model", seer, "--name", MODEL, "--model", reader) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def reader(house: ServerProcess) -> str:
+    return str(forge.model("endless").name)
+
+
+@pytest.fixture(scope="module")
+def openai_sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def anthropic_sdk(house: ServerProcess) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=house.url, api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+        yield client
+
+
+def encoded(colour: tuple[int, int, int]) -> str:
+    return b64encode(one_colour_png(colour)).decode()
+
+
+def openai_messages(url: str) -> list[Any]:
+    return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": QUESTION}]}]
+
+
+def anthropic_messages(colour: tuple[int, int, int]) -> list[Any]:
+    source = {"type": "base64", "media_type": "image/png", "data": encoded(colour)}
+    return [{"role": "user", "content": [{"type": "text", "text": QUESTION}, {"type": "image", "source": source}]}]
+
+
+@pytest.mark.parametrize("answer", COLOURS)
+def test_a_picture_in_a_data_url_is_seen(openai_sdk: openai.OpenAI, answer: str) -> None:
+    messages = openai_messages(f"data:image/png;base64,{encoded(COLOURS[answer])}")
+    whole = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=16)
+    assert whole.choices[0].message.content == answer
+    assert whole.usage is not None
+    assert whole.usage.prompt_tokens > 20, "its sixteen cells and the ends of its rows are counted"
+    stream = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=16, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == answer
+
+
+@pytest.mark.parametrize("answer", COLOURS)
+def test_a_picture_in_a_message_of_anthropic_is_seen(anthropic_sdk: anthropic.Anthropic, answer: str) -> None:
+    messages = anthropic_messages(COLOURS[answer])
+    message = anthropic_sdk.messages.create(model=MODEL, messages=messages, max_tokens=16)
+    assert [block.text for block in message.content if block.type == "text"] == [answer]
+    counted = anthropic_sdk.messages.count_tokens(model=MODEL, messages=messages)
+    assert counted.input_tokens == message.usage.input_tokens
+
+
+def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> None:
+    asked: list[Any] = [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": QUESTION},
+                {"type": "input_image", "image_url": f"data:image/png;base64,{encoded(COLOURS['Red.'])}", "detail": "auto"},
+            ],
+        }
+    ]
+    response = openai_sdk.responses.create(model=MODEL, input=asked, temperature=0, max_output_tokens=16)
+    assert response.output_text == "Red."
+
+
+def test_without_a_picture_it_says_so(openai_sdk: openai.OpenAI) -> None:
+    messages: list[Any] = [{"role": "user", "content": QUESTION}]
+    answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=32)
+    assert answer.choices[0].message.content == "I see no picture."
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("https://example.org/picture.png", "remote images are not fetched"),
+        ("file:///etc/passwd", "remote images are not fetched"),
+        ("data:image/png;base64,bm8gcGljdHVyZQ==", "none of PNG, JPEG, WEBP, GIF"),
+    ],
+)
+def test_an_address_is_never_fetched_and_rubbish_is_refused(openai_sdk: openai.OpenAI, url: str, complaint: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=complaint):
+        openai_sdk.chat.completions.create(model=MODEL, messages=openai_messages(url), max_tokens=4)
+
+
+def test_a_model_of_text_refuses_a_picture(openai_sdk: openai.OpenAI, reader: str) -> None:
+    messages = openai_messages(f"data:image/png;base64,{encoded((1, 2, 3))}")
+    with pytest.raises(openai.BadRequestError, match="this model reads text only"):
+        openai_sdk.chat.completions.create(model=reader, messages=messages, max_tokens=4)
+
+
+def test_the_list_of_models_says_who_sees(anthropic_sdk: anthropic.Anthropic, house: ServerProcess, reader: str) -> None:
+    models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
+    sees = {name: model["capabilities"]["image_input"]["supported"] for name, model in models.items()}
+    assert sees == {MODEL: True, reader: False}
+    assert models[MODEL]["kind"] == "vision"
+
+
+def test_a_request_with_a_picture_is_explained_like_any_other(anthropic_sdk: anthropic.Anthropic, house: ServerProcess) -> None:
+    for colour in COLOURS.values():
+        anthropic_sdk.messages.create(model=MODEL, messages=anthropic_messages(colour), max_tokens=4)
+    (last, *_) = httpx.get(f"{house.url}/cache/explain", params={"last": 3}, timeout=60).json()["explanations"]
+    assert (last["reason"], last["num_cached_tokens"]) == ("cache_off", 0)
