@@ -751,6 +751,12 @@ _mlxctl_serve() {
         '*--prefix-cache-bits[Bits in which computed prompts are kept]: :' \
         '*--cache-dir[Directory for what memory has no room for, and for the next start]: :_files -/' \
         '*--cache-disk-bytes[Room on disk for them]: :' \
+        '*--hlg[Whether tokens are drawn along a tone curve in place of a plain temperat]' \
+        '*--no-hlg[Whether tokens are drawn along a tone curve in place of a plain temperat]' \
+        '*--hlg-width[Reach of the curve'\''s middle to both sides of its pivot, in nats]: :' \
+        '*--hlg-shoulder[Softness of the curve above, in nats]: :' \
+        '*--hlg-toe[Softness of the curve below, in nats]: :' \
+        '*--hlg-pivot-offset[Distance of the curve'\''s pivot from the likeliest token, in nats]: :' \
         '*--config[Settings file to read instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from mlxctl.adapters.tone_curves import final_tone_curve
 from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts, SamplingOptions, SamplingParams
 
@@ -45,11 +46,12 @@ def final_sampling(
     a seed; 63 bits of it count. `breaker_ids` finds the tokens that contain one of some texts.
     """
     neutral = SamplingParams()
+    tone_curve = final_tone_curve(options.tone_curve)
     top_k = _first(options.top_k, defaults.top_k, neutral.top_k)
     return SamplingParams(
         temperature=_first(options.temperature, defaults.temperature, neutral.temperature),
-        top_p=1.0 if options.tone_curve else _first(options.top_p, defaults.top_p, neutral.top_p),
-        top_k=top_k if 0 < top_k < vocabulary_size and not options.tone_curve else 0,
+        top_p=1.0 if tone_curve else _first(options.top_p, defaults.top_p, neutral.top_p),
+        top_k=top_k if 0 < top_k < vocabulary_size and not tone_curve else 0,
         min_p=_first(options.min_p, defaults.min_p, neutral.min_p),
         repetition_penalty=_first(options.repetition_penalty, defaults.repetition_penalty, neutral.repetition_penalty),
         presence_penalty=_first(options.presence_penalty, neutral.presence_penalty),
@@ -61,7 +63,7 @@ def final_sampling(
         xtc_probability=_first(options.xtc_probability, neutral.xtc_probability),
         xtc_threshold=_first(options.xtc_threshold, neutral.xtc_threshold),
         min_tokens=_first(options.min_tokens, neutral.min_tokens),
-        tone_curve=options.tone_curve,
+        tone_curve=tone_curve,
         repetition=options.repetition,
         repetition_breaker_ids=breaker_ids(options.repetition.breakers) if options.repetition else (),
     )

@@ -7,9 +7,10 @@ from mlxctl import locations
 from mlxctl.bootstrap.offer import make_offer, read_library_model
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService
+from mlxctl.ir import ToneCurveOptions
 from mlxctl.models.catalogue import Catalogue
 from mlxctl.models.knowledge import Knowledge, open_knowledge
-from mlxctl.settings import Settings
+from mlxctl.settings import SamplingSettings, Settings
 from mlxctl.stores import AgentStore, ResponseStore
 
 
@@ -54,5 +55,16 @@ def build_services(settings: Settings) -> Services:
         pool=settings.pool,
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         strip_agent_headers=settings.server.strip_agent_headers,
+        tone_curve=_tone_curve(settings.sampling),
     )
     return Services(inference=inference, catalogue=catalogue, responses=responses, agents=agents, knowledge=knowledge)
+
+
+def _tone_curve(settings: SamplingSettings) -> ToneCurveOptions:
+    return ToneCurveOptions(
+        enabled=settings.hlg,
+        width=settings.hlg_width,
+        shoulder=settings.hlg_shoulder,
+        toe=settings.hlg_toe,
+        pivot_offset=settings.hlg_pivot_offset,
+    )

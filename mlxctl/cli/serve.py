@@ -8,7 +8,7 @@ import typer
 
 from mlxctl.cli.failures import plain_failures
 from mlxctl.cli.options import flags_by_section, setting
-from mlxctl.settings import EngineSettings, ModelSettings, PoolSettings, ServerSettings, describe_field, resolve
+from mlxctl.settings import EngineSettings, ModelSettings, PoolSettings, SamplingSettings, ServerSettings, describe_field, resolve
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 Text = str | None
@@ -42,6 +42,13 @@ def serve(
     prefix_cache_bits: Annotated[Text, setting(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", metavar="BITS")] = None,
     cache_dir: Annotated[Path | None, setting(EngineSettings, "cache_dir", "--cache-dir", metavar="DIRECTORY")] = None,
     cache_disk_bytes: Annotated[Text, setting(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", metavar="SIZE")] = None,
+    hlg: Annotated[bool | None, setting(SamplingSettings, "hlg", "--hlg/--no-hlg")] = None,
+    hlg_width: Annotated[float | None, setting(SamplingSettings, "hlg_width", "--hlg-width", metavar="NATS")] = None,
+    hlg_shoulder: Annotated[float | None, setting(SamplingSettings, "hlg_shoulder", "--hlg-shoulder", metavar="NATS")] = None,
+    hlg_toe: Annotated[float | None, setting(SamplingSettings, "hlg_toe", "--hlg-toe", metavar="NATS")] = None,
+    hlg_pivot_offset: Annotated[
+        float | None, setting(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", metavar="NATS")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,
 ) -> None:
     """Serve models over HTTP, in the words of OpenAI and Anthropic."""

@@ -7,6 +7,7 @@ from functools import partial
 
 from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.agent_headers import without_agent_headers
+from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Lease, Stats
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import preparing
@@ -19,10 +20,11 @@ from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.roster import FindModel, Roster
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
 from mlxctl.inference.totals import ModelTotals
-from mlxctl.ir import EmbeddingRequest, EmbeddingResult, GenerationRequest
+from mlxctl.ir import EmbeddingRequest, EmbeddingResult, GenerationRequest, ToneCurveOptions
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()
+_NO_CURVE = ToneCurveOptions()
 
 
 class InferenceService:
@@ -44,12 +46,17 @@ class InferenceService:
         pool: PoolSettings = ALONE,
         max_waiting: int = 256,
         strip_agent_headers: bool = True,
+        tone_curve: ToneCurveOptions = _NO_CURVE,
     ) -> None:
-        """With `strip_agent_headers` prompts go without the lines of `adapters.agent_headers`."""
+        """With `strip_agent_headers` prompts go without the lines of `adapters.agent_headers`.
+
+        `tone_curve` is the one for requests that say nothing else.
+        """
         roster = Roster([*models, *others], unusable=unusable, find=find)
         self._engine = engine
         self.pool = ModelPool(engine, roster, at_start=models, settings=pool, max_waiting=max_waiting)
         self._strip_agent_headers = strip_agent_headers
+        self._tone_curve = tone_curve
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.pool)
         self._opening: asyncio.Task[None] | None = None
@@ -122,6 +129,7 @@ class InferenceService:
         """
         adapter, lease = await self.pool.use(request.model)
         request = self._without_headers(request)
+        request = replace(request, sampling=with_tone_curve(request.sampling, self._tone_curve))
         try:
             prepared = await preparing.prepare(adapter, request)
             if any(prompt.pictures for prompt in prepared):

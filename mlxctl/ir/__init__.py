@@ -42,6 +42,7 @@ from mlxctl.ir.requests import (
     SamplingParams,
     ThinkingOptions,
     ToneCurve,
+    ToneCurveOptions,
     ToolChoice,
     ToolSpec,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "TokenLogprob",
     "TokenScore",
     "ToneCurve",
+    "ToneCurveOptions",
     "ToolArgumentsDelta",
     "ToolCallEnded",
     "ToolCallPart",

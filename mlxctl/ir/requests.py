@@ -56,6 +56,17 @@ class ToneCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToneCurveOptions:
+    """What was said about a tone curve, by a caller or for all of them; `None` means unsaid."""
+
+    enabled: bool | None = None
+    width: float | None = None
+    shoulder: float | None = None
+    toe: float | None = None
+    pivot_offset: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
     """The DRY penalty (p-e-w 2024): a token that would continue a repetition of at least `allowed_length` tokens loses
     multiplier * base ** (length - allowed_length) nats. It looks at the last `num_last` tokens of prompt and answer, and sees no
@@ -86,7 +97,7 @@ class SamplingOptions:
     xtc_probability: float | None = None
     xtc_threshold: float | None = None
     min_tokens: int | None = None
-    tone_curve: ToneCurve | None = None
+    tone_curve: ToneCurveOptions | None = None
     repetition: Repetition | None = None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Repetition, SamplingOptions, ToneCurve
+from mlxctl.ir import Repetition, SamplingOptions, ToneCurveOptions
 from mlxctl.protocols.ranges import (
     AdditivePenalty,
     LogitBias,
@@ -34,7 +34,7 @@ _MAX_REPETITION_WINDOW = 8192
 
 
 class ToneCurveFields(Struct):
-    """The tone curve that stands in for a plain temperature; `enabled` false is none."""
+    """The tone curve that stands in for a plain temperature; `enabled` false is none. What is unsaid is as the server has it."""
 
     enabled: bool | None = None
     width: Nats | None = None
@@ -89,16 +89,17 @@ def sampling_options(fields: SamplingFields, *, num_top_logprobs: int | None) ->
     )
 
 
-def _tone_curve(fields: SamplingFields) -> ToneCurve | None:
+def _tone_curve(fields: SamplingFields) -> ToneCurveOptions | None:
     said = fields.hlg
-    if said is None or said.enabled is not True:
+    if said is None:
         return None
     for name, is_set in (("top_p", fields.top_p not in (None, 1)), ("top_k", fields.top_k not in (None, 0, -1))):
-        if is_set:
+        if is_set and said.enabled:
             message = f"{name} cannot be combined with hlg, whose toe takes its place; leave one of them out"
             raise InvalidRequest(message, param=name)
-    given = {name: value for name in ("width", "shoulder", "toe", "pivot_offset") if (value := getattr(said, name)) is not None}
-    return ToneCurve(**given)
+    return ToneCurveOptions(
+        enabled=said.enabled, width=said.width, shoulder=said.shoulder, toe=said.toe, pivot_offset=said.pivot_offset
+    )
 
 
 def _repetition(fields: SamplingFields) -> Repetition | None:

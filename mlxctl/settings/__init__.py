@@ -6,13 +6,22 @@ Sections are passed down; nothing reads the environment or a file again, and not
 from mlxctl.settings.documentation import describe_default, describe_field
 from mlxctl.settings.editing import remove_alias, write_alias
 from mlxctl.settings.resolution import resolve, settings_file
-from mlxctl.settings.sections import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, ServerSettings, Settings
+from mlxctl.settings.sections import (
+    EngineSettings,
+    LibrarySettings,
+    ModelSettings,
+    PoolSettings,
+    SamplingSettings,
+    ServerSettings,
+    Settings,
+)
 
 __all__ = [
     "EngineSettings",
     "LibrarySettings",
     "ModelSettings",
     "PoolSettings",
+    "SamplingSettings",
     "ServerSettings",
     "Settings",
     "describe_default",

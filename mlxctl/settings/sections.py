@@ -179,6 +179,26 @@ class PoolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingSettings:
+    """How tokens are drawn for requests that say nothing else."""
+
+    hlg: bool = False
+    """Whether tokens are drawn along a tone curve in place of a plain temperature; requests for top_p or top_k are not."""
+
+    hlg_width: float = bounded(4.0, least=0.001, most=1000.0)
+    """Reach of the curve's middle to both sides of its pivot, in nats."""
+
+    hlg_shoulder: float = bounded(4.0, least=0.001, most=1000.0)
+    """Softness of the curve above, in nats."""
+
+    hlg_toe: float = bounded(6.0, least=0.001, most=1000.0)
+    """Softness of the curve below, in nats."""
+
+    hlg_pivot_offset: float = bounded(6.0, least=0.001, most=1000.0)
+    """Distance of the curve's pivot from the likeliest token, in nats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All sections."""
 
@@ -187,3 +207,4 @@ class Settings:
     model: ModelSettings = ModelSettings()
     library: LibrarySettings = LibrarySettings()
     pool: PoolSettings = PoolSettings()
+    sampling: SamplingSettings = SamplingSettings()

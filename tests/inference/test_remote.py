@@ -39,7 +39,7 @@ from mlxctl.ir import (
     ThinkingDelta,
     ThinkingOptions,
     ThinkingPart,
-    ToneCurve,
+    ToneCurveOptions,
     ToolArgumentsDelta,
     ToolCallEnded,
     ToolCallPart,
@@ -212,7 +212,7 @@ SAMPLING = SamplingOptions(
     xtc_probability=0.5,
     xtc_threshold=0.2,
     min_tokens=3,
-    tone_curve=ToneCurve(width=2.0),
+    tone_curve=ToneCurveOptions(enabled=True, width=2.0),
     repetition=Repetition(multiplier=0.8, num_last=64, breakers=("a",)),
 )
 

@@ -226,3 +226,15 @@ def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(gpt: 
     assert refused.value.param == param
     assert param.rpartition(".")[2] in str(refused.value)
     assert chat(gpt, max_tokens=1)
+
+
+def test_a_tone_curve_of_the_server_is_that_of_requests_that_say_nothing_else(gpt: openai.OpenAI) -> None:
+    def said(client: openai.OpenAI, **more: Any) -> str:
+        asked = {"temperature": 1.0, "seed": 5, "max_tokens": 40, "extra_body": {"enable_thinking": False, **more}}
+        return str(chat(client, **asked).message.content)
+
+    flat = {"enabled": True, "width": 0.1, "shoulder": 0.1, "toe": 0.1, "pivot_offset": 0.1}
+    flags = [text for name, value in flat.items() if name != "enabled" for text in (f"--hlg-{name.replace('_', '-')}", str(value))]
+    with serving(None, "--hlg", *flags) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused") as curved:
+        assert said(curved) == said(gpt, hlg=flat) != said(gpt)
+        assert said(curved, hlg={"enabled": False}) == said(gpt)

@@ -109,7 +109,7 @@ def _sampling(sampling: SamplingOptions) -> dict[str, Any]:
         "xtc_probability": sampling.xtc_probability,
         "xtc_threshold": sampling.xtc_threshold,
         "min_tokens": sampling.min_tokens,
-        "hlg": None if sampling.tone_curve is None else {"enabled": True, **asdict(sampling.tone_curve)},
+        "hlg": None if sampling.tone_curve is None else asdict(sampling.tone_curve),
         **_repetition(sampling.repetition),
     }
 

@@ -1,0 +1,44 @@
+"""What a request says about a tone curve wins one by one over what the server does for all."""
+
+import pytest
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.adapters.tone_curves import with_tone_curve
+from mlxctl.ir import SamplingOptions, ToneCurve, ToneCurveOptions
+
+from .requests import ask
+
+OFF = ToneCurveOptions(enabled=False, width=3.0)
+ON = ToneCurveOptions(enabled=True, width=3.0, toe=5.0)
+Said = ToneCurveOptions
+
+
+@pytest.mark.parametrize(
+    ("said", "default", "drawn"),
+    [
+        (None, OFF, None),
+        (None, ON, ToneCurve(width=3.0, toe=5.0)),
+        (Said(enabled=False), ON, None),
+        (Said(enabled=True), OFF, ToneCurve(width=3.0)),
+        (Said(toe=2.0), ON, ToneCurve(width=3.0, toe=2.0)),
+        (Said(toe=2.0), OFF, None),
+        (Said(enabled=True, width=1.0, shoulder=2.0), ON, ToneCurve(width=1.0, shoulder=2.0, toe=5.0)),
+    ],
+)
+def test_the_curve_that_a_row_is_drawn_along(
+    qwen: ModelAdapter, said: ToneCurveOptions | None, default: ToneCurveOptions, drawn: ToneCurve | None
+) -> None:
+    options = with_tone_curve(SamplingOptions(tone_curve=said), default)
+    assert qwen.prepare_input(ask(sampling=options)).sampling.tone_curve == drawn
+
+
+@pytest.mark.parametrize("cut", [SamplingOptions(top_p=0.5), SamplingOptions(top_k=3)])
+def test_a_request_that_wants_a_cut_and_no_curve_gets_the_cut(qwen: ModelAdapter, cut: SamplingOptions) -> None:
+    sampling = qwen.prepare_input(ask(sampling=with_tone_curve(cut, ON))).sampling
+    assert sampling.tone_curve is None
+    assert (sampling.top_p, sampling.top_k) == (cut.top_p or 1.0, cut.top_k or 0)
+
+
+def test_a_cut_that_keeps_everything_is_none(qwen: ModelAdapter) -> None:
+    options = with_tone_curve(SamplingOptions(top_p=1.0, top_k=-1), ON)
+    assert qwen.prepare_input(ask(sampling=options)).sampling.tone_curve == ToneCurve(width=3.0, toe=5.0)
