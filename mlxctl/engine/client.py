@@ -74,12 +74,15 @@ class EngineClient:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._was_ready = False
+        self._has_lost = asyncio.Event()
         self._failure: MlxctlError | None = None
         self._last_delivery = 0.0
         self._num_failures = 0
         self.status: EngineStatus = "starting"
         self.hello: Hello | None = None
         self.num_restarts = 0
+        self.lost: dict[str, ModelError] = {}
+        """Models of the start that did not come back after the engine had died, and why; until they are loaded again."""
 
     async def start(self, sources: list[ModelSource]) -> None:
         """Begin to bring the engine up with these models, now and whenever it has died; `wait_ready` tells when they are there.
@@ -159,11 +162,19 @@ class EngineClient:
 
     async def load(self, source: ModelSource) -> ModelLoaded:
         """Load a model beside the others. Raises its ModelError, EngineDied, EngineRecovering, ShuttingDown."""
-        return await self._desk.load(self._ready_connection(), source)
+        loaded = await self._desk.load(self._ready_connection(), source)
+        self.lost.pop(source.name, None)
+        if not self.lost:
+            self._has_lost.clear()
+        return loaded
 
     async def unload(self, name: str) -> ModelUnloaded:
         """Free a model. Raises ModelInUse while it has sequences, EngineDied, EngineRecovering, ShuttingDown."""
         return await self._desk.unload(self._ready_connection(), name)
+
+    async def wait_lost(self) -> None:
+        """Wait until there are models that were lost."""
+        await self._has_lost.wait()
 
     def check_ready(self) -> None:
         """Raise EngineRecovering or ShuttingDown when nothing can be asked of the engine now."""
@@ -259,6 +270,8 @@ class EngineClient:
         await self._launcher.end(grace_seconds=0.0 if self._failure is None else _END_GRACE_SECONDS)
 
     async def _load_models(self, connection: Connection) -> None:
+        self.lost.clear()
+        self._has_lost.clear()
         for source in self._sources:
             try:
                 await self._desk.load(connection, source)
@@ -268,6 +281,8 @@ class EngineClient:
                     connection.close()
                     raise
                 _log.error("engine: %s", error)
+                self.lost[source.name] = error
+                self._has_lost.set()
         self._last_delivery = time.monotonic()
         if self.status != "draining":
             self.status = "ready"

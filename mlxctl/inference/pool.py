@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import EngineClient, Lease, Residents
-from mlxctl.errors import BrokenModel, CapacityError, EngineRecovering, InvalidRequest, ModelError, ModelUnavailable
+from mlxctl.errors import (
+    BrokenModel,
+    CapacityError,
+    EngineRecovering,
+    InvalidRequest,
+    MlxctlError,
+    ModelError,
+    ModelUnavailable,
+)
 from mlxctl.inference.loader import ModelLoader
 from mlxctl.inference.pool_facts import PoolFacts, ResidentFacts
 from mlxctl.inference.roster import Roster
@@ -15,6 +23,7 @@ from mlxctl.inference.served_model import ModelToServe, ServedModel, UnusableMod
 from mlxctl.settings import PoolSettings
 
 _MAX_SWEEP_PAUSE_SECONDS = 5.0
+_FIRST_RETRY_PAUSE_SECONDS, _MAX_RETRY_PAUSE_SECONDS = 1.0, 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +43,7 @@ class ModelPool:
         settings: PoolSettings,
         max_waiting: int,
     ) -> None:
+        self._engine = engine
         self._roster = roster
         self._at_start = at_start
         self._settings = settings
@@ -94,6 +104,12 @@ class ModelPool:
     def served(self) -> tuple[ServedModel, ...]:
         """Every name that requests can give, with the model behind it, in the order of registration."""
         return tuple(self._served(name, model) for name, model in self._roster.entries)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the server is not what it was at the start: a model was lost with an engine and is not back yet."""
+        lost = self._engine.lost.items()
+        return "; ".join(f"model {name!r} did not come back: {error.without_path(name)}" for name, error in lost) or None
 
     @property
     def unusable(self) -> tuple[UnusableModel, ...]:
@@ -170,6 +186,7 @@ class ModelPool:
         )
 
     def _begin_in_background(self) -> None:
+        self._background.append(asyncio.create_task(self._bring_back(), name="bring-back"))
         if self._settings.preload:
             self._background.append(asyncio.create_task(self._preload(), name="preload"))
         if self._settings.ttl_seconds is not None:
@@ -186,6 +203,21 @@ class ModelPool:
                 await self._residents.load(model.name)
             except (ModelUnavailable, CapacityError) as error:
                 _log.warning("%s", error)
+
+    async def _bring_back(self) -> None:
+        """Try again and again to load the models that were lost with an engine, each time after a longer pause."""
+        pause_seconds = _FIRST_RETRY_PAUSE_SECONDS
+        while True:
+            if not self._engine.lost:
+                pause_seconds = _FIRST_RETRY_PAUSE_SECONDS
+                await self._engine.wait_lost()
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _MAX_RETRY_PAUSE_SECONDS)
+            for name in tuple(self._engine.lost):
+                try:
+                    await self._residents.load(name)
+                except MlxctlError as error:
+                    _log.warning("model %r is not back yet: %s", name, error)
 
     async def _sweep(self, ttl_seconds: float) -> None:
         while True:

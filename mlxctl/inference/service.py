@@ -83,12 +83,19 @@ class InferenceService:
 
     @property
     def status(self) -> EngineStatus:
-        """How the engine is; "ready" only once requests can be prepared, too."""
+        """How the engine is; "ready" only once requests can be prepared, too, and while every model of the start is there."""
         if self._failure is not None:
             return "failed"
         if self._engine.status == "ready" and not self.pool.is_open:
             return "starting"
+        if self._engine.status == "ready" and self.problem is not None:
+            return "recovering"
         return self._engine.status
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps the server from being ready though its engine runs. Other models than those it names are served."""
+        return self.pool.problem
 
     @property
     def engine(self) -> Hello | None:

@@ -49,6 +49,7 @@ class Health(Struct):
 
     status: EngineStatus
     version: str
+    problem: str | UnsetType | None = UNSET
     responses: KeptResponses | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
     engine: EngineFacts | UnsetType | None = UNSET
@@ -78,7 +79,7 @@ class ReadinessResource:
         if status == "draining":
             raise ShuttingDown("not ready: the server is shutting down")
         if status != "ready":
-            raise EngineRecovering(f"not ready: the engine is {status}")
+            raise EngineRecovering(f"not ready: {self._inference.problem or f'the engine is {status}'}")
         response.data = msgspec.json.encode(Readiness(status=status))
         response.content_type = falcon.MEDIA_JSON
 
@@ -97,6 +98,7 @@ class HealthResource:
         """Answer for people and monitors."""
         health = Health(status=self._inference.status, version=__version__)
         if request.context.caller is not None:
+            health.problem = self._inference.problem
             health.responses = await self._kept_responses()
             health.model = self._model_name()
             health.engine = self._engine_facts()

@@ -1,15 +1,17 @@
 """The engine is killed while it answers: nobody hangs, everybody is told in their protocol, and it comes back."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from .process import ServerProcess, is_alive, wait_for
+from .process import ServerProcess, is_alive, serving, wait_for
 
 BODY: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
 
@@ -61,3 +63,24 @@ def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: 
     assert again.json()["usage"]["completion_tokens"] == 3
     assert server.engine_pid() != first_engine
     assert not is_alive(first_engine)
+
+
+def test_a_server_that_lost_its_model_is_not_ready_until_the_model_is_back(endless_model: Path, tmp_path: Path) -> None:
+    lost, other = shutil.copytree(endless_model, tmp_path / "lost"), shutil.copytree(endless_model, tmp_path / "other")
+    with serving(None, "--model", str(lost), "--model", str(other)) as server:
+        chat = f"{server.url}/v1/chat/completions"
+        (lost / "model.safetensors").rename(tmp_path / "away")
+        os.kill(server.engine_pid(), signal.SIGKILL)
+        wait_for(lambda: server.health()["problem"], seconds=30)
+
+        unready = httpx.get(f"{server.url}/readyz")
+        assert (unready.status_code, server.health()["status"]) == (503, "recovering")
+        assert "not ready: model 'lost' did not come back" in unready.json()["error"]["message"]
+        assert str(tmp_path) not in unready.text
+        assert httpx.post(chat, json={**BODY, "model": "other", "max_tokens": 3}, timeout=30).status_code == 200
+        assert httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 500
+
+        (tmp_path / "away").rename(lost / "model.safetensors")
+        server.wait_ready()
+        assert server.health()["problem"] is None
+        assert httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 200
