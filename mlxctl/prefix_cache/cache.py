@@ -228,6 +228,9 @@ class PrefixCache:
     ) -> "Chunk[Record] | None":
         """Keep a chunk after the full chunk `known`: of what others have already nothing is copied."""
         start = known.end if known is not None else 0
+        held = self._index.covering(self._namespace, known, piece)
+        if held is not None:
+            return held
         offer = self._index.offer(self._namespace, known, piece)
         cut = self._layout.cut(caches, start + offer.num_tokens, start + len(piece) // 4, row=row)
         record = self._stored(cut, start)

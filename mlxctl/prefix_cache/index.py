@@ -133,7 +133,7 @@ class PrefixIndex(Generic[P]):
         root = root_key(namespace)
         ids, reaching = narrow(tokens), overlapping(salts, start, start + len(tokens) // 4)
         key = chunk_key(parent.key if parent is not None else root, tokens, salts, start=start)
-        existing = covering(self._following(namespace, parent), key, ids, salts)
+        existing = covering(self._following(namespace, parent), ids, salts)
         if existing is not None:
             self._live_on(existing, self._expiry(ttl_seconds))
             return existing
@@ -147,11 +147,9 @@ class PrefixIndex(Generic[P]):
         self.evict()
         return chunk if key in self._chunks else None
 
-    def covering(
-        self, namespace: bytes, parent: "Chunk[P] | None", key: Key, tokens: bytes, salts: Sequence[Salt] = ()
-    ) -> "Chunk[P] | None":
+    def covering(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Chunk[P] | None":
         """Return the chunk after `parent` that `publish` would return instead of adding one."""
-        return covering(self._following(namespace, parent), key, narrow(tokens), salts)
+        return covering(self._following(namespace, parent), narrow(tokens), salts)
 
     def holds(self, chunk: "Chunk[P]") -> bool:
         """Whether the chunk is still in the index."""

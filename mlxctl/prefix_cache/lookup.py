@@ -23,9 +23,9 @@ def walk(children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: S
     return Match(tuple(path))
 
 
-def covering(children: "Mapping[Key, Chunk[P]]", key: Key, ids: bytes, salts: Sequence[Salt]) -> "Chunk[P] | None":
-    """Return the child with this key, or one that begins with all that it says."""
-    return children.get(key) or next((child for child in children.values() if child.begins_with(ids, salts)), None)
+def covering(children: "Mapping[Key, Chunk[P]]", ids: bytes, salts: Sequence[Salt]) -> "Chunk[P] | None":
+    """Return the child that begins with all that a chunk of these ids says, if there is one."""
+    return next((child for child in children.values() if child.begins_with(ids, salts)), None)
 
 
 def agree(one: "Chunk[P]", other: "Chunk[P]", position: int) -> bool:

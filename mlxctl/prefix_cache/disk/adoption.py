@@ -1,6 +1,5 @@
 """Records from elsewhere, put into a claimed directory within its limits; nothing that is there goes. Knows no mlx."""
 
-import shutil
 import time
 from typing import Literal
 
@@ -9,6 +8,7 @@ from mlxctl.prefix_cache.disk.archive import ChunkFrame, Frame, StateFrame
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
+from mlxctl.prefix_cache.disk.room import most_bytes
 from mlxctl.prefix_cache.disk.space import Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
@@ -53,7 +53,7 @@ class Adoption:
         parent = self._index.find(frame.parent) if frame.parent is not None else None
         if parent is None and frame.parent is not None:
             return "no room"
-        known = self._index.covering(frame.namespace, parent, frame.key, frame.tokens, frame.salts)
+        known = self._index.covering(frame.namespace, parent, frame.tokens, frame.salts)
         if known is not None:
             self._here[frame.key] = known
             return "known"
@@ -102,9 +102,8 @@ class Adoption:
             self._manifest.name(frame.namespace, frame.model)
 
     def _write(self, data: bytes, key: Key, position: int | None, digest: bytes) -> Stored | None:
-        free = shutil.disk_usage(self._directory.path).free
-        max_growth = max(0, min(self._max_bytes - self._space.num_bytes, free - self._min_free_bytes))
-        extent = self._space.allocate(len(data), max_growth=max_growth)
+        most = most_bytes(self._directory.path, self._space, max_bytes=self._max_bytes, min_free_bytes=self._min_free_bytes)
+        extent = self._space.allocate(len(data), max_growth=max(0, most - self._space.num_bytes))
         if extent is None:
             return None
         self._directory.files.write(extent, [data])

@@ -88,7 +88,7 @@ class Promotion:
         if parent is None and chunk.parent is not None:
             return False
         if want.position is not None:
-            held = self._index.covering(chunk.namespace, parent, chunk.key, chunk.tokens, chunk.salts)
+            held = self._index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
             if held is None:
                 return False
             self._index.add_checkpoint(held, Checkpoint(want.position, record, record.num_bytes))

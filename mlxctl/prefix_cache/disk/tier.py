@@ -7,7 +7,6 @@ A failure in here is a miss, logged once.
 
 import logging
 import math
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,11 +15,11 @@ from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.encoding import encode
-from mlxctl.prefix_cache.disk.limits import empty_segment, least_used_segment
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
-from mlxctl.prefix_cache.disk.space import Extent, Space, segment_bytes
+from mlxctl.prefix_cache.disk.room import Room
+from mlxctl.prefix_cache.disk.space import Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
 from mlxctl.prefix_cache.division import join_records
@@ -55,7 +54,6 @@ class DiskTier:
         self.num_damaged = 0
         self._num_failures = 0
         self._directory = directory
-        self._min_free_bytes = min_free_bytes
         self._clock = clock
         self._space = Space(segment_bytes=segment_bytes(max_bytes))
         self._models = directory.manifest.models()
@@ -65,15 +63,16 @@ class DiskTier:
         self._has_news = False
         self._writer = Writer(directory.files, directory.manifest)
         self._reader = Reader(directory.files, wake)
+        self._room = Room(directory.path, self._space, self._writer, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
         # Nothing is evicted before the order of use is known, which is when all is there.
-        self.index: PrefixIndex[Stored] = PrefixIndex(max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._on_release)
+        self.index: PrefixIndex[Stored] = PrefixIndex(max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._room.release)
         sizes = directory.files.sizes()
         leftovers = load(self.index, self._space, chunks=rows, records=records, file_sizes=sizes, now=clock())
         self._writer.put(Remove(leftovers.extents, leftovers.chunks))
         kept = self._space.sizes
         self._writer.put(*(Shorten(number, kept.get(number, 0)) for number in sizes if sizes[number] > kept.get(number, 0)))
         self.index.max_bytes = max_bytes
-        self._keep_limits()
+        self._room.keep_limits(self.index)
 
     @classmethod
     def open(cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]) -> "DiskTier | None":
@@ -176,7 +175,7 @@ class DiskTier:
         """Forget what has expired or could not be written, keep the limits, write down what was used. Cheap; for idle moments."""
         self._forget_failed()
         self.index.expire()
-        self._keep_limits()
+        self._room.keep_limits(self.index)
         if self._has_news and self._clock() - self._renewed_at > _RENEW_EVERY_SECONDS:
             self._write_renewals()
 
@@ -194,7 +193,7 @@ class DiskTier:
     def _keep_one(
         self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
     ) -> Chunk[Stored] | None:
-        held = self.index.covering(chunk.namespace, parent, chunk.key, chunk.tokens, chunk.salts)
+        held = self.index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
         if held is None:
             held = self._add_chunk(parent, chunk, ttl, deadline)
         if held is not None:
@@ -213,7 +212,7 @@ class DiskTier:
             return None
         if parent is not None and not self.index.holds(parent):
             # Making room has taken it.
-            self._on_release(stored)
+            self._room.release(stored)
             return None
         held = self.index.publish(
             chunk.namespace, parent, chunk.tokens, stored, stored.extent.num_bytes, chunk.salts, ttl_seconds=ttl
@@ -242,7 +241,7 @@ class DiskTier:
         # Making room may have taken the chunk itself.
         if stored is None or not self.index.holds(held):
             if stored is not None:
-                self._on_release(stored)
+                self._room.release(stored)
             return
         self._writer.put(Write(stored, stored.extent.num_bytes, None))
         self.index.add_checkpoint(held, Checkpoint(state.position, stored, stored.extent.num_bytes))
@@ -253,7 +252,7 @@ class DiskTier:
         if not self._writer_has_room(record.num_bytes, deadline):
             return None
         pieces = encode(record, chunk=name, position=position)
-        extent = self._allocate(sum(map(len, pieces)))
+        extent = self._room.allocate(sum(map(len, pieces)), self.index)
         return Stored(extent=extent, chunk=key, position=position, pieces=pieces) if extent is not None else None
 
     def _writer_has_room(self, num_bytes: int, deadline: float | None) -> bool:
@@ -261,34 +260,6 @@ class DiskTier:
         if self._writer.num_pending_bytes <= most:
             return True
         return deadline is not None and self._writer.wait_below(most, deadline=deadline)
-
-    def _allocate(self, num_bytes: int) -> Extent | None:
-        if num_bytes > self.max_bytes:
-            return None
-        while (extent := self._space.allocate(num_bytes, max_growth=self._max_growth())) is None:
-            num_before = len(self.index)
-            self.index.shrink(self.index.num_bytes - 1)
-            if len(self.index) == num_before:
-                return None
-        return extent
-
-    def _max_growth(self) -> int:
-        """How much longer the files may become, by the quota and by what must stay free on the disk."""
-        free = shutil.disk_usage(self._directory.path).free - self._writer.num_pending_bytes
-        return max(0, min(self.max_bytes - self._space.num_bytes, free - self._min_free_bytes))
-
-    def _keep_limits(self) -> None:
-        self.index.evict()
-        free = shutil.disk_usage(self._directory.path).free - self._writer.num_pending_bytes
-        most = min(self.max_bytes, max(0, self._space.num_bytes + free - self._min_free_bytes))
-        while self._space.num_bytes > most and (segment := least_used_segment(self.index)) is not None:
-            empty_segment(self.index, segment)
-
-    def _on_release(self, stored: Stored) -> None:
-        self._writer.put(Remove((stored.extent,)))
-        size = self._space.free(stored.extent)
-        if size is not None:
-            self._writer.put(Shorten(stored.extent.segment, size))
 
     def _forget_failed(self) -> None:
         while self._writer.failed:
