@@ -61,18 +61,24 @@ class Conversation:
         """Add an answer or the results of tools."""
         self._said.append(said)
 
-    def forget_answer(self) -> bool:
-        """Remove everything after the last question; returns whether there is a question."""
+    @property
+    def is_answered(self) -> bool:
+        """Whether anything follows the last question."""
+        return bool(self._said) and self._said[-1].message.role != "user"
+
+    def forget_answer(self) -> tuple[Said, ...] | None:
+        """Remove and return everything after the last question; None when nothing was asked."""
         questions = [index for index, said in enumerate(self._said) if said.message.role == "user"]
         if not questions:
-            return False
+            return None
+        forgotten = tuple(self._said[questions[-1] + 1 :])
         del self._said[questions[-1] + 1 :]
-        return True
+        return forgotten
 
     def take_back_question(self) -> str | None:
         """Remove the last question and what followed; returns its text, or None when nothing was asked."""
         text = self.last_question
-        if self.forget_answer():
+        if self.forget_answer() is not None:
             self._said.pop()
         return text
 

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from textual import events
 from textual.widgets import Input
 
-from mlxctl.errors import BrokenModel, ConnectionLost, InvalidRequest, ServerUnreachable
+from mlxctl.errors import BrokenModel, ConnectionLost, InvalidRequest, MlxctlError, ServerUnreachable
 from mlxctl.ir import ImagePart, PromptProgress, TextDelta, ThinkingDelta
 from mlxctl.tui.partner import PartnerModel
 from mlxctl.tui.widgets.composer import Composer
@@ -59,7 +59,7 @@ def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
         await screen.ask("Tell me")
         await screen.wait_for("Half an ans")
         await screen.press("escape")
-        assert "Half an ans" in await screen.wait_for("Stopped; what came is kept")
+        assert "Half an ans" in await screen.wait_for("Stopped. What came is kept")
         await screen.press("ctrl+r")
         assert "Half an ans" not in await screen.wait_for("A whole answer.")
 
@@ -78,6 +78,22 @@ def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> Non
         assert "Error: the server went away. What came is kept" in seen
         await screen.press("ctrl+r")
         await screen.wait_for("Now whole.")
+
+    drive(partner, look)
+
+
+@pytest.mark.parametrize("failure", [ServerUnreachable("http://x", "gone"), InvalidRequest("no such thing")])
+def test_an_answer_is_not_lost_to_a_second_try_that_fails(failure: MlxctlError) -> None:
+    partner = ScriptedPartner([TextDelta(text="Half an ans"), ConnectionLost("it went away")], [failure], text("Now whole."))
+
+    async def look(screen: Screen) -> None:
+        await screen.ask("Tell me")
+        await screen.wait_for("it went away")
+        await screen.press("ctrl+r")
+        seen = " ".join((await screen.wait_for("The answer before is kept")).split())
+        assert "Half an ans" in seen
+        await screen.press("ctrl+r")
+        assert "Half an ans" not in await screen.wait_for("Now whole.")
 
     drive(partner, look)
 
@@ -264,7 +280,7 @@ def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) 
         await screen.ask("List my files")
         assert masked(await screen.wait_for("The model calls shell")) == snapshot
         screen.app.screen_stack[0].action_stop()  # type: ignore[attr-defined]
-        await screen.wait_for("Stopped; what came is kept")
+        await screen.wait_for("Stopped. What came is kept")
 
     drive(partner, look, uses_tools=True, asks_before_tools=True)
 

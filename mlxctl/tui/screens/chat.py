@@ -1,6 +1,7 @@
 """The chat: what a person wants goes to the conversation and the model, what comes back to the transcript. UI thread only."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from textual import events, on, work
@@ -11,7 +12,7 @@ from textual.worker import WorkerCancelled
 
 from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
 from mlxctl.tui.coalescing import coalesce
-from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.conversation import Conversation, Said
 from mlxctl.tui.exchange import Exchange
 from mlxctl.tui.garbage import collect_all, keep_collections_short
 from mlxctl.tui.keys import SCREEN_KEYS
@@ -106,11 +107,11 @@ class ChatScreen(ChatWindows):
         """Answer the last question again."""
         if self._is_busy:
             self.notify("An answer is on its way; Esc stops it.", severity="warning")
-        elif self._model is None or not self._conversation.forget_answer():
+        elif self._model is None or (before := self._conversation.forget_answer()) is None:
             self.notify("There is no question to answer again.", severity="warning")
         else:
             await self._transcript.drop_answer()
-            self._answering = self._answer()
+            self._answering = self._answer(before)
 
     async def action_edit_last(self) -> None:
         """Take the last question back into the input."""
@@ -189,8 +190,8 @@ class ChatScreen(ChatWindows):
             answer.end(Notice("This answer is not whole.", kind="warning") if said and said[-1].is_partial else None)
 
     @work(group="answer", exclusive=True)
-    async def _answer(self) -> None:
-        """Have the last question answered; whatever happens, what came stays."""
+    async def _answer(self, before: Sequence[Said] = ()) -> None:
+        """Have the last question answered; whatever happens, what came stays, or the answer `before` when nothing came."""
         answer = Answer()
         await self._transcript.add(answer)
         try:
@@ -198,17 +199,31 @@ class ChatScreen(ChatWindows):
             await self._stream(answer)
             answer.end()
         except asyncio.CancelledError:
-            answer.end(Notice("Stopped; what came is kept. ^R answers again, ^L edits the question.", kind="warning"))
+            kept = await self._keep(answer, before)
+            answer.end(Notice(f"Stopped. {kept}^R answers again, ^L edits the question.", kind="warning"))
             raise
         except (EngineError, CapacityError) as error:
-            answer.end(Notice(f"{error}. What came is kept; ^R tries again.", kind="error"))
+            kept = await self._keep(answer, before)
+            answer.end(Notice(f"{error}. {kept}^R tries again.", kind="error"))
         except MlxctlError as error:
-            answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
-            self.query_one(Composer).put(self._conversation.take_back_question() or "")
+            if before:
+                answer.end(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
+            else:
+                answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
+                self.query_one(Composer).put(self._conversation.take_back_question() or "")
         finally:
             self._state = "ready" if self._model is not None else "no model"
             self._save()
             self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
+
+    async def _keep(self, answer: Answer, before: Sequence[Said]) -> str:
+        """Take the answer `before` up again when nothing came instead; returns what to say of it."""
+        if self._conversation.is_answered:
+            return "What came is kept; "
+        for said in before:
+            self._conversation.add(said)
+        await answer.show(replay(before))
+        return "The answer before is kept; " if before else "Nothing came; "
 
     @work(group="save")
     async def _save(self) -> None:
