@@ -111,6 +111,23 @@ def test_a_conversation_that_goes_on_is_one_piece_again_but_for_what_others_have
     assert index.num_bytes == 100 + 90 + 50
 
 
+def test_what_is_shared_is_cut_again_where_another_conversation_parts_earlier() -> None:
+    index = made()
+    conversations = [
+        sequence(100, *([7] * 50)),
+        sequence(100, *([8] * 50)),
+        sequence(100, *([7] * 30), *([9] * 20)),
+        sequence(40, *([5] * 50)),
+    ]
+    for tokens in conversations:
+        publish(index, tokens)
+
+    assert index.num_bytes == 100 + 50 + 50 + 20 + 50
+    assert [kept(index.match(NAMESPACE, tokens)) for tokens in conversations] == [list(tokens) for tokens in conversations]
+    assert [stem.num_tokens for stem in index.match(NAMESPACE, conversations[0]).chunks[-1].stems] == [40, 60, 30]
+    index.check_integrity()
+
+
 def test_images_that_differ_share_nothing_though_their_tokens_are_the_same() -> None:
     index = made()
     tokens, placeholders = sequence(40), slice(20, 30)
