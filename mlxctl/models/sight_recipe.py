@@ -9,6 +9,8 @@ from mlxctl.errors import BrokenModel
 from mlxctl.ir import SightRecipe
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
+from mlxctl.models.safetensors_headers import read_tensors
+from mlxctl.models.weights import hold_vision_tower
 
 SEEING_TYPES = ("mistral3", "pixtral")
 """Types whose pictures are computed here: tokens stand one behind the other as words do, and mlx-lm has the part that reads."""
@@ -29,6 +31,8 @@ def read_sight_recipe(path: Path, config: Mapping[str, Any]) -> SightRecipe | No
     """Read how the model in `path` sees; None for one that reads text only, here. Raises BrokenModel for files of another shape."""
     vision = config.get("vision_config")
     if config.get("model_type") not in SEEING_TYPES or not isinstance(vision, Mapping) or not can_see():
+        return None
+    if not hold_vision_tower(read_tensors(path)):
         return None
     processor = _read_processor(path)
     size = processor.get("size")

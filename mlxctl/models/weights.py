@@ -49,8 +49,13 @@ def weigh(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
         num_parameters=_num_parameters(tensors, config),
         decode_bytes=_decode_bytes(tensors, text_part(config)),
         float_bytes=_float_bytes(tensors),
-        sees=any(re.match(r"(.*\.)?(vision\w*|visual)\.", tensor.name) for tensor in tensors),
+        sees=hold_vision_tower(tensors),
     )
+
+
+def hold_vision_tower(tensors: Sequence[Tensor]) -> bool:
+    """Whether what a model sees with is among them: conversions for text leave it out, and keep its configuration."""
+    return any(re.match(r"(.*\.)?(vision\w*|visual)\.", tensor.name) for tensor in tensors)
 
 
 def _num_parameters(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 from mlxctl.adapters import PreparedInput, create_adapter
 from mlxctl.engine import EngineClient, InlineEngine, ModelSource
+from mlxctl.errors import BrokenModel
 from mlxctl.ir import GenerationRequest, ImagePart, Message, TextPart
 from mlxctl.models import read_model
 from mlxctl.probe.sight_check import one_colour_png
@@ -153,3 +154,17 @@ def test_the_same_tokens_with_another_picture_are_another_prompt() -> None:
     assert first[0] != second[0]
     assert (first[1], second[1]) == (0, 0)
     assert again[1] > 0, "text by itself is still known"
+
+
+def test_eyes_that_do_not_fit_the_model_are_told_when_it_is_loaded(tmp_path: Path) -> None:
+    model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "squinting"))
+    config = json.loads((model / "config.json").read_text())
+    config["vision_config"]["hidden_size"] = 64
+    (model / "config.json").write_text(json.dumps(config))
+
+    async def run() -> None:
+        async with seeing_engine(model):
+            pass
+
+    with pytest.raises(BrokenModel, match="cannot be loaded"):
+        asyncio.run(run())

@@ -51,6 +51,20 @@ def test_the_newer_file_of_the_processor_wins(model: Path) -> None:
     assert sight.longest_edge == 128
 
 
+def without_eyes(model: Path) -> Path:
+    """Drop the weights that it sees with, as a conversion for text does."""
+    import mlx.core as mx
+
+    weights: dict[str, Any] = dict(mx.load(str(model / "model.safetensors")))  # type: ignore[arg-type]
+    kept = {name: weight for name, weight in weights.items() if name.startswith("language_model")}
+    mx.save_safetensors(str(model / "model.safetensors"), kept, metadata={"format": "mlx"})
+    return model
+
+
+def test_a_conversion_that_left_the_eyes_out_is_a_model_of_text(model: Path) -> None:
+    assert read_model(without_eyes(model)).sight is None
+
+
 @pytest.mark.parametrize("changes", [{"vision_config": None}, {"model_type": "qwen2_vl"}])
 def test_other_models_read_text_only(model: Path, changes: dict[str, Any]) -> None:
     change(model, "config.json", **changes)
