@@ -112,7 +112,9 @@ class ModelLoader:
 
     async def _create_adapter(self, model: ModelToServe) -> ModelAdapter:
         adapter = await asyncio.to_thread(create_adapter, model.facts, name=model.name, capabilities=model.capabilities)
-        self._abilities[model.name] = Abilities(tools=adapter.supports_tools, thinking=adapter.supports_thinking)
+        self._abilities[model.name] = Abilities(
+            tools=adapter.supports_tools, thinking=adapter.supports_thinking, verdict=adapter.verdict
+        )
         return adapter
 
     def _say_if_never_probed(self, model: ModelToServe) -> None:

@@ -178,6 +178,7 @@ class ModelPool:
             created=self._created,
             supports_tools=abilities.tools if abilities else None,
             supports_thinking=abilities.thinking if abilities else None,
+            adapter_verdict=abilities.verdict if abilities else None,
             is_demo=model.is_demo,
             state=self._residents.state(model.name),
             problem=self._residents.problem(model.name),

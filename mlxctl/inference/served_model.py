@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlxctl.adapters import AdapterVerdict
 from mlxctl.engine import ModelState
 from mlxctl.errors import ModelError
 from mlxctl.ir import ModelCapabilities, ModelFacts
@@ -50,18 +51,19 @@ class LookedUpPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a model can do, by its adapter."""
+    """What a model can do, by its adapter, and what that found out about its template."""
 
     tools: bool
     thinking: bool
+    verdict: AdapterVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
     """A name that requests can give, and the model behind it. `created` is when it was opened here, in unix seconds.
 
-    What it supports is None before its files were looked at. `problem` is why it could not be loaded the last time; `verdicts` as
-    in ModelToServe.
+    What it supports, and its adapter's verdict, is None before its files were looked at. `problem` is why it could not be loaded
+    the last time; `verdicts` as in ModelToServe.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ServedModel:
     created: int
     supports_tools: bool | None
     supports_thinking: bool | None
+    adapter_verdict: AdapterVerdict | None
     is_demo: bool
     state: ModelState
     problem: str | None = None

@@ -1,5 +1,7 @@
 """Whether a model takes a conversation and ends its answer by itself, and what its template was found to take."""
 
+from dataclasses import asdict
+
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import CHAT_QUESTION
@@ -40,7 +42,13 @@ async def check_template(interview: Interview, known: ModelCapabilities) -> tupl
     taken = [name for name, is_taken in turns.items() if is_taken]
     reason = f"its template shows {', '.join(taken)}" if taken else "its template shows neither calls nor results"
     later = "its template shows one that comes later" if shape.takes_later_system else "its template loses one that comes later"
+    value = {"shows": taken, "adapter": asdict(shape)}
     return (
         Finding(question="later_system", verdict="yes" if shape.takes_later_system else "no", reason=later),
-        Finding(question="tool_turns", verdict="yes" if takes_turns else "no", reason=reason, value={"shows": taken}),
+        Finding(
+            question="tool_turns",
+            verdict="yes" if takes_turns else "no",
+            reason=reason,
+            value=value,
+        ),
     )

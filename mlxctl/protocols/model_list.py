@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from mlxctl.adapters import AdapterVerdict
 from mlxctl.engine import ModelState
 from mlxctl.stores import Verdict
 
@@ -98,6 +99,7 @@ class Model(Struct, frozen=True, kw_only=True):
     problem: str | None
     pinned: bool
     probed: dict[str, Verdict] | None
+    adapter: AdapterVerdict | None
 
 
 class ModelList(Struct, frozen=True, kw_only=True):
@@ -115,7 +117,7 @@ class ModelCard:
     """What a caller may know of a served model. `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights.
 
     What is not known of a model is None, or its kind "unknown". `verdicts` are what probing found, by question, as "yes", "no" or
-    "unknown"; a model that was never probed has none.
+    "unknown"; a model that was never probed has none. `adapter` is what its template showed when its files were looked at.
     """
 
     id: str
@@ -124,6 +126,7 @@ class ModelCard:
     supports_tools: bool
     supports_thinking: bool
     supports_images: bool = False
+    adapter: AdapterVerdict | None = None
     is_demo: bool = False
     kind: str = "unknown"
     family: str | None = None
@@ -168,6 +171,7 @@ def _model_object(card: ModelCard) -> Model:
         problem=card.problem,
         pinned=card.is_pinned,
         probed=dict(card.verdicts) or None,
+        adapter=card.adapter,
     )
 
 

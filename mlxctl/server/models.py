@@ -64,6 +64,7 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         supports_tools=bool(model.supports_tools),
         supports_thinking=bool(model.supports_thinking),
         supports_images=model.facts.sight is not None,
+        adapter=model.adapter_verdict,
         is_demo=model.is_demo,
         kind=described.detection.kind,
         family=described.detection.family,

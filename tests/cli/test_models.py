@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forge
 import pytest
 from models.weight_files import packed, write_model
 from typer.testing import CliRunner
@@ -77,6 +78,14 @@ def test_the_description_names_the_model_as_it_was_asked_for(place: Path, monkey
     write_model(place / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
     monkeypatch.chdir(place)
     assert "find out what it can do with: mlxctl probe './my models/one'" in run("info", "./my models/one").stdout
+
+
+def test_the_description_says_how_a_model_would_be_served() -> None:
+    model = str(forge.model("qwen3"))
+    said = " ".join(run("info", model).stdout.split())
+    assert "served as family qwen; tools hermes_json, offered by the template; thinking think_tag" in said
+    adapter = json.loads(run("info", model, "--json").stdout)["adapter"]
+    assert (adapter["tool_parser_id"], adapter["takes_later_system"], adapter["keeps_thinking"]) == ("hermes_json", True, False)
 
 
 def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -> None:

@@ -1,6 +1,6 @@
 """The demo model, under a name that says nothing, is asked everything and what it said is kept."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from mlxctl import demo
@@ -71,6 +71,7 @@ def test_serving_from_what_was_found_is_serving_from_its_files(demo_record: Prob
     facts = read_model(demo.MODEL_DIR)
     known = create_adapter(facts, name="model", capabilities=capabilities_of(demo_record.findings))
     assert known.verdict == create_adapter(facts, name="model").verdict
+    assert finding(demo_record, "tool_turns").value["adapter"] == asdict(known.verdict)
 
 
 def test_what_is_known_is_not_asked_again_unless_forced(demo_record: ProbeRecord, store: CapabilityStore, tmp_path: Path) -> None:

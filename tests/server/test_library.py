@@ -153,4 +153,5 @@ def test_the_models_list_tells_what_is_known(server: ServerProcess) -> None:
     assert (model["kind"], model["family"], model["quantization"]) == ("text", "qwen", None)
     assert model["num_parameters"] * 4 == pytest.approx(model["size_bytes"], rel=0.05)
     assert model["max_model_len"] == 32768
+    assert (model["adapter"]["tool_parser_id"], model["adapter"]["takes_later_system"]) == ("hermes_json", True)
     assert httpx.get(f"{server.url}/v1/models/tiny").json() == model

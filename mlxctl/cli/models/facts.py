@@ -2,16 +2,17 @@
 
 import shlex
 
+from mlxctl.adapters import AdapterVerdict
 from mlxctl.cli.models.tables import bits_of, console, count, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.models import ModelDescription
 from mlxctl.models.knowledge import KnownModel
 
 
-def print_facts(model: ModelDescription, known: KnownModel, *, asked: str) -> None:
+def print_facts(model: ModelDescription, known: KnownModel, verdict: AdapterVerdict | None, *, asked: str) -> None:
     """Print what a model's files say, and say of the rest that they do not; then what it was found to be able to do.
 
-    `asked` is how the person named it, and can name it again.
+    `verdict` is what its adapter found out about its template, `asked` how the person named it, and can name it again.
     """
     weights = model.weights
     facts = [
@@ -27,6 +28,7 @@ def print_facts(model: ModelDescription, known: KnownModel, *, asked: str) -> No
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
         ("template", _template(model)),
         ("cache", _cache(model)),
+        ("served as", verdict.in_words() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(asked))),
     ]
     out = console()

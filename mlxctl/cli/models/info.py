@@ -18,6 +18,7 @@ def info(
 ) -> None:
     """Say what is known of a model without loading it."""
     with plain_failures():
+        from mlxctl.cli.models.adapting import adapter_verdict
         from mlxctl.models import describe_model
         from mlxctl.models.knowledge import open_knowledge
 
@@ -26,17 +27,19 @@ def info(
         knowledge = open_knowledge()
         known = knowledge.of(found.name, found.path)
         knowledge.close()
+        verdict = adapter_verdict(model, known)
     if as_json:
         import msgspec
 
         from mlxctl.models.views import ModelView
 
         view = msgspec.to_builtins(ModelView.of(model, is_probed=known.record is not None))
-        print_json({**view, "path": str(model.path), "findings": dict(known.verdicts)})
+        adapter = msgspec.to_builtins(verdict)
+        print_json({**view, "path": str(model.path), "findings": dict(known.verdicts), "adapter": adapter})
     else:
         from mlxctl.cli.models.facts import print_facts
 
-        print_facts(model, known, asked=name)
+        print_facts(model, known, verdict, asked=name)
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)

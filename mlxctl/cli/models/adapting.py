@@ -1,0 +1,16 @@
+"""How a model would be served: what its adapter finds out about its template, without the weights."""
+
+from mlxctl.adapters import AdapterVerdict, create_adapter
+from mlxctl.errors import BrokenModel
+from mlxctl.models import ModelDescription, read_model
+from mlxctl.models.knowledge import KnownModel
+
+
+def adapter_verdict(model: ModelDescription, known: KnownModel) -> AdapterVerdict | None:
+    """Return what the canary conversations show; None for a model that cannot be used or has no template."""
+    if model.problem is not None or not model.has_template:
+        return None
+    try:
+        return create_adapter(read_model(model.path), name=model.name, capabilities=known.capabilities).verdict
+    except BrokenModel:
+        return None
