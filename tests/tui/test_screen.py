@@ -150,6 +150,19 @@ def test_settings_that_make_no_sense_are_not_taken() -> None:
     drive(ScriptedPartner(), look)
 
 
+def test_the_lines_of_a_paste_are_lines_however_the_terminal_ends_them() -> None:
+    partner = ScriptedPartner(text("Read."))
+
+    async def look(screen: Screen) -> None:
+        screen.app.screen.query_one(Composer).post_message(events.Paste("one\r" * 300 + "two\r\nthree"))
+        await screen.wait_for("[paste 1: 302 lines, ")
+        await screen.press("enter")
+        await screen.wait_for("Read.")
+
+    drive(partner, look)
+    assert partner.requests[0].messages[0].text == "one\n" * 300 + "two\nthree"
+
+
 def test_a_huge_paste_is_folded_and_sent_whole() -> None:
     partner = ScriptedPartner(text("Long."))
     pasted = "word " * 100_000
@@ -157,7 +170,7 @@ def test_a_huge_paste_is_folded_and_sent_whole() -> None:
     async def look(screen: Screen) -> None:
         await screen.wait_for("ready")
         screen.app.screen.query_one(Composer).post_message(events.Paste(pasted))
-        await screen.wait_for("[paste 1: 1 lines, 500,000 characters]")
+        await screen.wait_for("[paste 1: 1 line, 500,000 characters]")
         await screen.press("enter")
         await screen.wait_for("Long.")
 
@@ -182,6 +195,8 @@ def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
         assert "Ask" not in await screen.wait_for("too small")
         await screen.resize(80, 24)
         assert "too small" not in await screen.wait_for("Ask something")
+        await screen.press(*"typed")
+        await screen.wait_for("typed")
 
     drive(ScriptedPartner(), look)
 

@@ -67,8 +67,12 @@ class ChatScreen(ChatWindows):
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so when there is no room."""
+        was_too_small = self.has_class("-too-small")
         self.set_class(event.size.width < MIN_WIDTH or event.size.height < MIN_HEIGHT, "-too-small")
         self.call_after_refresh(self._show_status)
+        if was_too_small and not self.has_class("-too-small"):
+            # What was hidden has lost the cursor.
+            self.call_after_refresh(self.query_one(Composer).focus)
 
     @on(QuestionSubmitted)
     async def ask(self, submitted: QuestionSubmitted) -> None:

@@ -89,15 +89,18 @@ class Composer(TextArea):
 
     def on_paste(self, event: events.Paste) -> None:
         """Fold a long paste."""
-        if _is_long(event.text):
+        # Terminals end the lines of a paste as the Enter key does.
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        if _is_long(text):
             event.prevent_default()
             event.stop()
-            self.insert(self._fold(event.text))
-            self.post_message(PasteFolded(len(event.text)))
+            self.insert(self._fold(text))
+            self.post_message(PasteFolded(len(text)))
 
     def _fold(self, text: str) -> str:
         num_lines = text.count("\n") + 1
-        mark = f"[paste {next(self._paste_numbers)}: {num_lines:,} lines, {len(text):,} characters]"
+        lines = f"{num_lines:,} line{'s' * (num_lines > 1)}"
+        mark = f"[paste {next(self._paste_numbers)}: {lines}, {len(text):,} characters]"
         self._folded[mark] = text
         return mark
 
