@@ -30,10 +30,15 @@ DirectoryInstead = Annotated[
 Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Branches, by the beginning of a key that `ls` shows.")]
 
 
+def server_url(named: str | None) -> str:
+    """Return the URL that is meant: that of what `mlxctl serve` starts here unless one is named; raises SettingsError."""
+    server = resolve(environment=os.environ).server
+    return named or f"http://{server.host}:{server.port}"
+
+
 def open_server(url: str | None, api_key: str | None) -> CacheServer:
     """Return the server that is meant; raises SettingsError."""
-    server = resolve(environment=os.environ).server
-    return CacheServer(url or f"http://{server.host}:{server.port}", api_key=api_key)
+    return CacheServer(server_url(url), api_key=api_key)
 
 
 def open_cache(url: str | None, api_key: str | None, *, on_disk: bool, directory: Path | None) -> CacheServer | CacheDirectory:
