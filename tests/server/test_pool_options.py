@@ -1,0 +1,107 @@
+"""What can be set about several models, seen by those who ask: names, numbers, time to live, and a queue that ends."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import forge
+import httpx
+import pytest
+
+from .process import ServerProcess, wait_for
+
+
+@contextmanager
+def running(*arguments: str, **environment: str) -> Iterator[ServerProcess]:
+    server = ServerProcess(*arguments, environment=environment)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models that lie on this machine."""
+    directory = tmp_path_factory.mktemp("library")
+    for family in ("qwen3", "llama3", "lfm2"):
+        shutil.copytree(forge.model(family), directory / family)
+    return directory
+
+
+def ask(server: ServerProcess, model: str, **fields: Any) -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, **fields}
+    return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
+
+
+def resident(server: ServerProcess) -> set[str]:
+    return {model["name"] for model in httpx.get(f"{server.url}/stats", timeout=30).json()["pool"]["models"]}
+
+
+def test_preloaded_pinned_aliased_and_found_in_the_library(library: Path, tmp_path: Path) -> None:
+    """At most two are in memory: both are there at the start, and the one that is pinned stays when others are asked for."""
+    settings = tmp_path / "mlxctl.toml"
+    settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n[library.aliases]\nquick = "llama3"\n')
+    named = ["--model", str(forge.model("endless")), "--name", "first", "--config", str(settings)]
+    with running(*named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model") as server:
+        wait_for(lambda: resident(server) == {"first", "quick"}, seconds=30)
+        for name in ("quick", "llama3"):
+            assert ask(server, name).json()["model"] == name
+        assert resident(server) == {"first", "quick"}
+        for name in ("qwen3", "lfm2"):
+            assert ask(server, name).status_code == 200
+            assert resident(server) == {"first", name}
+        assert ask(server, "nobody").json()["error"]["code"] == "model_not_found"
+        assert ask(server, str(library / "qwen3")).json()["error"]["code"] == "model_not_found"
+
+
+def test_an_idle_model_goes_after_its_time_and_a_pinned_one_stays(library: Path) -> None:
+    named = ["--model", str(library / "qwen3"), "--model", str(library / "llama3"), "--pin", "qwen3"]
+    with running(*named, "--model-ttl", "0.5") as server:
+        assert ask(server, "llama3").status_code == 200
+        assert resident(server) == {"qwen3", "llama3"}
+        wait_for(lambda: resident(server) == {"qwen3"}, seconds=20)
+        assert ask(server, "llama3").status_code == 200
+
+
+def test_so_many_wait_for_a_model_and_the_next_is_told_to_come_back(library: Path) -> None:
+    """Only one model may be in memory, a long answer uses it, and one request may wait."""
+    named = ["--model", str(forge.model("endless")), "--name", "endless", "--models-dir", str(library), "--max-models", "1"]
+    with running(*named, "--max-queue", "0", MLXCTL_ENGINE_MAX_ROWS="1") as server, ThreadPoolExecutor(2) as pool:
+        body = {"model": "endless", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000, "stream": True}
+        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as first:
+            lines = first.iter_lines()
+            next(lines)
+            waiting = pool.submit(ask, server, "qwen3")
+            wait_for(lambda: server.health()["open_requests"] == 2, seconds=10)
+            time.sleep(0.2)
+            for path, status in (("/v1/chat/completions", 503), ("/v1/messages", 529)):
+                refused = httpx.post(f"{server.url}{path}", json={**body, "model": "llama3", "max_tokens": 4}, timeout=30)
+                assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (status, True), refused.text
+            first.close()
+        assert waiting.result().status_code == 200
+        assert ask(server, "llama3").status_code == 200
+
+
+def test_a_stream_of_a_library_model_that_nobody_has_asked_for_yet_is_kept_alive(library: Path) -> None:
+    named = ["--model", str(forge.model("endless")), "--name", "endless", "--any-library-model", "--max-models", "1"]
+    places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
+    with running(*named, **places) as server:
+        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+        chat = f"{server.url}/v1/chat/completions"
+        long, short = {**body, "model": "endless", "max_tokens": 20_000}, {**body, "model": "lfm2", "max_tokens": 4}
+        with httpx.stream("POST", chat, json=long, timeout=60) as first:
+            first_lines = first.iter_lines()
+            next(first_lines)
+            with httpx.stream("POST", chat, json=short, timeout=60) as second:
+                lines = second.iter_lines()
+                heard = [next(lines) for _ in range(4)]
+                first.close()
+                rest = [line for line in lines if line]
+    assert heard == [": ping", ""] * 2
+    assert rest[-1] == "data: [DONE]"
