@@ -5,7 +5,7 @@ import pytest
 from mlxctl.bench.figures import Figure, Spread, percentile, percentiles
 from mlxctl.bench.runner import Rounds, measurements, paired_ratios
 from mlxctl.bench.scenarios import Latency
-from mlxctl.bench.wording import ratio_verdict, say, sparkline
+from mlxctl.bench.wording import client_line, ratio_verdict, say, sparkline
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -54,3 +54,13 @@ def test_numbers_are_said_with_units() -> None:
     assert [say(0.0381, "s"), say(2.5, "s"), say(0.5, "share")] == ["38.1 ms", "2.50 s", "50.0%"]
     assert [say(1234.5, "tokens/s"), say(3.14, "times")] == ["1,234 tokens/s", "3.14 ×"]
     assert sparkline((1.0, 0.0, 0.5)) == "█▁▅"
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "words"), [(8.0, "it was the bottleneck: the server may be faster"), (0.2, "not the bottleneck")]
+)
+def test_a_client_without_time_to_spare_says_that_it_was_the_bottleneck(cpu_seconds: float, words: str) -> None:
+    cost = Rounds(samples={"A": []}, cpu_seconds=cpu_seconds, wall_seconds=10.0, num_tokens=10_000).client
+    assert cost.core_share == cpu_seconds / 10
+    assert cost.per_thousand == cpu_seconds / 10
+    assert words in client_line(cost)

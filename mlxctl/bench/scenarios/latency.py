@@ -38,7 +38,7 @@ class Latency:
     async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
         """Ask `num_requests` times; percentiles are over the requests of the round."""
         if self.num_requests < _MIN_FOR_P99:
-            target.note(f"with {self.num_requests} requests a round, p99 is the slowest of them")
+            target.note(f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round, p99 is the slowest of them")
         num_tokens = target.fit(self.prompt_tokens, max_tokens=self.answer_tokens)
         streams = [
             await target.ask(user(prompts.text(f"{key} {number}", num_tokens)), max_tokens=self.answer_tokens)
