@@ -21,6 +21,7 @@ from mlxctl.server.agents import AgentMessagesResource, AgentResetResource, Agen
 from mlxctl.server.cache import CHANGES, CacheChangeResource, CacheExplanationResource, CacheResource
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.fingerprint import system_fingerprint
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.health import GreetingResource, HealthResource, ReadinessResource
 from mlxctl.server.library import DownloadsResource, FitResource, LibraryResource, OpenDownloadsResource
@@ -68,13 +69,14 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
     """Return all resources by their templates. What is added here is described in `openapi.operations`, too."""
     inference, catalogue = services.inference, services.catalogue
     agents = AgentViews(services.agents, inference)
+    fingerprint = system_fingerprint()
 
     def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource[Formatter]:
         return GenerationResource(inference, create_formatter, requests, settings)
 
     return {
-        "/v1/chat/completions": generation(OpenAIChatFormatter),
-        "/v1/completions": generation(OpenAICompletionsFormatter),
+        "/v1/chat/completions": generation(partial(OpenAIChatFormatter, system_fingerprint=fingerprint)),
+        "/v1/completions": generation(partial(OpenAICompletionsFormatter, system_fingerprint=fingerprint)),
         "/v1/embeddings": EmbeddingsResource(inference, requests, settings),
         "/v1/responses": ResponsesResource(inference, services.responses, requests, settings),
         "/v1/responses/{response_id}": KeptResponseResource(services.responses),

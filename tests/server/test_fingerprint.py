@@ -1,0 +1,29 @@
+"""A seed is only worth something with the fingerprint of what it was used with."""
+
+from importlib import metadata
+from typing import Any
+
+import openai
+import pytest
+
+from mlxctl.server import fingerprint
+from mlxctl.server.fingerprint import system_fingerprint
+
+
+def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "tiny", "max_tokens": 3, "seed": 1}
+    chat: dict[str, Any] = {**asked, "messages": [{"role": "user", "content": "Hi"}]}
+    whole = openai_client.chat.completions.create(**chat)
+    chunks = list(openai_client.chat.completions.create(**chat, stream=True))
+    completion = openai_client.completions.create(prompt="Hi", **asked)
+
+    assert whole.system_fingerprint == system_fingerprint()
+    assert {chunk.system_fingerprint for chunk in chunks} == {whole.system_fingerprint} == {completion.system_fingerprint}
+
+
+@pytest.mark.parametrize("package", ["mlx", "mlx-lm"])
+def test_a_fingerprint_changes_with_what_computes(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    before = system_fingerprint()
+    monkeypatch.setattr(fingerprint, "version", lambda name: "0.0.1" if name == package else metadata.version(name))
+    assert system_fingerprint() != before
+    assert before.startswith("fp_")
