@@ -26,11 +26,13 @@ class CacheDesk:
             case "list":
                 return self._page(asked)
             case "clear":
+                self._pool.let_go()
                 num_changed = sum(index.clear() for index in self._indexes())
             case "gc":
                 num_changed = sum(index.expire() for index in self._indexes())
                 self._pool.trim()
             case "drop":
+                self._pool.let_go()
                 num_changed = sum(index.drop(key) for index in self._indexes() for key in asked.keys)
             case "pin" | "unpin":
                 num_changed = sum(self._mark(key, asked.action == "pin") for key in asked.keys)

@@ -11,13 +11,11 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
+from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS
 from mlxctl.prefix_cache.records import leaves
 
 Caches = list[Any]
 Tokens = np.ndarray[Any, np.dtype[np.uint32]]
-
-ANSWER_ROOM_TOKENS = 256
-"""Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
 
 # Joined layers are computed whenever they take so much: each time costs a wait for the device.
 _JOIN_BYTES = 256 * 1024 * 1024
@@ -35,14 +33,15 @@ def arrays(caches: Caches) -> list[mx.array]:
     return [leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)]
 
 
-def reserve(caches: Caches, num_tokens: int) -> None:
-    """Give growing layers of one sequence room for `num_tokens` in all, once they hold something.
+def reserve(caches: Caches, num_tokens: int, *, enough: int) -> None:
+    """Give growing layers of one sequence room for `num_tokens` in all, once they hold something, where they have not `enough`.
 
     Left alone they grow by 256 tokens and copy everything each time: in the middle of a long prompt that is a pause for everybody.
     """
     for layer in caches:
-        room = 0 if type(layer).__name__ != "KVCache" or layer.empty() else num_tokens - layer.keys.shape[2]
-        if room > 0:
+        is_growing = type(layer).__name__ == "KVCache" and not layer.empty()
+        if is_growing and layer.keys.shape[2] < enough:
+            room = num_tokens - layer.keys.shape[2]
             layer.keys = _extended(layer.keys, room)
             layer.values = _extended(layer.values, room)
     evaluate(caches)

@@ -332,6 +332,7 @@ class EngineLoop:
                 num_prompt_tokens=self._scheduler.num_prompt_tokens,
                 num_generated_tokens=self._scheduler.num_generated_tokens,
                 cache_bytes=self._pool.prefixes.num_bytes,
+                cache_working_bytes=self._pool.kept_bytes - self._pool.prefixes.num_bytes,
                 cache_max_bytes=self._pool.prefixes.max_bytes,
                 cache_chunks=len(self._pool.prefixes),
                 cache_evicted=self._pool.prefixes.num_evicted,

@@ -218,7 +218,10 @@ class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(Report, frozen=True, kw_only=True):
-    """Counters since the engine's start, and what it holds now; `cache_disk` is None where nothing is kept on disk."""
+    """Counters since the engine's start, and what it holds now; `cache_disk` is None where nothing is kept on disk.
+
+    `cache_working_bytes` are those of the last conversations' own caches; they count in the budget, beside `cache_bytes`.
+    """
 
     token: int
     num_waiting: int
@@ -229,6 +232,7 @@ class Stats(Report, frozen=True, kw_only=True):
     num_prompt_tokens: int
     num_generated_tokens: int
     cache_bytes: int
+    cache_working_bytes: int
     cache_max_bytes: int
     cache_chunks: int
     cache_evicted: int

@@ -99,7 +99,7 @@ class ModelPool:
         assert self._loading is None, "one model is loaded at a time"
         excess = int(mx.get_active_memory()) + weights_bytes - self.limit_bytes
         if excess > 0:
-            self.prefixes.shrink(max(0, self.prefixes.num_bytes - excess))
+            self._free(excess)
         pieces = weights_in_pieces(
             path,
             weights_bytes=weights_bytes,
@@ -197,13 +197,31 @@ class ModelPool:
     def available_bytes(self) -> int:
         """What may still be allocated, given that the prefix cache makes room when it has to."""
         still_to_read = max(0, self._loading.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
-        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.prefixes.num_bytes
+        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
 
     def make_room(self) -> None:
-        """Shrink the prefix cache as far as memory beyond the limit is in use."""
+        """Free as much of what is kept as memory beyond the limit is in use, or as is beyond its budget."""
         excess = int(mx.get_active_memory()) - self.limit_bytes
         if excess > 0:
-            self.prefixes.shrink(max(0, self.prefixes.num_bytes - excess))
+            self._free(excess)
+        if self.kept_bytes > self.prefixes.max_bytes:
+            self.let_go()
+
+    @property
+    def kept_bytes(self) -> int:
+        """What prefixes, and the working caches of the last conversations, take in memory."""
+        return self.prefixes.num_bytes + sum(runner.kept_bytes for runner in self._runners.values())
+
+    def let_go(self) -> None:
+        """Free the working caches of the last conversations: the first to go, because the prefix cache holds the same."""
+        for runner in self._runners.values():
+            runner.let_go()
+
+    def _free(self, num_bytes: int) -> None:
+        """Let so many bytes of what is kept go."""
+        wanted = self.kept_bytes - num_bytes
+        self.let_go()
+        self.prefixes.shrink(max(0, wanted))
 
     def sweep(self) -> None:
         """Really free what was let go of: a model's modules refer to each other, so counting references alone would not do."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from mlxctl.engine import caches as kv
 from mlxctl.engine.batch import Batch, RowResult
-from mlxctl.engine.caches import ANSWER_ROOM_TOKENS, Caches
+from mlxctl.engine.caches import Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
+from mlxctl.engine.last_conversation import LastConversation
 from mlxctl.engine.loading import LoadedWeights
-from mlxctl.engine.sequence import Found, Sequence
+from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
 from mlxctl.engine.short_rests import passes
 from mlxctl.engine.vision.tower import Tower
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
@@ -46,6 +47,7 @@ class ModelRunner:
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
         self._starts_late = starts_late()
+        self._last: LastConversation | None = None
 
     def run(self, batch: Batch) -> list[RowResult]:
         """Compute the batch and return what came back; a prefill that went well returns nothing."""
@@ -98,6 +100,7 @@ class ModelRunner:
         for batch in self._batches:
             if any(row.sequence_id in gone for row in batch.rows):
                 self._remember_rows(batch, gone)
+                self._keep_last(batch)
                 self._shrink(batch, [row for row in batch.rows if row.sequence_id not in gone])
         self._batches = [batch for batch in self._batches if batch.rows]
         for sequence_id in gone:
@@ -105,6 +108,39 @@ class ModelRunner:
             self._embedded.pop(sequence_id, None)
             if sequence_id in self._promotions:
                 self._promotions.pop(sequence_id)[1].end()
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the working cache of the last conversation takes, besides what the prefix cache holds."""
+        return self._last.num_bytes if self._last is not None else 0
+
+    def let_go(self) -> None:
+        """Free the working cache of the last conversation."""
+        self._last = None
+
+    def _keep_last(self, batch: DecodeBatch) -> None:
+        """Keep the cache of a row that was alone, if the prefix cache may have a copy of all of it without an end."""
+        row = batch.rows[0]
+        if len(batch.rows) > 1 or row.cache_mode != "full" or row.cache_ttl_seconds is not None:
+            return
+        tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
+        if len(tokens) == row.length and self._prefix_cache.keeps(len(tokens)):
+            self._last = None
+            with contextlib.suppress(RuntimeError, ValueError, MemoryError):
+                self._last = LastConversation.of(tokens, batch.caches)
+
+    def _take_last(self, sequence: Sequence, plan: Plan, found: Found) -> RowResult | None:
+        """Let the sequence have the cache of the last conversation, if there is not more for it in the prefix cache."""
+        num_tokens = self._last.num_usable(sequence.prompt_token_ids) if self._last is not None else 0
+        if self._last is None or num_tokens < plan.num_cached or not self._prefix_cache.keeps(num_tokens):
+            return None
+        ttl_seconds = sequence.cache_ttl_seconds
+        self._known[sequence.sequence_id] = self._prefix_cache.take_over(plan, num_tokens, ttl_seconds=ttl_seconds)
+        self._prompts[sequence.sequence_id] = self._last.take(num_tokens)
+        self._last = None
+        num_new = min(found.num_new, sequence.num_prompt_tokens - num_tokens)
+        taken = replace(found, num_cached=num_tokens, num_known=max(found.num_known, num_tokens), num_new=num_new)
+        return RowResult(sequence=sequence, found=taken, stop_positions=plan.positions)
 
     def _shrink(self, batch: DecodeBatch, rows: list[Sequence]) -> None:
         if rows:
@@ -138,14 +174,16 @@ class ModelRunner:
             self._prompts[sequence.sequence_id] = kv.new_caches(self._model)
             return self._look(sequence) if sequence.pictures else RowResult(sequence=sequence)
         plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
+        found = self._found(sequence.prompt_token_ids, plan)
+        if taken := self._take_last(sequence, plan, found):
+            return taken
         promotion = None if sequence.has_fetched else self._prefix_cache.promote(sequence.prompt_token_ids, plan)
         if promotion is not None:
             self._promotions[sequence.sequence_id] = (sequence, promotion)
             return RowResult(sequence=sequence, is_fetching=True)
-        found = self._found(sequence.prompt_token_ids, plan)
         caches = kv.new_caches(self._model)
         num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
-            plan, caches, capacity=sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS, ttl_seconds=sequence.cache_ttl_seconds
+            plan, caches, capacity=cache_capacity(sequence.num_prompt_tokens), ttl_seconds=sequence.cache_ttl_seconds
         )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)
@@ -175,7 +213,8 @@ class ModelRunner:
                 self._model(chunk[None], cache=prompt, **words)
                 kv.evaluate(prompt)
                 if start == sequence.num_cached_tokens:
-                    kv.reserve(prompt, sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS)
+                    enough = sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS
+                    kv.reserve(prompt, cache_capacity(sequence.num_prompt_tokens), enough=enough)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]

@@ -12,14 +12,12 @@ from mlxctl.engine.fairness import FairQueue
 from mlxctl.engine.messages import RowUpdate
 from mlxctl.engine.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.pacing import PrefillPacer
-from mlxctl.engine.sequence import Sequence, SequenceState
+from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Sequence, SequenceState
 from mlxctl.engine.short_rests import SHORT_TOKENS, choose_rests, padded_tokens
 from mlxctl.prefix_cache.chunks import common_tokens
 
 # Long prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
 _MAX_LONG_PROMPTS = 4
-# Tokens of the answer that a prompt must have memory for before it is begun.
-_ANSWER_ROOM_TOKENS = 256
 # What is left of a short prompt is read in slices of at least this many tokens: a few longer gaps, and its answer begins soon.
 _SHORT_PROMPT_SLICE = 16
 # Prompts may be restored in one step up to so many tokens of them, each of which may have to be copied; more when no row waits.
@@ -104,7 +102,7 @@ class Scheduler:
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
         """Return what a prompt's cache takes, with room for the first tokens of the answer."""
-        return self._queues[model].costs.kv_bytes_per_token * (num_prompt_tokens + _ANSWER_ROOM_TOKENS)
+        return self._queues[model].costs.kv_bytes_per_token * (num_prompt_tokens + ANSWER_ROOM_TOKENS)
 
     def resume(self, sequence: Sequence) -> None:
         """Go on with a sequence whose known prefix has come from disk."""

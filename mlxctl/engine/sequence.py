@@ -10,6 +10,15 @@ from mlxctl.engine.messages import Submit
 from mlxctl.ir import CacheMode, Picture, SamplingParams
 from mlxctl.prefix_cache.chunks import Tokens
 
+ANSWER_ROOM_TOKENS = 256
+"""Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
+_MOST_ROOM_TOKENS = 1024
+
+
+def cache_capacity(num_prompt_tokens: int) -> int:
+    """Return for how many tokens a prompt's cache is made: with room for the answer and, after a long one, for the next turn."""
+    return num_prompt_tokens + ANSWER_ROOM_TOKENS + min(num_prompt_tokens // 8, _MOST_ROOM_TOKENS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:

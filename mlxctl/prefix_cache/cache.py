@@ -5,6 +5,7 @@ does. What a sequence has in its working caches is its own; what is kept is immu
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -159,10 +160,24 @@ class PrefixCache:
                 return 0, None
             finally:
                 self._index.release(plan.match)
-        self.counters.hits[plan.hit] += 1
-        self.counters.num_tokens_reused += num_cached
-        full = [chunk for chunk in chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_cached]
-        return num_cached, full[-1] if full else None
+        self._count(plan.hit, num_cached)
+        return num_cached, _last_full(chunks, num_cached)
+
+    def take_over(self, plan: Plan, num_tokens: int, *, ttl_seconds: float | None = None) -> "Chunk[Record] | None":
+        """Take note that somebody goes on with a cache of his own that holds `num_tokens`, at least what the plan found.
+
+        Returns the last full chunk of these that is here.
+        """
+        for chunk in plan.chunks:
+            chunk.num_hits += 1
+        if plan.chunks:
+            self._index.touch(plan.chunks[-1], ttl_seconds=ttl_seconds)
+        self._count(plan.hit if plan.num_cached else "prefix", num_tokens)
+        return _last_full(plan.chunks, num_tokens)
+
+    def _count(self, hit: Hit, num_tokens: int) -> None:
+        self.counters.hits[hit] += 1
+        self.counters.num_tokens_reused += num_tokens
 
     def remember(
         self,
@@ -264,6 +279,11 @@ class PrefixCache:
         self.counters.num_failures += 1
         if self.counters.num_failures == 1:
             _log.exception("prefix cache: %s failed; it counts as a miss, and is logged only this once", what)
+
+
+def _last_full(chunks: "Sequence[Chunk[Record]]", num_tokens: int) -> "Chunk[Record] | None":
+    full = [chunk for chunk in chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_tokens]
+    return full[-1] if full else None
 
 
 def _state_of(checkpoint: Checkpoint[Record] | None) -> StateRecord | None:

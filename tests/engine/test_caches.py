@@ -7,6 +7,7 @@ import pytest
 from mlx_lm import load
 
 from mlxctl.engine import caches as kv
+from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS
 from tests import forge
 
 
@@ -44,7 +45,7 @@ def test_the_first_tokens_of_an_answer_copy_nothing_of_a_batch(model: Any) -> No
     batch = kv.join([read(model, [20] * 10), read(model, [21] * 100)], [1, 1])
     sizes = [layer.keys.shape for layer in batch]
 
-    for _ in range(kv.ANSWER_ROOM_TOKENS):
+    for _ in range(ANSWER_ROOM_TOKENS):
         next_logits(model, batch, [5, 6])
 
     assert [layer.keys.shape for layer in batch] == sizes

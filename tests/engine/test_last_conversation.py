@@ -1,0 +1,124 @@
+"""The conversation that ended last goes on in the cache that it has, alone, and within the prefix cache's budget."""
+
+import asyncio
+
+import mlx.core as mx
+import pytest
+from mlx_lm import load
+
+from mlxctl.engine import EngineClient
+from mlxctl.engine import caches as kv
+from mlxctl.engine.last_conversation import LastConversation
+from mlxctl.ir import CacheOptions
+from mlxctl.prefix_cache.chunks import pack
+from mlxctl.settings import EngineSettings
+from tests import forge
+from tests.engine.harness import finish, running_engine, submit
+
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+PROMPT = [20 + place % 400 for place in range(600)]
+
+
+async def kept_beside_prefixes(client: EngineClient) -> int:
+    return (await client.stats()).cache_working_bytes
+
+
+def held(family: str, num_tokens: int) -> LastConversation:
+    model = load(str(forge.model(family)))[0]
+    caches = kv.new_caches(model)
+    model(mx.array([PROMPT[:num_tokens]]), cache=caches)
+    return LastConversation.of(pack(PROMPT[:num_tokens]), caches)
+
+
+def test_a_plain_cache_serves_what_agrees_and_always_leaves_a_token_to_run() -> None:
+    last = held("qwen3", 100)
+
+    assert last.num_usable(pack(PROMPT[:150])) == 100
+    assert last.num_usable(pack([*PROMPT[:80], 5, 6])) == 80
+    assert last.num_usable(pack(PROMPT[:100])) == 99
+    assert all(layer.offset == 80 for layer in last.take(80))
+
+
+def test_a_prompt_that_shares_little_does_not_take_a_conversation_from_who_may_come_back() -> None:
+    assert held("qwen3", 100).num_usable(pack([*PROMPT[:49], *[5] * 100])) == 0
+
+
+@pytest.mark.parametrize("family", ["gemma3", "lfm2", "qwen3_next"])
+def test_states_serve_only_who_goes_on_after_all_of_them(family: str) -> None:
+    last = held(family, 100)
+
+    assert last.num_usable(pack(PROMPT[:101])) == 100
+    assert last.num_usable(pack(PROMPT[:100])) == 0
+    assert last.num_usable(pack([*PROMPT[:99], 5, 6])) == 0
+
+
+def test_the_cache_is_handed_over_as_it_is() -> None:
+    last = held("qwen3", 100)
+    arrays = [layer.keys for layer in last.caches]
+
+    assert all(one is layer.keys for one, layer in zip(arrays, last.take(90), strict=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_who_goes_on_takes_it_over_and_answers_like_a_cold_run(family: str) -> None:
+    async def run() -> None:
+        async with running_engine(family) as client:
+            answer = (await finish(submit(client, family, PROMPT, max_tokens=9))).token_ids
+            kept = await kept_beside_prefixes(client)
+            prompt = [*PROMPT, *answer, 30, 31, 32]
+            again = submit(client, family, prompt, max_tokens=60)
+            first = await again.next()
+            kept_meanwhile = await kept_beside_prefixes(client)
+            token_ids = [token_id for update in first for token_id in update.token_ids] + (await finish(again)).token_ids
+        async with running_engine(family, settings=EngineSettings(prefix_cache_bytes=0)) as client:
+            cold = (await finish(submit(client, family, prompt, max_tokens=60))).token_ids
+        assert kept > 0
+        assert kept_meanwhile == 0
+        assert max(update.num_cached for update in first) >= len(PROMPT) + len(answer) - 1
+        assert token_ids == cold
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3_next"])
+def test_who_leaves_in_the_middle_leaves_nothing_behind(family: str) -> None:
+    async def run() -> None:
+        async with running_engine(family) as client:
+            await client.ask_cache("clear")
+            before = (await client.stats()).active_memory_bytes
+            for _ in range(4):
+                stream = submit(client, family, PROMPT, max_tokens=500)
+                while not any(update.token_ids for update in await stream.next()):
+                    pass
+                stream.cancel()
+                await asyncio.sleep(0.1)
+            await client.ask_cache("clear")
+            stats = await client.stats()
+        assert (stats.cache_bytes, stats.cache_working_bytes) == (0, 0)
+        assert stats.active_memory_bytes - before < 16_384
+
+    asyncio.run(run())
+
+
+def test_it_goes_before_any_prefix_when_the_budget_has_no_room_for_both() -> None:
+    async def run(**values: int) -> tuple[int, int, int]:
+        async with running_engine("qwen3", settings=EngineSettings(**values)) as client:
+            await finish(submit(client, "qwen3", PROMPT))
+            stats = await client.stats()
+        return stats.cache_bytes, stats.cache_working_bytes, stats.cache_evicted
+
+    prefixes, working, _ = asyncio.run(run())
+
+    assert working > 0
+    assert asyncio.run(run(prefix_cache_bytes=prefixes + working - 1)) == (prefixes, 0, 0)
+    assert asyncio.run(run(prefix_cache_bytes=prefixes + working)) == (prefixes, working, 0)
+
+
+@pytest.mark.parametrize("cache", [CacheOptions(mode="off"), CacheOptions(mode="prefix"), CacheOptions(ttl_seconds=60)])
+def test_what_is_not_to_be_kept_for_good_is_not_kept_so(cache: CacheOptions) -> None:
+    async def run() -> int:
+        async with running_engine("qwen3") as client:
+            await finish(submit(client, "qwen3", PROMPT, cache=cache))
+            return await kept_beside_prefixes(client)
+
+    assert asyncio.run(run()) == 0
