@@ -29,6 +29,7 @@ from mlxctl.server.metrics import MetricsResource
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.cross_origin import CrossOrigin
+from mlxctl.server.middleware.foreign_pages import ForeignPages
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.model_admin import ModelActionResource
 from mlxctl.server.models import ModelResource, ModelsResource
@@ -119,5 +120,6 @@ def _middleware(settings: ServerSettings) -> list[Any]:
         RequestId(),
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
+        ForeignPages(settings.cors_origins),
         Authentication(KeyCheck(settings.api_keys), open_paths=OPEN_PATHS),
     ]

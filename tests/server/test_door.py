@@ -93,3 +93,22 @@ def test_beyond_loopback_any_name_leads_here_unless_names_were_given(endless_mod
     chosen = unstarted_app(endless_model, ServerSettings(host="0.0.0.0", allowed_hosts=("mac.local",)))
     assert open_door.simulate_get("/livez", host="tower.example").status_code == 200
     assert chosen.simulate_get("/livez", host="tower.example").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/cache/clear", "/v1/chat/completions", "/models/unload"])
+@pytest.mark.parametrize("content_type", ["text/plain", ""])
+def test_what_a_browser_sends_for_a_page_without_asking_is_refused(endless_model: Path, path: str, content_type: str) -> None:
+    client = unstarted_app(endless_model, ServerSettings())
+    headers = {"origin": "https://evil.example", "content-type": content_type}
+    result = client.simulate_post(path, body='{"model": "tiny"}', headers=headers)
+    assert (result.status_code, result.json["error"]["code"]) == (400, "origin_not_allowed")
+
+
+def test_a_program_and_a_chosen_page_may_send_it(endless_model: Path, friendly: testing.TestClient) -> None:
+    program = unstarted_app(endless_model, ServerSettings()).simulate_post(
+        "/v1/messages", body="{", headers={"content-type": "x/y"}
+    )
+    headers = {"origin": "https://chat.example", "content-type": "text/plain", "x-api-key": KEY}
+    page = friendly.simulate_post("/v1/messages", body="{", headers=headers)
+    assert "not valid JSON" in program.json["error"]["message"]
+    assert "not valid JSON" in page.json["error"]["message"]

@@ -127,7 +127,7 @@ def test_a_download_is_asked_for_properly_or_not_at_all(models: Path, body: str,
 
 
 def test_a_page_in_a_browser_cannot_start_a_download_by_posting_plain_text(models: Path) -> None:
-    headers = {**KEY, "Content-Type": "text/plain"}
+    headers = {**KEY, "Content-Type": "text/plain", "Origin": "https://evil.example"}
     answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=headers, body='{"repo": "org/tiny"}')
     assert answer.status_code == 400
     assert "application/json" in answer.json["error"]["message"]

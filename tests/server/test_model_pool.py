@@ -150,9 +150,7 @@ def test_models_are_loaded_unloaded_and_pinned_by_hand(server: ServerProcess) ->
 def test_what_is_asked_by_hand_is_checked(server: ServerProcess, sent: bytes) -> None:
     for action in ("load", "unload", "pin", "unpin"):
         url = f"{server.url}/models/{action}"
-        as_json = httpx.post(url, content=sent, headers={"content-type": "application/json"})
-        as_text = httpx.post(url, content=b'{"model": "qwen3"}', headers={"content-type": "text/plain"})
-        assert (as_json.status_code, as_text.status_code) == (400, 400)
+        assert httpx.post(url, content=sent).status_code == 400
         assert ask_to(server, action, "nobody").status_code == 404
 
 
