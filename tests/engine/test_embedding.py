@@ -160,9 +160,9 @@ def test_a_job_for_a_model_that_is_not_there_fails_alone() -> None:
 
 def test_a_text_whose_cache_has_no_room_is_refused() -> None:
     async def run() -> None:
-        # The weights take about 0.7 MB, and the cache of a thousand tokens 1 MB.
+        # The weights take about 0.7 MB, and the cache of a thousand tokens 1 MB. The limit is that of a process.
         settings = EngineSettings(memory_limit_bytes=1_500_000, prefix_cache_bytes=0)
-        async with embedding_engine(settings=settings) as client:
+        async with embedding_engine(settings=settings, own_process=True) as client:
             with pytest.raises(SequenceFailed, match="the memory limit leaves"):
                 await client.embed(model="embedder", texts=[[1] * 1000])
             assert len(await client.embed(model="embedder", texts=[[1] * 100])) == 1

@@ -35,7 +35,7 @@ def test_active_memory_is_flat_over_many_requests_that_join_and_leave(family: st
 
 def test_a_row_that_left_does_not_keep_the_batch_alive() -> None:
     async def run() -> tuple[int, int]:
-        async with running_engine("endless", settings=NOTHING_KEPT) as client:
+        async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
             staying = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
             leaving = [submit(client, "endless", [30] * 2000, max_tokens=1_000_000) for _ in range(3)]
             for stream in leaving:

@@ -98,7 +98,8 @@ def test_two_models_take_turns_under_a_limit_that_holds_one() -> None:
 
     async def run() -> None:
         settings = EngineSettings(memory_limit_bytes=int(needed * 1.5))
-        async with running_engine("qwen3", settings=settings) as client:
+        # The limit is that of a process.
+        async with running_engine("qwen3", settings=settings, own_process=True) as client:
             with pytest.raises(NotEnoughMemory):
                 await client.load(source("llama3"))
             answers: dict[str, list[list[int]]] = {"qwen3": [], "llama3": []}
