@@ -33,25 +33,6 @@ def arrays(caches: Caches) -> list[mx.array]:
     return [leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)]
 
 
-def reserve(caches: Caches, num_tokens: int, *, enough: int) -> None:
-    """Give growing layers of one sequence room for `num_tokens` in all, once they hold something, where they have not `enough`.
-
-    Left alone they grow by 256 tokens and copy everything each time: in the middle of a long prompt that is a pause for everybody.
-    """
-    for layer in caches:
-        is_growing = type(layer).__name__ == "KVCache" and not layer.empty()
-        if is_growing and layer.keys.shape[2] < enough:
-            room = num_tokens - layer.keys.shape[2]
-            layer.keys = _extended(layer.keys, room)
-            layer.values = _extended(layer.values, room)
-    evaluate(caches)
-
-
-def _extended(array: mx.array, room: int) -> mx.array:
-    batch, heads, _, dim = array.shape
-    return mx.concatenate([array, mx.zeros((batch, heads, room, dim), dtype=array.dtype)], axis=2)
-
-
 def evaluate(caches: Caches) -> None:
     """Compute everything the caches hold, so that they keep no graph and no parent buffer alive."""
     mx.eval(arrays(caches))

@@ -13,6 +13,7 @@ from mlxctl.engine import caches as kv
 from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
+from mlxctl.engine.half_read import HalfRead, Room
 from mlxctl.engine.last_conversation import LastConversation
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
@@ -36,10 +37,8 @@ class ModelRunner:
         self._model = weights.model
         self._prefix_cache = prefix_cache
         self._tower: Tower | None = weights.tower
-        # Prompts with pictures that are half read.
-        self._embedded: dict[int, mx.array] = {}
         self.vocabulary_size = weights.vocabulary_size
-        self._prompts: dict[int, Caches] = {}
+        self._prompts: dict[int, HalfRead] = {}
         # The last full chunk of each sequence that the prefix cache knows.
         self._known: dict[int, Chunk[Record] | None] = {}
         # Prompts whose known prefix is on its way from disk.
@@ -95,8 +94,8 @@ class ModelRunner:
         """Free what these sequences hold, at once, after the prefix cache has taken what it can use of it."""
         gone = {sequence.sequence_id: sequence for sequence in sequences}
         for sequence_id, sequence in gone.items():
-            if caches := self._prompts.pop(sequence_id, None):
-                self._remember(sequence, sequence.num_computed_tokens, caches, is_stop=True)
+            if prompt := self._prompts.pop(sequence_id, None):
+                self._remember(sequence, sequence.num_computed_tokens, prompt.caches, is_stop=True)
         for batch in self._batches:
             if any(row.sequence_id in gone for row in batch.rows):
                 self._remember_rows(batch, gone)
@@ -105,7 +104,6 @@ class ModelRunner:
         self._batches = [batch for batch in self._batches if batch.rows]
         for sequence_id in gone:
             self._known.pop(sequence_id, None)
-            self._embedded.pop(sequence_id, None)
             if sequence_id in self._promotions:
                 self._promotions.pop(sequence_id)[1].end()
 
@@ -136,7 +134,7 @@ class ModelRunner:
             return None
         ttl_seconds = sequence.cache_ttl_seconds
         self._known[sequence.sequence_id] = self._prefix_cache.take_over(plan, num_tokens, ttl_seconds=ttl_seconds)
-        self._prompts[sequence.sequence_id] = self._last.take(num_tokens)
+        self._prompts[sequence.sequence_id] = HalfRead(self._last.take(num_tokens))
         self._last = None
         num_new = min(found.num_new, sequence.num_prompt_tokens - num_tokens)
         taken = replace(found, num_cached=num_tokens, num_known=max(found.num_known, num_tokens), num_new=num_new)
@@ -171,7 +169,7 @@ class ModelRunner:
 
     def _restore(self, sequence: Sequence) -> RowResult:
         if sequence.cache_mode == "off":
-            self._prompts[sequence.sequence_id] = kv.new_caches(self._model)
+            self._prompts[sequence.sequence_id] = HalfRead(kv.new_caches(self._model))
             return self._look(sequence) if sequence.pictures else RowResult(sequence=sequence)
         plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
         found = self._found(sequence.prompt_token_ids, plan)
@@ -187,7 +185,7 @@ class ModelRunner:
         )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)
-        self._prompts[sequence.sequence_id] = caches
+        self._prompts[sequence.sequence_id] = HalfRead(caches)
         return RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)
 
     def _look(self, sequence: Sequence) -> RowResult:
@@ -195,7 +193,7 @@ class ModelRunner:
         try:
             assert self._tower is not None, "pictures come only to a model that sees"
             token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
-            self._embedded[sequence.sequence_id] = self._tower.embed(token_ids, sequence.pictures)
+            self._prompts[sequence.sequence_id].embedded = self._tower.embed(token_ids, sequence.pictures)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return RowResult(sequence=sequence, failure=f"looking at a picture failed: {error}")
@@ -206,34 +204,38 @@ class ModelRunner:
         start = sequence.num_computed_tokens
         try:
             if num_tokens:
-                chunk = mx.array(_numbers(sequence, start, start + num_tokens))
-                # The logits are never evaluated, so the output head costs nothing here.
-                embedded = self._embedded.get(sequence.sequence_id)
-                words = {} if embedded is None else {"input_embeddings": embedded[:, start : start + num_tokens]}
-                self._model(chunk[None], cache=prompt, **words)
-                kv.evaluate(prompt)
-                if start == sequence.num_cached_tokens:
-                    enough = sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS
-                    kv.reserve(prompt, cache_capacity(sequence.num_prompt_tokens), enough=enough)
+                self._read(sequence, prompt, start, start + num_tokens)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
         end = start + num_tokens
         is_stop = end in sequence.stop_positions
-        self._remember(sequence, end, prompt, is_stop=is_stop)
+        self._remember(sequence, end, prompt.caches, is_stop=is_stop)
         if sequence.num_tokens_to_prefill == num_tokens:
-            caches = self._prompts.pop(sequence.sequence_id)
-            self._embedded.pop(sequence.sequence_id, None)
+            del self._prompts[sequence.sequence_id]
             self._batches.append(
-                DecodeBatch.of_prefilled(self._model, vocabulary_size=self.vocabulary_size, sequences=[sequence], caches=caches)
+                DecodeBatch.of_prefilled(
+                    self._model, vocabulary_size=self.vocabulary_size, sequences=[sequence], caches=prompt.caches
+                )
             )
         return []
+
+    def _read(self, sequence: Sequence, prompt: HalfRead, start: int, end: int) -> None:
+        chunk = mx.array(_numbers(sequence, start, end))
+        words = {} if prompt.embedded is None else {"input_embeddings": prompt.embedded[:, start:end]}
+        # The logits are never evaluated, so the output head costs nothing here.
+        self._model(chunk[None], cache=prompt.caches, **words)
+        kv.evaluate(prompt.caches)
+        if prompt.room is None:
+            enough = sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS
+            prompt.room = Room(prompt.caches, cache_capacity(sequence.num_prompt_tokens), enough=enough)
+        prompt.room.advance()
 
     def _read_together(self, prompts: Many[Sequence]) -> list[RowResult]:
         """Read all that is left of several prompts, which are one decode batch from then on."""
         reached = [sequence.num_computed_tokens for sequence in prompts]
         try:
-            caches = kv.join([self._prompts.pop(sequence.sequence_id) for sequence in prompts], [1] * len(prompts))
+            caches = kv.join([self._prompts.pop(sequence.sequence_id).caches for sequence in prompts], [1] * len(prompts))
             for ends in passes(prompts):
                 kv.read(self._model, caches, [_numbers(*each) for each in zip(prompts, reached, ends, strict=True)])
                 for row, (sequence, end) in enumerate(zip(prompts, ends, strict=True)):

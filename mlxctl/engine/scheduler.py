@@ -25,6 +25,8 @@ _RESTORE_TOKENS = 16_384
 _RESTORE_TOKENS_ALONE = 65_536
 # A prefix that another is reading is worth waiting for from this many tokens on.
 _MIN_SHARED_TOKENS = 32
+# PERF: how much of a prompt was read is told no more often, since each time wakes the front and its client.
+_PROGRESS_SECONDS = 0.1
 
 
 class Scheduler:
@@ -250,7 +252,7 @@ class Scheduler:
         self.num_prompt_tokens += batch.num_tokens
         if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
             queue.start_decoding(batch.prompts)
-        return [_progress(sequence) for sequence in batch.prompts]
+        return [_progress(sequence, now) for sequence in batch.prompts if _is_news(sequence, now)]
 
     @staticmethod
     def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
@@ -290,7 +292,12 @@ class Scheduler:
         self._by_id.pop(sequence.sequence_id, None)
 
 
-def _progress(sequence: Sequence) -> RowUpdate:
+def _is_news(sequence: Sequence, now: float) -> bool:
+    return sequence.num_tokens_to_prefill == 0 or now - sequence.told_at >= _PROGRESS_SECONDS
+
+
+def _progress(sequence: Sequence, now: float) -> RowUpdate:
+    sequence.told_at = now
     return RowUpdate(
         sequence_id=sequence.sequence_id,
         num_processed=sequence.num_computed_tokens,

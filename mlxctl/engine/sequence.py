@@ -4,6 +4,7 @@ from array import array
 from bisect import insort
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
@@ -66,6 +67,7 @@ class Sequence:
     found: Found = NOTHING_FOUND
     arrived_at: float = 0.0
     served_at: float = 0.0
+    told_at: float = -inf
     state: SequenceState = SequenceState.WAITING
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0

@@ -1,0 +1,64 @@
+"""A prompt that is being read, slice by slice. MLX thread only."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from mlxctl.engine.caches import Caches
+
+# In so many turns a prompt gets its room.
+_NUM_TURNS = 16
+# So fast is memory touched for the first time where that is slow, in a virtual machine. MLX does not tell when it is done.
+_BYTES_PER_SECOND = 150e6
+
+
+@dataclass(slots=True)
+class HalfRead:
+    """What was computed of a prompt. `embedded` is the whole prompt, (1, tokens, width), where that is more than its token ids."""
+
+    caches: Caches
+    embedded: mx.array | None = None
+    room: "Room | None" = None
+
+
+class Room:
+    """Makes room for a whole prompt in layers that grow with it, some of them each turn.
+
+    Left alone they grow by 256 tokens and copy everything each time: in the middle of a long prompt that is a pause for everybody.
+    Made all at once, room for a long prompt is a pause, too: memory that is touched for the first time is slow. So it is touched on
+    a stream of its own while others decode, and what a layer holds moves there a turn later.
+    """
+
+    def __init__(self, caches: Caches, num_tokens: int, *, enough: int) -> None:
+        """Give layers room for `num_tokens` where they have not `enough`; they must hold something."""
+        growing = [layer for layer in caches if type(layer).__name__ == "KVCache" and not layer.empty()]
+        self._layers = [layer for layer in growing if layer.keys.shape[2] < enough]
+        self._num_a_turn = -(-len(self._layers) // _NUM_TURNS)
+        self._num_tokens = num_tokens
+        self._coming: list[tuple[Any, mx.array, mx.array]] = []
+        self._due = 0.0
+        self._stream = mx.new_stream(mx.default_device())
+
+    def advance(self) -> None:
+        """Once the room of the last turn is there, move its layers, and begin to make it for the next ones."""
+        if time.monotonic() < self._due:
+            return
+        for layer, keys, values in self._coming:
+            layer.keys, layer.values = _moved(layer.keys, keys, layer.offset), _moved(layer.values, values, layer.offset)
+        turn, self._layers = self._layers[: self._num_a_turn], self._layers[self._num_a_turn :]
+        with mx.stream(self._stream):
+            self._coming = [(layer, self._empty(layer.keys), self._empty(layer.values)) for layer in turn]
+        begun = [array for _, *arrays in self._coming for array in arrays]
+        mx.async_eval(begun)  # type: ignore[no-untyped-call]
+        self._due = time.monotonic() + sum(array.nbytes for array in begun) / _BYTES_PER_SECOND
+
+    def _empty(self, array: mx.array) -> mx.array:
+        batch, heads, _, dim = array.shape
+        return mx.zeros((batch, heads, self._num_tokens, dim), dtype=array.dtype)
+
+
+def _moved(array: mx.array, room: mx.array, num_tokens: int) -> mx.array:
+    room[..., :num_tokens, :] = array[..., :num_tokens, :]
+    return room
