@@ -23,7 +23,7 @@ from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import installed_environment, mlx_lm_server, mlxctl_server
 
-_RESULT = Path("bench_results/serving.json")
+_RESULT = Path("bench_results/all.json")
 
 
 def main() -> None:
