@@ -31,15 +31,15 @@ class Room:
     a stream of its own while others decode, and what a layer holds moves there a turn later.
     """
 
-    def __init__(self, caches: Caches, num_tokens: int, *, enough: int) -> None:
-        """Give layers room for `num_tokens` where they have not `enough`; they must hold something."""
+    def __init__(self, caches: Caches, num_tokens: int, *, enough: int, stream: mx.Stream) -> None:
+        """Give layers room for `num_tokens` where they have not `enough`; they must hold something. `stream` is for this alone."""
         growing = [layer for layer in caches if type(layer).__name__ == "KVCache" and not layer.empty()]
         self._layers = [layer for layer in growing if layer.keys.shape[2] < enough]
         self._num_a_turn = -(-len(self._layers) // _NUM_TURNS)
         self._num_tokens = num_tokens
         self._coming: list[tuple[Any, mx.array, mx.array]] = []
         self._due = 0.0
-        self._stream = mx.new_stream(mx.default_device())
+        self._stream = stream
 
     def advance(self) -> None:
         """Once the room of the last turn is there, move its layers, and begin to make it for the next ones."""

@@ -47,6 +47,8 @@ class ModelRunner:
         self._built: list[DecodeBatch] = []
         self._starts_late = starts_late()
         self._last: LastConversation | None = None
+        # A stream keeps its thread for ever, so there is one for all prompts.
+        self._room_stream = mx.new_stream(mx.default_device())
 
     def run(self, batch: Batch) -> list[RowResult]:
         """Compute the batch and return what came back; a prefill that went well returns nothing."""
@@ -228,7 +230,8 @@ class ModelRunner:
         kv.evaluate(prompt.caches)
         if prompt.room is None:
             enough = sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS
-            prompt.room = Room(prompt.caches, cache_capacity(sequence.num_prompt_tokens), enough=enough)
+            capacity = cache_capacity(sequence.num_prompt_tokens)
+            prompt.room = Room(prompt.caches, capacity, enough=enough, stream=self._room_stream)
         prompt.room.advance()
 
     def _read_together(self, prompts: Many[Sequence]) -> list[RowResult]:
