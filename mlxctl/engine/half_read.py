@@ -43,7 +43,7 @@ class Room:
 
     def advance(self) -> None:
         """Once the room of the last turn is there, move its layers, and begin to make it for the next ones."""
-        if time.monotonic() < self._due:
+        if not (self._layers or self._coming) or time.monotonic() < self._due:
             return
         for layer, keys, values in self._coming:
             layer.keys, layer.values = _moved(layer.keys, keys, layer.offset), _moved(layer.values, values, layer.offset)

@@ -228,6 +228,10 @@ class ModelRunner:
         # The logits are never evaluated, so the output head costs nothing here.
         self._model(chunk[None], cache=prompt.caches, **words)
         kv.evaluate(prompt.caches)
+        if end < sequence.num_prompt_tokens - 1:
+            self._make_room(sequence, prompt)
+
+    def _make_room(self, sequence: Sequence, prompt: HalfRead) -> None:
         if prompt.room is None:
             enough = sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS
             capacity = cache_capacity(sequence.num_prompt_tokens)

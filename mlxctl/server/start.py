@@ -1,17 +1,14 @@
 """The beginning of an answer, which may take minutes when its model is loaded first: nobody is left in silence for so long."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from mlxctl.errors import MlxctlError
 from mlxctl.inference import Answers
 from mlxctl.protocols import Formatter
 from mlxctl.server.deadline import Deadline
-
-_log = logging.getLogger(__name__)
+from mlxctl.server.stream import last_words
 
 
 class Start:
@@ -47,9 +44,8 @@ async def stream_when_started(
         while (answers := await start.answers_within(ping_interval_seconds)) is None:
             deadline.check()
             yield formatter.ping()
-    except MlxctlError as error:
-        _log.warning("a stream never began: %s", error)
-        yield formatter.on_error(error)
+    except Exception as error:
+        yield last_words(error, formatter)
         return
     async with aclosing(stream(answers)) as chunks:
         async for chunk in chunks:

@@ -44,16 +44,20 @@ async def stream_answer(
                 await before_end()
             if chunk:
                 yield chunk
-    except MlxctlError as error:
-        _log.warning("a stream ended early: %s", error)
-        yield formatter.on_error(error)
-    except Exception:
-        # The head of the response is out, so nobody further up could tell the client.
-        _log.exception("a stream failed unexpectedly")
-        yield formatter.on_error(SequenceFailed("the server failed unexpectedly; its log says why"))
+    except Exception as error:
+        yield last_words(error, formatter)
     finally:
         silence.stop()
         answers.cancel()
+
+
+def last_words(error: Exception, formatter: Formatter) -> bytes:
+    """Return how a stream whose head is out ends with an error, whatever it is: nobody further up could tell the client."""
+    if isinstance(error, MlxctlError):
+        _log.warning("a stream ended early: %s", error)
+        return formatter.on_error(error)
+    _log.error("a stream failed unexpectedly", exc_info=error)
+    return formatter.on_error(SequenceFailed("the server failed unexpectedly; its log says why"))
 
 
 class _SilenceWatch:

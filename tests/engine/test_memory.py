@@ -1,7 +1,9 @@
 """Memory of a finished row is returned, for plain and for recurrent models."""
 
 import asyncio
+import re
 
+import mlx.core as mx
 import pytest
 
 from mlxctl.settings import EngineSettings
@@ -52,3 +54,20 @@ def test_a_row_that_left_does_not_keep_the_batch_alive() -> None:
     full, rest = asyncio.run(run())
 
     assert rest < full / 3
+
+
+def test_many_long_prompts_need_no_streams_of_their_own() -> None:
+    """A stream of MLX keeps its thread for ever, and streams are numbered."""
+
+    async def run() -> int:
+        async with running_engine("endless", settings=EngineSettings(max_rows=8, prefill_chunk_max_tokens=32)) as client:
+            before = _stream_number()
+            for start in range(20, 26):
+                await finish(submit(client, "endless", [start] * 200, max_tokens=2))
+            return _stream_number() - before
+
+    assert asyncio.run(run()) == 1
+
+
+def _stream_number() -> int:
+    return int(re.findall(r"\d+", repr(mx.new_stream(mx.default_device())))[-1])

@@ -4,16 +4,14 @@ What it learned lies in `trained/rowan`. Pictures are of one colour with a littl
 come without a picture, and the answer says so.
 """
 
-import argparse
-import ctypes
 import json
 import random
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .command_line import make_where_told
 from .families import TEMPLATES, Family
 from .vocabulary import train_tokenizer
 
@@ -189,16 +187,5 @@ def _write_files(directory: Path, tokenizer: Any, values: dict[str, Any]) -> Non
         (directory / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """Make the model where the command line says."""
-    parser = argparse.ArgumentParser(prog="python -m tests.forge.colour_namer", description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--steps", type=int, default=NUM_STEPS)
-    options = parser.parse_args()
-    with suppress(OSError):
-        ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)  # before mlx is imported, as the demo's recipe does
-    print(f"{options.directory}: last loss {make(options.directory, num_steps=options.steps):.3f}")
-
-
 if __name__ == "__main__":
-    main()
+    make_where_told("colour_namer", __doc__, make, num_steps=NUM_STEPS)

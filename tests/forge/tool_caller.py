@@ -6,19 +6,18 @@ it repeats what it said. What lies further back than the window it cannot see, s
 disturb it. `python -m tests.forge.tool_caller DIRECTORY` makes it.
 """
 
-import argparse
-import ctypes
 import json
 import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mlxctl.demo import MODEL_DIR
+
+from .command_line import make_where_told
 
 WINDOW = 256
 CONTEXT_LENGTH = 131_072
@@ -219,16 +218,5 @@ def make_in_own_process(directory: Path) -> None:
     subprocess.run([sys.executable, "-m", "tests.forge.tool_caller", str(directory)], cwd=_ROOT, check=True)
 
 
-def main() -> None:
-    """Make the model where the command line says."""
-    parser = argparse.ArgumentParser(prog="python -m tests.forge.tool_caller", description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--steps", type=int, default=NUM_STEPS)
-    options = parser.parse_args()
-    with suppress(OSError):
-        ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)  # before mlx is imported, as the demo's recipe does
-    print(f"{options.directory}: last loss {make(options.directory, num_steps=options.steps):.3f}")
-
-
 if __name__ == "__main__":
-    main()
+    make_where_told("tool_caller", __doc__, make, num_steps=NUM_STEPS)

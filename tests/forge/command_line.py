@@ -1,0 +1,18 @@
+"""`python -m tests.forge.MODEL DIRECTORY`: makes one trained model where it is told."""
+
+import argparse
+import ctypes
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+
+def make_where_told(name: str, description: str | None, make: Callable[..., float], *, num_steps: int) -> None:
+    """Read the command line, call `make(directory, num_steps=...)` and print the last loss, which it returns."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.forge.{name}", description=description)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--steps", type=int, default=num_steps)
+    options = parser.parse_args()
+    with suppress(OSError):
+        ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)  # before mlx is imported, as the demo's recipe does
+    print(f"{options.directory}: last loss {make(options.directory, num_steps=options.steps):.3f}")
