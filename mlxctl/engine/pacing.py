@@ -14,8 +14,8 @@ _MIN_TOKENS = 4
 _SMOOTHING = 0.2
 # The duration of a quick step, with few rows and short ones, rises so slowly: what a short request waits for stays short.
 _RISE = 0.02
-# A slice that reads what is left of several prompts may take so many times as long as one for a single prompt alone, or so many
-# steps where rows decode: it spares each of these prompts a slice of its own, and the gap between two tokens stays at four steps.
+# Where rows decode, a slice that reads what is left of several prompts may take so many steps: it spares each of these prompts a
+# slice of its own, and the gap between two tokens stays at four steps.
 _TOGETHER_FACTOR = 3
 _MIN_TOGETHER_TOKENS = 32
 # How far the next slice follows what the last one asks for (as an exponent): one that was disturbed says little, and the longest
@@ -65,8 +65,14 @@ class PrefillPacer:
 
     def together_tokens(self, *, contended: bool) -> int:
         """Return how many tokens, with padding, the next slice may have that reads what is left of several prompts."""
-        rate, target = self._together_seconds_per_token, self._together_target_seconds(contended=contended)
-        wanted = int(target / rate) if rate else 2 * _MIN_TOGETHER_TOKENS
+        if contended:
+            # Joining rows makes one step longer, which says nothing about the next.
+            target = min(self._slice_seconds, _TOGETHER_FACTOR * min(self._last_steps))
+            rate = self._together_seconds_per_token
+            wanted = int(target / rate) if rate else 2 * _MIN_TOGETHER_TOKENS
+        else:
+            # Whoever is read apart is joined later, and then everything that all of them hold is copied once more.
+            wanted = int(self._alone.tokens * self._slice_seconds / self.target_seconds(contended=False))
         return min(max(wanted, _MIN_TOGETHER_TOKENS), self._max_tokens)
 
     def observe_together(self, num_tokens: int, seconds: float) -> None:
@@ -103,12 +109,6 @@ class PrefillPacer:
             target_seconds=self.target_seconds(contended=contended),
             maximum=self._max_tokens,
         )
-
-    def _together_target_seconds(self, *, contended: bool) -> float:
-        if not contended:
-            return min(self._slice_seconds, _TOGETHER_FACTOR * self.target_seconds(contended=False))
-        # Joining rows makes one step longer, which says nothing about the next.
-        return min(self._slice_seconds, _TOGETHER_FACTOR * min(self._last_steps))
 
     def target_seconds(self, *, contended: bool) -> float:
         """Return how long a slice should take."""

@@ -17,7 +17,7 @@ from mlxctl.engine.half_read import HalfRead, Room
 from mlxctl.engine.last_conversation import LastConversation
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
-from mlxctl.engine.short_rests import passes
+from mlxctl.engine.short_rests import SHORT_TOKENS, passes
 from mlxctl.engine.vision.tower import Tower
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Tokens, pack
@@ -55,7 +55,7 @@ class ModelRunner:
         if batch.phase == "decode":
             return self._decode(batch.groups)
         if batch.phase == "restore":
-            return [self._restore(sequence) for sequence in batch.prompts]
+            return [self._restore(sequence, is_joined_soon=len(batch.prompts) > 1) for sequence in batch.prompts]
         if len(batch.prompts) > 1 and batch.num_tokens:
             return self._read_together(batch.prompts)
         return [failed for sequence in batch.prompts for failed in self._prefill(sequence, batch.num_tokens)]
@@ -169,7 +169,7 @@ class ModelRunner:
             tokens, num_tokens, caches, row=row, known=known, is_stop=is_stop, ttl_seconds=sequence.cache_ttl_seconds
         )
 
-    def _restore(self, sequence: Sequence) -> RowResult:
+    def _restore(self, sequence: Sequence, *, is_joined_soon: bool) -> RowResult:
         if sequence.cache_mode == "off":
             self._prompts[sequence.sequence_id] = HalfRead(kv.new_caches(self._model))
             return self._look(sequence) if sequence.pictures else RowResult(sequence=sequence)
@@ -183,7 +183,12 @@ class ModelRunner:
             return RowResult(sequence=sequence, is_fetching=True)
         caches = kv.new_caches(self._model)
         num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
-            plan, caches, capacity=cache_capacity(sequence.num_prompt_tokens), ttl_seconds=sequence.cache_ttl_seconds
+            plan,
+            caches,
+            capacity=cache_capacity(sequence.num_prompt_tokens),
+            ttl_seconds=sequence.cache_ttl_seconds,
+            # PERF: what is read together is copied into one batch, so that a copy of its own would be memory touched for nothing.
+            is_lazy=is_joined_soon and sequence.num_prompt_tokens - plan.num_cached <= SHORT_TOKENS,
         )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)

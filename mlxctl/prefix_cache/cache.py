@@ -135,12 +135,12 @@ class PrefixCache:
         return Promotion(self._disk, self._index, self._layout, match=match, wanted=wanted)
 
     def restore(
-        self, plan: Plan, caches: list[Any], *, capacity: int, ttl_seconds: float | None = None
+        self, plan: Plan, caches: list[Any], *, capacity: int, ttl_seconds: float | None = None, is_lazy: bool = False
     ) -> "tuple[int, Chunk[Record] | None]":
         """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
 
-        They get room for `capacity` tokens. What was used lives on for `ttl_seconds`, or without an end. After a failure nothing is
-        held, and the caches are in no usable state.
+        They get room for `capacity` tokens. What was used lives on for `ttl_seconds`, or without an end. With `is_lazy` the copy is
+        made when it is used. After a failure nothing is held, and the caches are in no usable state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
@@ -149,7 +149,7 @@ class PrefixCache:
             try:
                 held = [payload for chunk in chunks for place, payload in chunk.payloads() if place < num_cached]
                 records = [unpack_record(payload) for payload in held]
-                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity)
+                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity, is_lazy=is_lazy)
                 self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
                 if plan.checkpoint is not None:
                     self._index.touch_state(plan.checkpoint)

@@ -105,11 +105,18 @@ class CacheLayout:
         return StateRecord(states)
 
     def restore(
-        self, caches: Sequence[Any], records: Sequence[KVRecord], num_tokens: int, state: StateRecord | None, *, capacity: int
+        self,
+        caches: Sequence[Any],
+        records: Sequence[KVRecord],
+        num_tokens: int,
+        state: StateRecord | None,
+        *,
+        capacity: int,
+        is_lazy: bool = False,
     ) -> None:
         """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state. One copy in all.
 
-        There is room for `capacity` tokens, so that those to come copy nothing again.
+        There is room for `capacity` tokens, so that those to come copy nothing again. With `is_lazy` nothing is computed yet.
         """
         layers = list(leaves(caches))
         room = max(0, capacity - num_tokens)
@@ -119,7 +126,8 @@ class CacheLayout:
                 _fill(layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)], num_tokens)
         for layer_index, layer_state in zip(self._whole, state.states if state is not None else (), strict=bool(state)):
             layers[layer_index].state = tree_map(_copied, layer_state)
-        mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
+        if not is_lazy:
+            mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
 
 
 def leaves(caches: Sequence[Any]) -> Iterator[Any]:

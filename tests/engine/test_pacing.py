@@ -77,6 +77,15 @@ def test_a_slice_for_several_prompts_takes_at_most_three_decode_steps_while_rows
     assert 0.045 <= 0.01 + pacer.together_tokens(contended=True) * 0.0005 <= 0.061
 
 
+def test_while_nobody_decodes_several_prompts_are_read_together_up_to_the_longest_slice() -> None:
+    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
+    pacer.observe_decode(0.01, alone=True)
+    alone = converge(pacer, seconds_per_token=0.002, overhead=0.0, contended=False)
+
+    assert alone == 25
+    assert 0.4 <= pacer.together_tokens(contended=False) * 0.002 <= 0.5
+
+
 def test_one_long_step_does_not_make_the_next_slice_for_several_prompts_longer() -> None:
     pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
     for _ in range(4):

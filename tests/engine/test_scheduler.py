@@ -17,8 +17,8 @@ PLENTY = 1 << 40
 STOP = 99
 
 
-def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS) -> Scheduler:
-    scheduler = Scheduler(max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS, max_tokens: int = 64) -> Scheduler:
+    scheduler = Scheduler(max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=max_tokens)
     scheduler.open_model("m", costs)
     return scheduler
 
@@ -149,10 +149,10 @@ def test_prompts_whose_caches_cannot_be_merged_are_read_one_by_one() -> None:
 
 
 def test_those_who_waited_for_a_prefix_go_on_together_once_it_is_read() -> None:
-    scheduler = make_scheduler(max_rows=16, costs=ROOMY)
+    scheduler = make_scheduler(max_rows=16, costs=ROOMY, max_tokens=512)
     trunk = range(1000, 1400)
     for sequence_id in range(8):
-        tail = range(100_000 * sequence_id, 100_000 * sequence_id + 7)
+        tail = range(100_000 * sequence_id, 100_000 * sequence_id + 12)
         scheduler.add(make_sequence(sequence_id, prompt_token_ids=pack([*trunk, *tail])))
     batches = [run_step(scheduler)[0]]
     while not scheduler.counts()[2]:
