@@ -64,11 +64,7 @@ class Keeper:
         session = None if self._store is None else await asyncio.to_thread(self._store.find, session_id)
         if session is None:
             raise StoreError(f"there is no one chat whose id begins with {session_id!r}; mlxctl chat --list shows them")
-        try:
-            system_prompt, said = from_messages(json.loads(session.body))
-        except (StoreError, ValueError) as error:
-            raise StoreError(f"the chat {session.summary.id} cannot be read: {error}") from None
-        return EarlierChat(summary=session.summary, system_prompt=system_prompt, said=tuple(said))
+        return await asyncio.to_thread(_read, session)
 
     async def load_last(self) -> EarlierChat:
         """Return the chat that was used last. Raises StoreError when there is none."""
@@ -99,6 +95,14 @@ class Keeper:
         )
         text = "\n".join(item.message.text for item in said)
         self._store.save(Session(summary=summary, text=text, body=body))
+
+
+def _read(session: Session) -> EarlierChat:
+    try:
+        system_prompt, said = from_messages(json.loads(session.body))
+    except (StoreError, ValueError) as error:
+        raise StoreError(f"the chat {session.summary.id} cannot be read: {error}") from None
+    return EarlierChat(summary=session.summary, system_prompt=system_prompt, said=tuple(said))
 
 
 def _title(question: str) -> str:

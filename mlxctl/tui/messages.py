@@ -21,3 +21,7 @@ class PasteFolded(Message):
     def __init__(self, num_characters: int) -> None:
         super().__init__()
         self.num_characters = num_characters
+
+
+class TopNear(Message):
+    """Whoever looks at the conversation is not far from the first of what is drawn of it."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
-_MAX_PROSE_CHARACTERS = 1500
+# From here on a segment ends where a new block begins: of prose, and of code at the left margin after an empty line.
+_MANY_CHARACTERS = 600
+# Here code is cut at any line.
 _MAX_CODE_CHARACTERS = 1500
 
 
@@ -48,12 +50,14 @@ class Segmenter:
 
     def _cut_before(self, line: str) -> list[Piece]:
         if self._opening is not None:
-            if self._size < _MAX_CODE_CHARACTERS or line.lstrip().startswith(self._mark[0]):
+            is_new_block = self._after_blank and not line[:1].isspace()
+            limit = _MANY_CHARACTERS if is_new_block else _MAX_CODE_CHARACTERS
+            if self._size < limit or line.lstrip().startswith(self._mark[0]):
                 return []
             self._size = 0
             return [Piece(text=f"{self._mark}\n"), Piece(text=self._opening, starts_segment=True, cuts_block=True)]
         is_new_block = self._after_blank and not line[:1].isspace() and not _LIST_ITEM.match(line)
-        if self._size < _MAX_PROSE_CHARACTERS or not is_new_block:
+        if self._size < _MANY_CHARACTERS or not is_new_block:
             return []
         self._size = 0
         return [Piece(text="", starts_segment=True)]

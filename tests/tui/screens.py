@@ -36,7 +36,7 @@ class Screen:
         """Change the size of the terminal."""
         await self._pilot.resize_terminal(width, height)
 
-    async def wait_for(self, words: str, *, seconds: float = 20.0) -> str:
+    async def wait_for(self, words: str, *, seconds: float = 60.0) -> str:
         """Wait until the screen shows `words` and return it."""
         deadline = asyncio.get_running_loop().time() + seconds
         while words not in (seen := self.text()):
@@ -44,12 +44,18 @@ class Screen:
             await self._pilot.pause(0.02)
         return seen
 
-    async def wait_gone(self, words: str, *, seconds: float = 20.0) -> None:
+    async def wait_gone(self, words: str, *, seconds: float = 60.0) -> None:
         """Wait until the screen does not show `words` any more."""
         deadline = asyncio.get_running_loop().time() + seconds
         while words in (seen := self.text()):
             assert asyncio.get_running_loop().time() < deadline, f"{words!r} did not go:\n{seen}"
             await self._pilot.pause(0.02)
+
+    async def settle(self) -> None:
+        """Wait until the screen has stood still for a while."""
+        before = None
+        while before != (before := self.text()):
+            await self._pilot.pause(0.1)
 
     def text(self) -> str:
         """What the screen shows, line by line, without colours."""

@@ -58,8 +58,11 @@ def test_an_engine_of_our_own_takes_another_model_and_the_conversation_goes_on(t
         await screen.wait_for("mlxctl-demo is ready")
         await screen.ask("Hello!")
         await screen.wait_for("help you?")
+        # While an answer is on its way no other model can be taken.
+        await screen.wait_for("mlxctl-demo  ready  ")
         await screen.press("f4")
         await screen.wait_for("somebody/endless")
+        await screen.settle()
         await screen.press("down", "enter")
         assert "help you?" in await screen.wait_for("endless is ready")
         await screen.ask("Go on")

@@ -4,7 +4,9 @@ import pytest
 
 from mlxctl.ir import text_message
 from mlxctl.tui.conversation import Conversation, Said
+from mlxctl.tui.widgets.question import Question
 from mlxctl.tui.widgets.stretch import MAX_WIDGETS, Stretch
+from mlxctl.tui.widgets.transcript import Transcript
 from tests.tui.screens import Screen, drive
 from tests.tui.scripted import ScriptedPartner, text
 
@@ -29,34 +31,79 @@ def num_laid_out(screen: Screen) -> int:
     return sum(len(stretch.query("*")) for stretch in stretches(screen) if not stretch.is_folded)
 
 
-async def open_whole(screen: Screen) -> None:
+def num_drawn(screen: Screen) -> int:
+    return len(screen.app.screen.query(Question))
+
+
+async def open_at_its_end(screen: Screen) -> None:
     await screen.wait_for("scripted  ready")
     await screen.wait_for("Words that fill")
 
 
-def test_only_what_is_near_the_screen_is_laid_out_wherever_a_person_looks() -> None:
+async def open_whole(screen: Screen) -> None:
+    await open_at_its_end(screen)
+    await screen.press("ctrl+f")
+    while num_drawn(screen) < NUM_TURNS:
+        await screen.settle()
+    await screen.press("escape", "ctrl+end")
+    await screen.settle()
+
+
+async def climb(screen: Screen, words: str) -> None:
+    """Go back page by page until the words are there."""
+    while words not in screen.text():
+        await screen.press("pageup")
+        await screen.settle()
+        assert num_laid_out(screen) < 5 * MAX_WIDGETS
+
+
+def test_a_conversation_is_drawn_from_its_end_as_far_as_somebody_looks() -> None:
     async def look(screen: Screen) -> None:
-        await open_whole(screen)
-        transcript = screen.app.screen.query_one("#transcript")
-        num_rows = transcript.virtual_size.height
-        assert num_laid_out(screen) < 4 * MAX_WIDGETS < len(screen.app.screen.query("*"))
-        for place in (0.5, 0.0, 1.0):
-            transcript.scroll_to(y=place * transcript.max_scroll_y, animate=False)
-            await screen.wait_for({0.5: "Words that fill", 0.0: "question-0", 1.0: "Paragraph 5"}[place])
-            assert num_laid_out(screen) < 5 * MAX_WIDGETS
-            assert transcript.virtual_size.height == num_rows
+        await open_at_its_end(screen)
+        assert num_drawn(screen) < NUM_TURNS / 3
+        await climb(screen, "question-0")
+        assert num_drawn(screen) == NUM_TURNS
+        await screen.press("ctrl+end")
+        await screen.wait_for("Paragraph 5")
 
     drive(ScriptedPartner(), look, conversation=long_conversation())
 
 
-def test_words_are_found_where_nothing_is_laid_out() -> None:
+def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
+    async def look(screen: Screen) -> None:
+        await open_at_its_end(screen)
+        before = num_drawn(screen)
+        transcript = screen.app.screen.query_one(Transcript)
+        transcript.scroll_to(y=3, animate=False)
+        await screen.settle()
+        seen = screen.text()
+        while num_drawn(screen) == before:
+            await screen.settle()
+        assert transcript.scroll_y > 3
+        assert seen == screen.text()
+
+    drive(ScriptedPartner(), look, conversation=long_conversation())
+
+
+def test_words_are_found_where_nothing_is_drawn_yet() -> None:
     async def find(screen: Screen) -> None:
-        await open_whole(screen)
-        assert stretches(screen)[2].is_folded
+        await open_at_its_end(screen)
         await screen.press("ctrl+f", *"question-7")
         await screen.wait_for("answer-7\n")
 
     drive(ScriptedPartner(), find, conversation=long_conversation())
+
+
+def test_another_chat_is_not_mixed_with_what_was_still_to_be_drawn() -> None:
+    async def turn(screen: Screen) -> None:
+        await open_at_its_end(screen)
+        await screen.press("ctrl+f")
+        await screen.press("escape", "ctrl+n")
+        await screen.wait_for("A new conversation.")
+        await screen.settle()
+        assert num_drawn(screen) == 0
+
+    drive(ScriptedPartner(), turn, conversation=long_conversation())
 
 
 def test_another_width_gives_everything_another_height() -> None:
@@ -75,7 +122,7 @@ def test_another_width_gives_everything_another_height() -> None:
 @pytest.mark.parametrize("num_edits", [1, 3])
 def test_the_last_questions_are_taken_back_one_after_the_other(num_edits: int) -> None:
     async def edit(screen: Screen) -> None:
-        await open_whole(screen)
+        await open_at_its_end(screen)
         for number in range(num_edits):
             await screen.press("ctrl+l")
             await screen.wait_for(f"│ question-{NUM_TURNS - 1 - number}")

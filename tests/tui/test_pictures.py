@@ -59,6 +59,7 @@ def test_a_chat(picture: SnapshotAssertion) -> None:
     async def look(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("context 105")
+        await screen.settle()
         assert taken(screen) == picture
 
     drive(scripted(), look, size=(100, 30), uses_tools=True)
@@ -66,9 +67,10 @@ def test_a_chat(picture: SnapshotAssertion) -> None:
 
 def test_the_settings(picture: SnapshotAssertion) -> None:
     async def look(screen: Screen) -> None:
-        await screen.wait_for("ready")
+        await screen.wait_for("scripted is ready")
         await screen.press("f2")
         await screen.wait_for("Take over")
+        await screen.settle()
         assert taken(screen) == picture
 
     drive(ScriptedPartner(), look, size=(100, 30))

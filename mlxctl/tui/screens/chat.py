@@ -13,13 +13,14 @@ from textual.worker import WorkerCancelled
 from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
 from mlxctl.tui.coalescing import coalesce
 from mlxctl.tui.conversation import Conversation, Said
+from mlxctl.tui.earlier import Earlier
 from mlxctl.tui.exchange import Exchange
 from mlxctl.tui.garbage import collect_all, keep_collections_short
 from mlxctl.tui.keys import SCREEN_KEYS
-from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
 from mlxctl.tui.opening import greeting, open_partner
 from mlxctl.tui.pace import Pace
-from mlxctl.tui.replay import replay, turns
+from mlxctl.tui.replay import replay
 from mlxctl.tui.screens.windows import ChatWindows
 from mlxctl.tui.widgets.answer import Answer
 from mlxctl.tui.widgets.composer import Composer
@@ -50,8 +51,9 @@ class ChatScreen(ChatWindows):
     def compose(self) -> ComposeResult:
         """Transcript above, input below, numbers and keys at the bottom."""
         transcript = Transcript()
+        self._earlier = Earlier(transcript, self._conversation.said)
         yield transcript
-        yield FindBar(transcript)
+        yield FindBar(transcript, complete=self._draw_all)
         yield Composer()
         yield StatusLine()
         yield Footer(show_command_palette=False)
@@ -102,6 +104,12 @@ class ChatScreen(ChatWindows):
         else:
             self.notify("Press Ctrl-Q to quit.")
 
+    @on(TopNear)
+    def draw_more(self) -> None:
+        """Draw what was said before the first that is to be seen."""
+        if self._earlier.is_waiting:
+            self._draw_near()
+
     def action_stop(self) -> None:
         """Stop the answer."""
         if self._answering is not None and self._is_busy:
@@ -114,6 +122,7 @@ class ChatScreen(ChatWindows):
         elif self._model is None or (before := self._conversation.forget_answer()) is None:
             self.notify("There is no question to answer again.", severity="warning")
         else:
+            await self._draw_last_question()
             await self._transcript.drop_answer()
             self._answering = self._answer(before)
 
@@ -126,6 +135,7 @@ class ChatScreen(ChatWindows):
         else:
             self._show_attached(self._conversation.last_images)
             text = self._conversation.take_back_question() or ""
+            await self._draw_last_question()
             await self._transcript.drop_question()
             self.query_one(Composer).put(text)
 
@@ -148,14 +158,16 @@ class ChatScreen(ChatWindows):
         """Show another conversation instead."""
         self._conversation = conversation
         self._pace = Pace()
+        await self._earlier.forget()
         await self._transcript.clear()
-        await self._show_earlier()
+        self._earlier = Earlier(self._transcript, conversation.said)
+        await self._draw_near().wait()
 
     @work(group="open")
     async def _open(self) -> None:
         """Open the partner, and show what was said before it came."""
         await asyncio.to_thread(_import_drawing)
-        await self._show_earlier()
+        await self._draw_near().wait()
         self._state = "loading"
         self._model = await open_partner(self._partner, say=self._say_waiting)
         self._state = "ready" if self._model is not None else "no model"
@@ -184,14 +196,15 @@ class ChatScreen(ChatWindows):
         self._state = "waiting for the server"
         await self._transcript.add(notice)
 
-    async def _show_earlier(self) -> None:
-        """Draw a conversation that was not had on this screen, its end first: that is what is seen."""
-        for question, said in reversed(list(turns(self._conversation.said))):
-            answer = Answer()
-            asked = [] if question is None else [Question(question.text, num_images=question.num_images)]
-            await self._transcript.add_above(*asked, answer)
-            await answer.show(replay(said))
-            answer.end(Notice("This answer is not whole.", kind="warning") if said and said[-1].is_partial else None)
+    @work(group="earlier")
+    async def _draw_near(self) -> None:
+        await self._earlier.draw(while_wanted=lambda: self._transcript.is_near_top)
+
+    async def _draw_all(self) -> None:
+        await self._earlier.draw()
+
+    async def _draw_last_question(self) -> None:
+        await self._earlier.draw(while_wanted=lambda: not self._transcript.has_question)
 
     @work(group="answer", exclusive=True)
     async def _answer(self, before: Sequence[Said] = ()) -> None:

@@ -1,6 +1,8 @@
 """^F: one line that finds words in the conversation, the last place first."""
 
-from textual import on
+from collections.abc import Awaitable, Callable
+
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
@@ -25,9 +27,11 @@ class FindBar(Horizontal):
         Binding("down,shift+enter", "go(1)", show=False),
     ]
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, *, complete: Callable[[], Awaitable[None]]) -> None:
+        """`complete` brings everything that was said to the transcript."""
         super().__init__()
         self._transcript = transcript
+        self._complete = complete
         self._found: list[Widget] = []
         self._place = 0
 
@@ -40,14 +44,13 @@ class FindBar(Horizontal):
         """Show it and take the cursor."""
         self.add_class("-open")
         self.query_one(Input).focus()
+        self._find_everywhere()
 
     @on(Input.Changed)
     def find(self, changed: Input.Changed) -> None:
         """Look with every letter; the last place is the first to be shown."""
         changed.stop()
-        self._found = self._transcript.found(changed.value.strip()) if changed.value.strip() else []
-        self._place = len(self._found) - 1
-        self._show()
+        self._find()
 
     @on(Input.Submitted)
     def find_before(self, submitted: Input.Submitted) -> None:
@@ -66,6 +69,17 @@ class FindBar(Horizontal):
         self.remove_class("-open")
         self._transcript.point_at(None)
         self.screen.query_one("#composer").focus()
+
+    @work(exclusive=True)
+    async def _find_everywhere(self) -> None:
+        await self._complete()
+        self._find()
+
+    def _find(self) -> None:
+        words = self.query_one(Input).value.strip()
+        self._found = self._transcript.found(words) if words else []
+        self._place = len(self._found) - 1
+        self._show()
 
     def _show(self) -> None:
         is_searching = bool(self.query_one(Input).value.strip())

@@ -6,6 +6,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markdown import CodeBlock, Markdown
 from rich.segment import Segment
 from rich.syntax import Syntax
+from textual.geometry import Size
 from textual.widgets import Static
 
 
@@ -45,15 +46,23 @@ class Prose(Static):
     def __init__(self) -> None:
         super().__init__()
         self._source = ""
+        self._heights: dict[int, int] = {}
 
     @property
     def searchable(self) -> str:
         """The source of the Markdown."""
         return self._source
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the number of lines, counted once: Textual asks whenever anything on the screen has moved."""
+        if width not in self._heights:
+            self._heights[width] = super().get_content_height(container, viewport, width)
+        return self._heights[width]
+
     def grow(self, text: str) -> None:
         """More of the text."""
         self._source += text
+        self._heights.clear()
         code_theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
         self.update(_Once(_Markdown(self._source, code_theme=code_theme, hyperlinks=False)))
 

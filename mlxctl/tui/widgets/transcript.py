@@ -1,11 +1,16 @@
 """The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls back."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from textual import events
 from textual.containers import VerticalScroll
+from textual.geometry import Size
+from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
+from mlxctl.tui.messages import TopNear
 from mlxctl.tui.widgets.question import Question
 from mlxctl.tui.widgets.stretch import Stretch
 from mlxctl.tui.widgets.thinking import Thinking
@@ -25,6 +30,8 @@ class Transcript(VerticalScroll, can_focus=False):
     def __init__(self) -> None:
         super().__init__(id="transcript")
         self._width = 0
+        self._num_rows = 0
+        self._grows_above = False
 
     def on_mount(self) -> None:
         """Follow what comes."""
@@ -37,6 +44,17 @@ class Transcript(VerticalScroll, can_focus=False):
             for stretch in self._stretches:
                 stretch.unfold()
             self._fold_after_layout()
+
+    def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
+        """Arrange what is inside; what is on the screen stays in its place when something comes above it."""
+        arranged = super().arrange(size, optimal)
+        num_rows = arranged.total_region.height
+        grown, self._num_rows = num_rows - self._num_rows, num_rows
+        if self._grows_above and grown:
+            # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps the place.
+            for place in (VerticalScroll.scroll_y, VerticalScroll.scroll_target_y):
+                self.set_reactive(place, self.scroll_y + grown)
+        return arranged
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """What comes near is shown, what goes far is folded."""
@@ -52,6 +70,31 @@ class Transcript(VerticalScroll, can_focus=False):
             await last.mount(*widgets)
         self.anchor()
         self._fold_after_layout()
+
+    @property
+    def is_near_top(self) -> bool:
+        """Whether what is above the first row would be laid out if there were something."""
+        return self.scroll_y < self._reach
+
+    @property
+    def has_question(self) -> bool:
+        """Whether a question is there to be taken back."""
+        return any(isinstance(widget, Question) for widget in self._said)
+
+    @contextmanager
+    def growing_above(self) -> Iterator[None]:
+        """What grows inside is above the screen."""
+        self._grows_above = True
+        try:
+            yield
+        finally:
+            self._grows_above = False
+
+    async def laid_out(self) -> None:
+        """Wait until everything that is here has its place."""
+        is_laid_out = asyncio.Event()
+        self.call_after_refresh(is_laid_out.set)
+        await is_laid_out.wait()
 
     async def add_above(self, *widgets: Widget) -> None:
         """Add at the beginning; the end stays where it is on the screen."""
@@ -110,12 +153,17 @@ class Transcript(VerticalScroll, can_focus=False):
     def _said(self) -> list[Widget]:
         return [widget for stretch in self._stretches for widget in stretch.children]
 
+    @property
+    def _reach(self) -> int:
+        return _SCREENS_AROUND * self.size.height
+
     def _fold_after_layout(self) -> None:
         self.call_after_refresh(self._fold_far)
 
     def _fold_far(self) -> None:
-        reach = _SCREENS_AROUND * self.size.height
-        top, bottom = self.scroll_y - reach, self.scroll_y + self.size.height + reach
+        if self.is_near_top:
+            self.post_message(TopNear())
+        top, bottom = self.scroll_y - self._reach, self.scroll_y + self.size.height + self._reach
         row = 0
         stretches = self._stretches
         # At both ends something may still come.
