@@ -1,6 +1,7 @@
 """The life of a serving process: claim the address, listen, load, answer, drain, end. Returns what the shell should see."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ from mlxctl.settings import ServerSettings, Settings
 
 # After the engine has ended, answers that say so need a moment to leave.
 _LAST_WORDS_SECONDS = 1.0
+_COLLECTION_THRESHOLDS = (700, 10, 10)
 
 
 class Announcer(Protocol):
@@ -43,6 +45,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
     _configure_logging(settings.server)
     await listener.start(on_lost=stop.set)
+    _collect_only_what_comes()
     announcer.listening(address, settings)
     await services.inference.open()
     try:
@@ -80,6 +83,12 @@ def _with_cache_directory(settings: Settings) -> Settings:
     """Let the engine of a server use the disk; others that start one, for a chat or a test, must name a directory themselves."""
     directory = settings.engine.cache_dir or locations.cache_directory()
     return replace(settings, engine=replace(settings.engine, cache_dir=directory))
+
+
+def _collect_only_what_comes() -> None:
+    """End the thrift of the start, and never look for garbage in what is loaded by now: that would hold every stream at once."""
+    gc.freeze()
+    gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
 
 def _stop_signals() -> asyncio.Event:

@@ -117,7 +117,7 @@ def test_cached_shares_are_left_out_where_the_server_does_not_tell() -> None:
 
 
 def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "_HEAD_START_SECONDS", 1.0)
+    monkeypatch.setattr(contention, "_HEAD_START_SECONDS", 60.0)
     with metronome(pause_seconds=0.001) as server:
         target = target_on(server)
         sample = measure(Contention(num_requests=1, prompt_tokens=16, watch_seconds=0.05), target)

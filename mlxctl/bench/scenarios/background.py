@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import suppress
+from typing import Any
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.prompts import Prompts, user
@@ -22,10 +23,8 @@ class LongPrompt:
         return self._first.is_set() or self._task.done()
 
     async def read(self, *, within_seconds: float) -> None:
-        """Wait until it is read, but no longer than that."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_seconds):
-                await self._first.wait()
+        """Wait until it is read, or has failed, but no longer than that."""
+        await _first_or_end(self._first, self._task, within_seconds=within_seconds)
 
     async def stop(self) -> None:
         """Leave; raises what the server failed with."""
@@ -44,9 +43,7 @@ class DecodingStream:
 
     async def begun(self) -> None:
         """Wait until it decodes; raises what the server failed with."""
-        waiting = asyncio.create_task(self._first.wait())
-        await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await _first_or_end(self._first, self._task)
         if self._task.done():
             await self._task
 
@@ -70,3 +67,10 @@ class DecodingStream:
             text = prompts.text(f"{key} {number}", 24)
             await target.ask(user(text), max_tokens=answer_tokens, on_first=self._first, into=self._streams[-1])
             number += 1
+
+
+async def _first_or_end(first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None) -> None:
+    """Wait until the first token is there or nothing more comes, but no longer than that."""
+    waiting = asyncio.create_task(first.wait())
+    await asyncio.wait({waiting, task}, timeout=within_seconds, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()

@@ -14,7 +14,7 @@ from mlxctl.bench.target import Target
 
 _QUESTION_TOKENS = 16
 _STREAM_TOKENS = 2048
-# So that the server has begun to read before anything is asked beside it.
+# So that the server has begun to read before anything is asked beside it; a prompt that is read sooner is not waited for.
 _HEAD_START_SECONDS = 0.05
 
 
@@ -86,7 +86,7 @@ class Contention:
         seconds: list[float] = []
         sample: Sample = {}
         try:
-            await asyncio.sleep(_HEAD_START_SECONDS)
+            await prompt.read(within_seconds=_HEAD_START_SECONDS)
             if stream is not None and not prompt.is_read:
                 await prompt.read(within_seconds=self.watch_seconds)
                 if gaps := stream.gaps_since(begun):
