@@ -1,4 +1,4 @@
-"""When Python looks for garbage: a search through more than the last objects holds the screen, so it waits until nothing is drawn."""
+"""When Python looks for garbage: a search through more than the last objects would hold the screen, so it waits for a pause."""
 
 import gc
 
