@@ -10,14 +10,15 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from mlxctl.engine.embedding.weights import headless_classes
+from mlxctl.engine.embedding.weights import embedding_classes
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
-from mlxctl.ir import SightRecipe
+from mlxctl.ir import EmbeddingRecipe, EncoderKind, SightRecipe
 
 # Share of the memory that weights and caches may take when nobody says otherwise.
 _MEMORY_SHARE = 0.85
@@ -122,7 +123,7 @@ def weights_in_pieces(
     available_bytes: int,
     limit_bytes: int,
     trust_remote_code: bool,
-    is_headless: bool = False,
+    embedding: EmbeddingRecipe | None = None,
     sight: SightRecipe | None = None,
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
@@ -141,14 +142,17 @@ def weights_in_pieces(
     started = time.monotonic()
     try:
         package = import_mlx_lm()
-        classes = {"get_model_classes": headless_classes} if is_headless else {}
+        classes = {} if embedding is None else {"get_model_classes": partial(embedding_classes, recipe=embedding, path=path)}
         model, _ = package.load_model(path, lazy=True, trust_remote_code=trust_remote_code, **classes)
         yield from _read(model)
-        measured = _measure(model, started, is_headless=is_headless)
+        encoder = None if embedding is None else embedding.encoder
+        if encoder is not None:
+            return _measure_encoder(model, encoder, started)
+        measured = _measure(model, started, is_headless=embedding is not None)
         return measured if sight is None else (yield from _with_sight(measured, path, sight))
     except FileNotFoundError as error:
         raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
-    except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError, ImportError) as error:
         # What a damaged or unknown model raises is not ours to enumerate more finely: it comes from mlx, mlx_lm and safetensors.
         raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {_one_line(error)}") from error
     finally:
@@ -175,8 +179,6 @@ def _read(model: Any) -> Iterator[int]:
 
 def _with_sight(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator[int, None, LoadedWeights]:
     """Load what the model sees with, too."""
-    from mlx.utils import tree_flatten
-
     from mlxctl.engine.vision.tower import Tower, open_tower
 
     started = time.monotonic()
@@ -187,14 +189,13 @@ def _with_sight(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Gener
     return replace(
         weights,
         tower=Tower(model, words, sight),
-        weights_bytes=weights.weights_bytes + sum(array.nbytes for _, array in tree_flatten(model.parameters())),
+        weights_bytes=weights.weights_bytes + _parameter_bytes(model),
         load_seconds=weights.load_seconds + time.monotonic() - started,
     )
 
 
 def _measure(model: Any, started: float, *, is_headless: bool) -> LoadedWeights:
     import mlx.core as mx
-    from mlx.utils import tree_flatten
     from mlx_lm.models.cache import make_prompt_cache
 
     model.eval()
@@ -205,13 +206,40 @@ def _measure(model: Any, started: float, *, is_headless: bool) -> LoadedWeights:
     return LoadedWeights(
         model=model,
         vocabulary_size=int(model.model.embed_tokens.weight.shape[0] if is_headless else output.shape[-1]),
-        weights_bytes=sum(array.nbytes for _, array in tree_flatten(model.parameters())),
+        weights_bytes=_parameter_bytes(model),
         kv_bytes_per_token=sum(map(_bytes_per_token, cache)),
         cache_kind=_cache_kind(cache),
         can_batch=all(hasattr(layer, "merge") for layer in cache),
         load_seconds=time.monotonic() - started,
         width=int(output.shape[-1]) if is_headless else None,
     )
+
+
+def _measure_encoder(model: Any, kind: EncoderKind, started: float) -> LoadedWeights:
+    import mlx.core as mx
+
+    from mlxctl.engine.embedding.encoders import encoded, open_encoder
+
+    model.eval()
+    encoder = open_encoder(model, kind)
+    states = encoded(encoder, mx.array([[0]], dtype=mx.uint32))
+    mx.eval(states)
+    return LoadedWeights(
+        model=model,
+        vocabulary_size=encoder.vocabulary_size,
+        weights_bytes=_parameter_bytes(model),
+        kv_bytes_per_token=0,
+        cache_kind="plain",
+        can_batch=True,
+        load_seconds=time.monotonic() - started,
+        width=int(states.shape[-1]),
+    )
+
+
+def _parameter_bytes(model: Any) -> int:
+    from mlx.utils import tree_flatten
+
+    return sum(array.nbytes for _, array in tree_flatten(model.parameters()))
 
 
 def _layers(cache: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.cache_desk import CacheDesk
 from mlxctl.engine.constraints import Guide, GuideWorkshop, needs_guide
 from mlxctl.engine.embedding.desk import EmbeddingDesk
-from mlxctl.engine.embedding.embedder import Embedder
+from mlxctl.engine.embedding.opening import open_embedder
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.messages import (
@@ -254,7 +254,7 @@ class EngineLoop:
             Path(command.path),
             weights_bytes=command.weights_bytes,
             trust_remote_code=command.trust_remote_code,
-            is_headless=command.embedding is not None,
+            embedding=command.embedding,
             sight=command.sight,
         )
         self._begun_load = command
@@ -263,8 +263,8 @@ class EngineLoop:
         assert self._begun_load is not None
         recipe, dimensions = self._begun_load.embedding, None
         if recipe is not None and weights.width is not None:
-            self._embedding.open_model(name, Embedder(weights.model, recipe), kv_bytes_per_token=weights.kv_bytes_per_token)
-            dimensions = weights.width * len(recipe.pooling)
+            self._embedding.open_model(name, open_embedder(weights, recipe))
+            dimensions = recipe.num_dimensions(weights.width)
         else:
             self._open_for_text(name, weights)
         self._mailbox.publish(

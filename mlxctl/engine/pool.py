@@ -15,7 +15,7 @@ from mlxctl.engine.messages import DiskFigures, LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
-from mlxctl.ir import SightRecipe
+from mlxctl.ir import EmbeddingRecipe, SightRecipe
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.division import divide_record
@@ -44,7 +44,7 @@ class _Loading:
     path: Path
     weights_bytes: int
     pieces: Generator[int, None, LoadedWeights]
-    is_headless: bool = False
+    writes_text: bool = True
     num_bytes_read: int = 0
 
 
@@ -89,12 +89,12 @@ class ModelPool:
         *,
         weights_bytes: int,
         trust_remote_code: bool,
-        is_headless: bool = False,
+        embedding: EmbeddingRecipe | None = None,
         sight: SightRecipe | None = None,
     ) -> None:
         """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work.
 
-        One that is headless embeds; it gets no runner and no prefix cache.
+        One that embeds gets no runner and no prefix cache.
         """
         assert self._loading is None, "one model is loaded at a time"
         excess = int(mx.get_active_memory()) + weights_bytes - self.limit_bytes
@@ -106,10 +106,10 @@ class ModelPool:
             available_bytes=self.available_bytes,
             limit_bytes=self.limit_bytes,
             trust_remote_code=trust_remote_code,
-            is_headless=is_headless,
+            embedding=embedding,
             sight=sight,
         )
-        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, is_headless=is_headless)
+        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, writes_text=embedding is None)
 
     def go_on_loading(self, *, seconds: float) -> LoadedWeights | None:
         """Load for about so long; return the model when it is ready. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory."""
@@ -258,7 +258,7 @@ class ModelPool:
 
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
         self._weights_bytes[loading.name] = weights.weights_bytes
-        if not loading.is_headless:
+        if loading.writes_text:
             self._runners[loading.name] = ModelRunner(weights, self._prefix_cache(loading, weights))
         return weights
 

@@ -1,7 +1,15 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
-from mlxctl.ir.embeddings import EmbeddingRecipe, EmbeddingRequest, EmbeddingResult, Pooling
+from mlxctl.ir.embeddings import (
+    Activation,
+    DenseLayer,
+    EmbeddingRecipe,
+    EmbeddingRequest,
+    EmbeddingResult,
+    EncoderKind,
+    Pooling,
+)
 from mlxctl.ir.events import (
     Finished,
     FinishReason,
@@ -49,6 +57,7 @@ from mlxctl.ir.requests import (
 from mlxctl.ir.results import Collector, TextResult, collect
 
 __all__ = [
+    "Activation",
     "AudioPart",
     "BraceNotation",
     "CacheMode",
@@ -56,9 +65,11 @@ __all__ = [
     "Collector",
     "Constraint",
     "ConstraintKind",
+    "DenseLayer",
     "EmbeddingRecipe",
     "EmbeddingRequest",
     "EmbeddingResult",
+    "EncoderKind",
     "FinishReason",
     "Finished",
     "GenerationRequest",

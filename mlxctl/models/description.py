@@ -13,6 +13,7 @@ from mlxctl.errors import BrokenModel, ModelError
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
+from mlxctl.models.encoders import BERT_KINDS
 from mlxctl.models.files import read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
 from mlxctl.models.names import spoken_name
@@ -68,7 +69,8 @@ def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
         described = _with_words(described)
     except BrokenModel as error:
         return replace(described, problem=str(error))
-    return replace(described, problem=_problem(described) or flaw)
+    described, problem = _as_served(described)
+    return replace(described, problem=problem or flaw)
 
 
 def _weigh(path: Path, config: Mapping[str, Any]) -> tuple[Weights | None, str | None]:
@@ -97,22 +99,23 @@ def _with_words(blank: ModelDescription) -> ModelDescription:
         has_template=template is not None,
         takes_tools=template is not None and "tools" in template,
         cache=find_cache_shape(model_type, config, float_bytes=float_bytes) if model_type and not speaks else None,
-        runtimes=find_runtimes(model_type) if model_type else None,
+        runtimes=find_runtimes(BERT_KINDS.get(model_type, model_type)) if model_type else None,
     )
 
 
-def _problem(described: ModelDescription) -> str | None:
-    """Say why the model cannot be used, in the words in which serving it would refuse it."""
+def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | None]:
+    """Add what reading the model for serving tells, or say why it cannot be used, in the words in which that is refused."""
     if described.runtimes == ():
-        return f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
+        return described, f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
     if described.detection.kind in ("text", "vision", "embeddings", "unknown"):
         try:
-            read_model(described.path)
+            facts = read_model(described.path)
         except ModelError as error:
-            return str(error)
-    elif not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
-        return f"model {described.name!r} has no weights (*.safetensors)"
-    return None
+            return described, str(error)
+        return replace(described, context_length=facts.context_length), None
+    if not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
+        return described, f"model {described.name!r} has no weights (*.safetensors)"
+    return described, None
 
 
 def disk_bytes(path: Path) -> int:

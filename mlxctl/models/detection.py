@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from mlxctl.models.encoders import BERT_KINDS, looks_both_ways
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 
@@ -20,9 +21,7 @@ _TEXT_TO_SPEECH = (
     "bark", "chatterbox", "csm", "dia", "f5_tts", "indextts", "kitten", "kokoro", "melotts", "orpheus", "outetts", "parler_tts",
     "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
 )  # fmt: skip
-_ENCODERS = frozenset(
-    {"albert", "bert", "distilbert", "electra", "gte", "modernbert", "mpnet", "new", "nomic_bert", "roberta", "xlm-roberta"}
-)
+_ENCODERS = BERT_KINDS.keys() | {"albert", "distilbert", "electra", "gte", "mpnet", "new", "nomic_bert"}
 _EMBEDDING_FILES = ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
 _SPEECH_FIELDS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("speech-to-text", frozenset({"n_mels", "n_audio_ctx"})),
@@ -56,7 +55,7 @@ def detect(
     sighting = (
         _speech(model_type, config)
         or _reranker(config, template)
-        or _embeddings(directory, model_type)
+        or _embeddings(directory, model_type, config)
         or _named(name or directory.name, model_type)
         or _vision(directory, config, sees)
         or _text(config, template)
@@ -88,12 +87,14 @@ def _reranker(config: Mapping[str, Any], template: str | None) -> Sighting | Non
     return None
 
 
-def _embeddings(directory: Path, model_type: str) -> Sighting | None:
+def _embeddings(directory: Path, model_type: str, config: Mapping[str, Any]) -> Sighting | None:
     found = next((file for file in _EMBEDDING_FILES if (directory / file).is_file()), None)
     if found:
         return Sighting("embeddings", f"it has {found}")
     if model_type in _ENCODERS or model_type.endswith(("_embedding", "_bidirec")):
         return Sighting("embeddings", f"model_type {model_type!r}")
+    if looks_both_ways(config):
+        return Sighting("embeddings", "config.json lets a token see those behind it")
     return None
 
 

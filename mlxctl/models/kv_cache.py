@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlxctl.models.encoders import is_encoder
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
 
@@ -43,7 +44,12 @@ class CacheShape:
 
 
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:
-    """Return what a sequence keeps in memory, None when the configuration does not tell or its rules are not known here."""
+    """Return what a sequence keeps in memory, None when the configuration does not tell or its rules are not known here.
+
+    An encoder keeps nothing: it reads a text once, as a whole.
+    """
+    if is_encoder(config):
+        return CacheShape(bytes_per_token=0)
     part = text_part(config)
     if model_type == "gemma3":
         part = {**_USUAL, **part}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
-from mlxctl.ir import ModelFacts
+from mlxctl.ir import EmbeddingRecipe, ModelFacts
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import detect
@@ -39,6 +39,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     family, _ = find_family(model_type, template)
     context_length = find_context_length(config, tokenizer_config)
     embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
+    embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
     return ModelFacts(
         path=path,
         model_type=model_type,
@@ -47,9 +48,9 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         generation_config=read_json_object(path, "generation_config.json") or {},
         tokenizer_config=tokenizer_config,
         chat_template=template,
-        context_length=context_length,
-        weights_bytes=_weights_bytes(path),
-        embedding=read_embedding_recipe(path, config, context_length=context_length) if embeds else None,
+        context_length=embedding.max_length if embedding else context_length,
+        weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
+        embedding=embedding,
         sight=read_sight_recipe(path, config),
     )
 
@@ -79,3 +80,7 @@ def _weights_bytes(path: Path) -> int:
     if missing := sorted(named - sizes.keys()):
         raise BrokenModel(path, f"model {spoken_name(path)!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}")
     return sum(sizes.values())
+
+
+def _dense_bytes(path: Path, recipe: EmbeddingRecipe) -> int:
+    return sum((path / layer.file).stat().st_size for layer in recipe.dense if layer.file is not None)

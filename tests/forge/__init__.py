@@ -1,7 +1,8 @@
 """Tiny models for tests, which `mlx_lm.load` takes as it takes any other.
 
 `model(name)` gives the directory of one with random weights: structure without ability. They are made when first asked for and kept
-outside the repository (see `shelf`); `NAMES` says which of them write text, "embedder" embeds. `trained(name)` gives one that was
+outside the repository (see `shelf`); `NAMES` says which of them write text, "embedder" embeds. `encoder(name)` gives one of
+`ENCODER_NAMES`, whose tokens see the whole text (see `encoders`). `trained(name)` gives one that was
 taught to call tools (see `train`), or to name colours, `rowan` (see `colour_namer`); these lie in the repository. Another model
 that really answers is the demo model of the package.
 """
@@ -9,9 +10,10 @@ that really answers is the demo model of the package.
 from pathlib import Path
 
 from .families import FAMILIES
-from .shelf import shelved
+from .shelf import shelved, shelved_encoder
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not family.headless)
+ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma")
 TRAINED_NAMES = ("alder", "birch", "cedar", "elm", "fir", "hazel", "willow")
 
 
@@ -23,9 +25,14 @@ def model(name: str) -> Path:
     return shelved(FAMILIES[name])
 
 
+def encoder(name: str) -> Path:
+    """Give the directory of the forged encoder `name`, making it first if need be. Raises KeyError for another name."""
+    return shelved_encoder(name)
+
+
 def trained(name: str) -> Path:
     """Give the directory of the trained model `name`, a tree; `trained/ABILITIES.md` says what each can do."""
     return Path(__file__).parent / "trained" / name
 
 
-__all__ = ["NAMES", "TRAINED_NAMES", "model", "trained"]
+__all__ = ["ENCODER_NAMES", "NAMES", "TRAINED_NAMES", "encoder", "model", "trained"]

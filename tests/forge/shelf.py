@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,19 +22,36 @@ def shelf_directory() -> Path:
 
 
 def shelved(family: Family) -> Path:
-    """Give the family's model directory, built at most once per recipe.
+    """Give the family's model directory, built at most once per recipe."""
 
-    Two processes may build the same model: each works in a directory of its own and the first rename wins.
-    """
-    target = shelf_directory() / f"{family.name}-{_recipe_digest(family)}"
+    def build(directory: Path) -> None:
+        from .smithy import build  # costs seconds (mlx_lm), and only the first time
+
+        build(family, directory)
+
+    return _on_shelf(family.name, _digest(repr(family), "families", "smithy", "vocabulary", template=family.template), build)
+
+
+def shelved_encoder(name: str) -> Path:
+    """Give the directory of a forged encoder, built at most once as long as the forge does not change."""
+
+    def build(directory: Path) -> None:
+        from .encoders import ENCODERS, build_encoder
+
+        build_encoder(ENCODERS[name], directory)
+
+    return _on_shelf(name, _digest(name, "encoders", "vocabulary"), build)
+
+
+def _on_shelf(name: str, digest: str, build: Callable[[Path], None]) -> Path:
+    """Two processes may build the same model: each works in a directory of its own and the first rename wins."""
+    target = shelf_directory() / f"{name}-{digest}"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{family.name}-"))
+    workshop = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}-"))
     try:
-        from .smithy import build  # costs seconds (mlx_lm), and only the first time
-
-        build(family, workshop)
+        build(workshop)
         with suppress(OSError):
             workshop.replace(target)
     finally:
@@ -41,10 +59,10 @@ def shelved(family: Family) -> Path:
     return target
 
 
-def _recipe_digest(family: Family) -> str:
+def _digest(recipe: str, *modules: str, template: str | None = None) -> str:
     """Digest everything a model is made from, so that a changed recipe gives a new directory."""
-    digest = hashlib.sha256(repr(family).encode())
-    sources = [Path(__file__).parent / f"{module}.py" for module in ("families", "smithy", "vocabulary")]
-    for source in [*sources, TEMPLATES[family.template]]:
+    digest = hashlib.sha256(recipe.encode())
+    sources = [Path(__file__).parent / f"{module}.py" for module in modules]
+    for source in [*sources, *([TEMPLATES[template]] if template else [])]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

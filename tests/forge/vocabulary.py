@@ -24,14 +24,15 @@ def train_tokenizer(family: Family) -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_sentences(random.Random(family.seed)), trainer)
+    tokenizer.train_from_iterator(sentences(random.Random(family.seed)), trainer)
     tokenizer.add_tokens(added)
     num_tokens = tokenizer.get_vocab_size()
     assert num_tokens == family.vocab_size, f"{family.name}: {num_tokens} tokens, not {family.vocab_size}"
     return tokenizer
 
 
-def _sentences(dice: random.Random) -> Iterator[str]:
+def sentences(dice: random.Random) -> Iterator[str]:
+    """Make up what a tokenizer learns from."""
     for _ in range(_NUM_SENTENCES):
         words = [_word(dice) for _ in range(dice.randint(4, 12))]
         yield " ".join(words).capitalize() + dice.choice(".!?")

@@ -82,7 +82,9 @@ def test_the_shorter_limit_the_prompt_and_lower_case_are_honoured(model: Path) -
 @pytest.mark.parametrize(
     ("file", "value", "complaint"),
     [
-        ("modules.json", [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}], "a Dense module"),
+        ("modules.json", [{"path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}], "has a LSTM module"),
+        ("modules.json", [{"path": "", "type": "x.Normalize"}, {"path": "", "type": "x.Pooling"}], "in another order than"),
+        ("modules.json", [{"path": "/2_Dense", "type": "x.Dense"}], "lies outside of it"),
         ("modules.json", {"0": "Transformer"}, "must hold a JSON array"),
         ("modules.json", ["Transformer"], "no list of modules"),
         ("modules.json", [{"path": "../elsewhere", "type": "x.Pooling"}], "lies outside of it"),
@@ -101,12 +103,12 @@ def test_what_would_give_wrong_vectors_is_refused_in_one_line(model: Path, file:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"model_type": "bert"}, "model_type 'bert', and only the text models that mlx-lm has code for can embed here"),
-        ({"use_bidirectional_attention": True}, "use_bidirectional_attention"),
-        ({"is_causal": False}, "is_causal"),
+        ({"model_type": "siglip"}, "is of model_type 'siglip', and only BERT's kin and the text models"),
+        ({"use_bidirectional_attention": True}, "not computed here for model_type 'qwen3'"),
+        ({"is_causal": False}, "not computed here for model_type 'qwen3'"),
     ],
 )
-def test_a_model_that_looks_both_ways_is_refused_by_name(model: Path, changes: dict[str, Any], complaint: str) -> None:
+def test_a_model_that_nothing_here_computes_is_refused_by_name(model: Path, changes: dict[str, Any], complaint: str) -> None:
     change(model, "config.json", **changes)
     with pytest.raises(BrokenModel, match=complaint):
         read_model(model)

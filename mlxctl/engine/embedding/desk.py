@@ -24,16 +24,14 @@ class EmbeddingDesk:
         self._queue = EmbeddingQueue()
         self._embedders: dict[str, Embedder] = {}
         self._pacers: dict[str, PrefillPacer] = {}
-        self._kv_bytes_per_token: dict[str, int] = {}
 
     @property
     def has_work(self) -> bool:
         """Whether a step would do anything."""
         return self._queue.has_work
 
-    def open_model(self, name: str, embedder: Embedder, *, kv_bytes_per_token: int) -> None:
+    def open_model(self, name: str, embedder: Embedder) -> None:
         """Accept jobs for the model from now on."""
-        self._kv_bytes_per_token[name] = kv_bytes_per_token
         self._embedders[name] = embedder
         self._pacers[name] = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._max_tokens)
 
@@ -48,16 +46,24 @@ class EmbeddingDesk:
         return self._queue.has_work_for(name)
 
     def add(self, command: Embed, *, cache_capacity_bytes: int) -> Embedded | None:
-        """Take a job, or say why not: a long text needs a cache while it is read."""
-        if command.model not in self._embedders:
+        """Take a job, or say why not: a long text needs memory while it is read."""
+        embedder = self._embedders.get(command.model)
+        if embedder is None:
             return Embedded(job_id=command.job_id, failure=f"embedding model {command.model!r} is not loaded")
         texts = [array("I", text) for text in command.texts]
-        needed = max(map(len, texts)) * self._kv_bytes_per_token[command.model]
+        needed = embedder.bytes_for(max(map(len, texts)))
         if needed > cache_capacity_bytes:
             limit = f"the memory limit leaves {describe_bytes(cache_capacity_bytes)} beside the weights"
-            failure = f"the cache for the longest text needs {describe_bytes(needed)}, but {limit}"
+            failure = f"the longest text needs {describe_bytes(needed)}, but {limit}"
             return Embedded(job_id=command.job_id, failure=failure)
-        self._queue.add(EmbeddingJob(job_id=command.job_id, model=command.model, texts=texts, dimensions=command.dimensions))
+        job = EmbeddingJob(
+            job_id=command.job_id,
+            model=command.model,
+            texts=texts,
+            dimensions=command.dimensions,
+            may_be_cut=embedder.reads_in_parts,
+        )
+        self._queue.add(job)
         return None
 
     def drop(self, job_ids: Iterable[int]) -> None:
@@ -71,21 +77,25 @@ class EmbeddingDesk:
             pacer.observe_decode(seconds, alone=alone)
 
     def step(self, *, contended: bool) -> Embedded:
-        """Compute one slice and say what came of it. Needs `has_work`; `contended` says that rows wait for their next token."""
+        """Compute one slice, or some layers of it, and say what came of it. Needs `has_work`; `contended` says that rows wait for
+        their next token."""
         started, name = time.monotonic(), self._queue.next_model
         pacer = self._pacers[name]
-        part = self._queue.take(max_tokens=max(pacer.chunk_tokens(contended=contended), _MIN_SLICE_TOKENS))
-        answer = self._run(self._embedders[name], part)
-        pacer.observe_prefill(part.num_padded_tokens, time.monotonic() - started, contended=contended)
-        return answer
-
-    def _run(self, embedder: Embedder, part: EmbeddingSlice) -> Embedded:
-        job_id = part.job.job_id
+        max_tokens = max(pacer.chunk_tokens(contended=contended), _MIN_SLICE_TOKENS)
+        part = self._queue.take(max_tokens=max_tokens)
         try:
-            vectors = embedder.run(part)
+            computed = self._embedders[name].run(part, max_tokens=max_tokens)
         except (RuntimeError, ValueError, MemoryError) as error:
             # Its other texts would most likely fail as this one, and a half answer is none.
-            self.drop([job_id])
-            embedder.drop(job_id)
-            return Embedded(job_id=job_id, failure=f"embedding failed: {error}")
-        return Embedded(job_id=job_id, places=list(part.places) if vectors else [], vectors=vectors)
+            return self._give_up(part, error)
+        pacer.observe_prefill(computed.num_tokens, time.monotonic() - started, contended=contended)
+        if part.is_last_of_text and not computed.vectors:
+            self._queue.put_back(part)
+        places = list(part.places) if computed.vectors else []
+        return Embedded(job_id=part.job.job_id, places=places, vectors=computed.vectors)
+
+    def _give_up(self, part: EmbeddingSlice, error: Exception) -> Embedded:
+        job_id = part.job.job_id
+        self.drop([job_id])
+        self._embedders[part.job.model].drop(job_id)
+        return Embedded(job_id=job_id, failure=f"embedding failed: {error}")

@@ -39,10 +39,11 @@ class PooledText:
         return list(self._parts.values())
 
 
-def shortened(vector: mx.array, *, dimensions: int | None, is_normalized: bool) -> mx.array:
-    """Cut a vector, and give it the length 1 where the model's vectors have it: what is left of one that was cut is shorter."""
-    vector = vector[:dimensions]
-    return vector / mx.maximum(mx.linalg.norm(vector), _SMALLEST_NORM) if is_normalized else vector
+def shortened(vectors: mx.array, *, dimensions: int | None, is_normalized: bool) -> mx.array:
+    """Cut vectors (texts, width), and give them the length 1 where the model's have it: one that was cut has become shorter."""
+    vectors = vectors[:, :dimensions].astype(mx.float32)
+    lengths = mx.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / mx.maximum(lengths, _SMALLEST_NORM) if is_normalized else vectors
 
 
 def _folded(pooling: Pooling, before: mx.array | None, states: mx.array, start: int) -> mx.array:

@@ -14,15 +14,18 @@ _MAX_ROWS = 64
 class EmbeddingJob:
     """The texts of one request.
 
-    `order` holds the places of those to come, the shortest last; `num_read` tokens of that one were read already.
+    `order` holds the places of those to come, the shortest last; `num_read` tokens of that one were read already. A text is read
+    in parts if it `may_be_cut`. What is `unfinished` has the next turn.
     """
 
     job_id: int
     model: str
     texts: Sequence[Tokens]
     dimensions: int | None = None
+    may_be_cut: bool = True
     order: list[int] = field(init=False)
     num_read: int = 0
+    unfinished: "EmbeddingSlice | None" = None
 
     def __post_init__(self) -> None:
         # Texts of like length share a slice, so that little of it is padding.
@@ -42,6 +45,11 @@ class EmbeddingSlice:
     def is_last_of_text(self) -> bool:
         """Whether its texts have been read to the end with it."""
         return self.start + self.num_tokens >= len(self.job.texts[self.places[-1]])
+
+    @property
+    def whole_texts(self) -> list[Tokens]:
+        """The texts in `places`."""
+        return [self.job.texts[place] for place in self.places]
 
     @property
     def num_padded_tokens(self) -> int:
@@ -83,18 +91,26 @@ class EmbeddingQueue:
     def take(self, *, max_tokens: int) -> EmbeddingSlice:
         """Take the next slice, whose job has the last turn then, or has gone with its last text. Needs `has_work`.
 
-        Holds at most `max_tokens`, padding included.
+        Holds at most `max_tokens`, padding included, unless it is a single text that may not be cut.
         """
         job = self._jobs.popleft()
-        taken = self._longer_part(job, max_tokens) or self._whole_texts(job, max_tokens)
+        taken = job.unfinished or self._longer_part(job, max_tokens) or self._whole_texts(job, max_tokens)
+        job.unfinished = None
         if job.order:
             self._jobs.append(job)
         return taken
 
+    def put_back(self, part: EmbeddingSlice) -> None:
+        """Give a slice that was not finished in its turn the next one, before any other is begun: what is begun takes memory."""
+        if part.job in self._jobs:
+            self._jobs.remove(part.job)
+        part.job.unfinished = part
+        self._jobs.appendleft(part.job)
+
     def _longer_part(self, job: EmbeddingJob, max_tokens: int) -> EmbeddingSlice | None:
         place, start = job.order[-1], job.num_read
         num_left = len(job.texts[place]) - start
-        if not start and num_left <= max_tokens:
+        if not job.may_be_cut or (not start and num_left <= max_tokens):
             return None
         num_tokens = min(num_left, max_tokens)
         job.num_read += num_tokens

@@ -1,32 +1,64 @@
-"""Makes an embedding model of a text model of mlx-lm: the same layers, no head. MLX thread only."""
+"""What an embedding model's weights are put into: a package's own layers without a head, and the layers behind the pooling.
 
+MLX thread only.
+"""
+
+import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from mlxctl.ir import EmbeddingRecipe
 
 _HEAD = "lm_head"
 _LAYERS = "model."
+_DENSE = "dense."
 
 
-def headless_classes(config: Mapping[str, Any]) -> tuple[type[Any], type[Any]]:
+def embedding_classes(config: Mapping[str, Any], recipe: EmbeddingRecipe, path: Path) -> tuple[type[Any], type[Any]]:
     """Return the classes of the model and its arguments for a configuration, as `load_model` of mlx-lm wants them.
 
-    Weights that were saved without a head have no `model.` before their names, which is put there. Raises ValueError for a
-    `model_type` that mlx-lm has no code for.
+    The model's `dense` is a list of the recipe's layers. Raises ValueError for a `model_type` that there is no code for.
     """
-    from mlx_lm.utils import _get_classes
+    import mlx.core as mx
+    import mlx.nn as nn
 
-    text_model, arguments = _get_classes(dict(config))
+    base, arguments, prefix = _layers_of(config, recipe)
 
-    class HeadlessModel(text_model):  # type: ignore[misc, valid-type]
+    class EmbeddingModel(base):  # type: ignore[misc, valid-type]
         def __init__(self, args: Any) -> None:
             super().__init__(args)
-            self.pop(_HEAD, None)
+            self.dense = [nn.Linear(layer.num_inputs, layer.num_outputs, bias=layer.has_bias) for layer in recipe.dense]
 
         def sanitize(self, weights: dict[str, Any]) -> dict[str, Any]:
-            if not any(name.startswith(_LAYERS) for name in weights):
-                weights = {_LAYERS + name: array for name, array in weights.items()}
+            dense = {name: array for name, array in weights.items() if name.startswith(_DENSE)}
+            weights = {name: array for name, array in weights.items() if name not in dense}
+            if not any(name.startswith(prefix) for name in weights):
+                weights = {prefix + name: array for name, array in weights.items()}
             if hasattr(super(), "sanitize"):
                 weights = super().sanitize(weights)
-            return {name: array for name, array in weights.items() if not name.startswith(_HEAD)}
+            # A model that shares its table with its head has dropped the head itself.
+            self.pop(_HEAD, None)
+            weights = {name: array for name, array in weights.items() if not name.startswith(_HEAD)}
+            return weights | dense | _read_dense()
 
-    return HeadlessModel, arguments
+    def _read_dense() -> dict[str, Any]:
+        arrays = {}
+        for index, layer in enumerate(recipe.dense):
+            if layer.file is not None:
+                stored: Any = mx.load(str(path / layer.file))
+                for name, array in stored.items():
+                    arrays[f"{_DENSE}{index}.{name.removeprefix('linear.')}"] = array
+        return arrays
+
+    return EmbeddingModel, arguments
+
+
+def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type[Any], type[Any], str]:
+    """Return the classes and what stands before the names of the layers' weights, which a model that was saved headless lacks."""
+    if recipe.encoder is None or recipe.encoder == "gemma3_text":
+        from mlx_lm.utils import _get_classes
+
+        return *_get_classes(dict(config)), _LAYERS
+    module = importlib.import_module(f"mlx_vlm.models.{recipe.encoder}")
+    return module.Model, module.ModelConfig, ""

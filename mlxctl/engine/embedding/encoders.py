@@ -1,0 +1,158 @@
+"""Encoders layer by layer, whatever package their layers are from. MLX thread only.
+
+Every token sees the whole text, so a text cannot be read in parts; but its layers can be computed one after the other, with pauses.
+The layers get masks of ours: a package's own may forget a window.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from mlxctl.ir import EncoderKind
+
+
+class Masks:
+    """What may be seen in a batch of padded texts: boolean masks, None where everything may be."""
+
+    def __init__(self, lengths: list[int], *, width: int, reach: int | None) -> None:
+        """`reach` is how far a token sees in layers with a window, in tokens on each side."""
+        is_text = mx.arange(width)[None, :] < mx.array(lengths)[:, None]
+        self.everywhere: mx.array | None = None if min(lengths) == width else is_text[:, None, None, :]
+        self.nearby = self.everywhere
+        if reach is not None and reach < width - 1:
+            places = mx.arange(width)
+            is_near = (mx.abs(places[:, None] - places[None, :]) <= reach)[None, None]
+            # NOTE: padding that lies far from the text sees itself, or its states would be no numbers.
+            self.nearby = is_near if self.everywhere is None else is_near & (self.everywhere | mx.eye(width, dtype=mx.bool_))
+
+
+class Encoder(Protocol):
+    """A model's layers. `reach` is that of Masks; states are (texts, tokens, width); `config` has the names of config.json."""
+
+    reach: int | None
+    num_layers: int
+    vocabulary_size: int
+    config: Mapping[str, Any]
+
+    def begin(self, token_ids: mx.array) -> mx.array:
+        """Return what the first layer takes of token ids (texts, tokens)."""
+        ...
+
+    def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
+        """Return what a layer makes of the states."""
+        ...
+
+    def end(self, states: mx.array) -> mx.array:
+        """Return the model's states from those of the last layer."""
+        ...
+
+
+class BertEncoder:
+    """BERT and RoBERTa, which differ in how they count positions."""
+
+    reach: int | None = None
+
+    def __init__(self, model: Any) -> None:
+        self._embeddings = model.embeddings
+        self.config: Mapping[str, Any] = vars(model.config)
+        self._layers = model.encoder.layer
+        self.num_layers = len(self._layers)
+        self.vocabulary_size = _num_rows(model.embeddings.word_embeddings)
+
+    def begin(self, token_ids: mx.array) -> mx.array:
+        """Look up words and places."""
+        states: mx.array = self._embeddings(token_ids)
+        return states
+
+    def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
+        """Every layer sees the whole text."""
+        taken: mx.array = self._layers[index](states, masks.everywhere)
+        return taken
+
+    def end(self, states: mx.array) -> mx.array:
+        """The last layer ends with its norm."""
+        return states
+
+
+class ModernBertEncoder:
+    """ModernBERT: layers know by themselves which of two masks is theirs."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        for layer in model.layers:
+            # mlx-vlm has an approximation in its place, and vectors that differ in the fourth digit.
+            layer.mlp.act = nn.GELU()
+        self.config: Mapping[str, Any] = vars(model.config)
+        self.reach: int | None = model.config.local_attention // 2
+        self.num_layers = len(model.layers)
+        self.vocabulary_size = _num_rows(model.embeddings.tok_embeddings)
+
+    def begin(self, token_ids: mx.array) -> mx.array:
+        """Look up the words."""
+        states: mx.array = self._model.embeddings(token_ids)
+        return states
+
+    def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
+        """Most layers have a window."""
+        taken: mx.array = self._model.layers[index](states, masks.everywhere, masks.nearby)
+        return taken
+
+    def end(self, states: mx.array) -> mx.array:
+        """Bring the states to one size."""
+        taken: mx.array = self._model.final_norm(states)
+        return taken
+
+
+class Gemma3Encoder:
+    """EmbeddingGemma: the layers of a model that writes text, under other masks. Its window counts both sides together."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model.model
+        self.config: Mapping[str, Any] = vars(model.args)
+        self._scale = float(model.args.hidden_size) ** 0.5
+        self.reach: int | None = model.args.sliding_window // 2
+        self.num_layers = len(model.model.layers)
+        self.vocabulary_size = _num_rows(model.model.embed_tokens)
+
+    def begin(self, token_ids: mx.array) -> mx.array:
+        """Look up the words, scaled in the precision of the weights."""
+        states: mx.array = self._model.embed_tokens(token_ids)
+        return states * mx.array(self._scale, states.dtype)
+
+    def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
+        """Most layers have a window."""
+        layer = self._model.layers[index]
+        taken: mx.array = layer(states, masks.nearby if layer.self_attn.is_sliding else masks.everywhere)
+        return taken
+
+    def end(self, states: mx.array) -> mx.array:
+        """Bring the states to one size."""
+        taken: mx.array = self._model.norm(states)
+        return taken
+
+
+def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
+    """Return the encoder that a loaded model is."""
+    match kind:
+        case "bert" | "xlm_roberta":
+            return BertEncoder(model)
+        case "modernbert":
+            return ModernBertEncoder(model)
+        case "gemma3_text":
+            return Gemma3Encoder(model)
+
+
+def encoded(encoder: Encoder, token_ids: mx.array) -> mx.array:
+    """Return the states of whole texts of the same length, all layers at once."""
+    lengths = [token_ids.shape[1]] * token_ids.shape[0]
+    masks, states = Masks(lengths, width=token_ids.shape[1], reach=encoder.reach), encoder.begin(token_ids)
+    for index in range(encoder.num_layers):
+        states = encoder.layer(index, states, masks)
+    return encoder.end(states)
+
+
+def _num_rows(table: Any) -> int:
+    # Packed weights have as many rows as others.
+    return int(table.weight.shape[0])

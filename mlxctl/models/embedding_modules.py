@@ -1,0 +1,145 @@
+"""What comes after the layers of an embedding model: the modules of sentence-transformers, in the order of `modules.json`.
+
+The pooling module's directory says which states count, a Dense module's what the pooled vector goes through. Format: the files that
+sentence-transformers saves. A conversion may have lost them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import BrokenModel
+from mlxctl.ir import Activation, DenseLayer, Pooling
+from mlxctl.models.files import read_json_array, read_json_object
+from mlxctl.models.names import spoken_name
+from mlxctl.models.safetensors_headers import read_tensors
+from mlxctl.models.text_config import whole_number
+
+_POOLING_FOLDER = "1_Pooling"
+# The file's names, in the order in which several vectors follow each other.
+_SWITCHES: Mapping[str, Pooling] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
+    "pooling_mode_weightedmean_tokens": "weighted_mean",
+    "pooling_mode_lasttoken": "last_token",
+}
+_WORDS: Mapping[str, Pooling] = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "mean_sqrt_len_tokens": "mean_sqrt_len",
+    "weightedmean": "weighted_mean",
+    "lasttoken": "last_token",
+}
+# Classes of torch.nn, and what counts where a file says nothing.
+_ACTIVATIONS: Mapping[str, Activation] = {
+    "Identity": "identity", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "Sigmoid": "sigmoid", "SiLU": "silu"
+}  # fmt: skip
+_USUAL_ACTIVATION = "torch.nn.modules.activation.Tanh"
+_ORDER = ("Transformer", "Pooling", "Dense", "Normalize")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooled:
+    """Which states count; `counts_prompt` says whether those of the prompt are among them."""
+
+    ways: tuple[Pooling, ...]
+    counts_prompt: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modules:
+    """What is done to the states, None for what the files do not tell."""
+
+    pooled: Pooled | None
+    dense: tuple[DenseLayer, ...]
+    is_normalized: bool
+
+
+def read_modules(path: Path, *, width: int | None) -> Modules:
+    """Read what the files in `path` say; `width` is that of the model's states.
+
+    Raises BrokenModel for broken files, and for modules that are not computed here.
+    """
+    listed = read_json_array(path, "modules.json")
+    if listed is None:
+        return Modules(pooled=_read_pooling(path, _POOLING_FOLDER), dense=_dense_among_weights(path, width), is_normalized=True)
+    if not all(isinstance(module, dict) for module in listed):
+        raise _refusal(path, "has a modules.json that is no list of modules")
+    modules = [(str(module.get("type")).rpartition(".")[2], str(module.get("path", ""))) for module in listed]
+    kinds = [kind for kind, _ in modules]
+    if unknown := set(kinds) - set(_ORDER):
+        raise _refusal(path, f"has a {min(unknown)} module (modules.json), which is not computed here")
+    if kinds != sorted(kinds, key=_ORDER.index) or any(kinds.count(kind) > 1 for kind in _ORDER if kind != "Dense"):
+        raise _refusal(path, f"has its modules in another order than {', '.join(_ORDER)} (modules.json)")
+    folders = {kind: [_inside(path, folder) for name, folder in modules if name == kind] for kind in _ORDER}
+    return Modules(
+        pooled=_read_pooling(path, (folders["Pooling"] or [_POOLING_FOLDER])[0]),
+        dense=_read_dense(path, folders["Dense"], width),
+        is_normalized="Normalize" in kinds,
+    )
+
+
+def _inside(path: Path, folder: str) -> str:
+    if ".." in Path(folder).parts or Path(folder).is_absolute():
+        raise _refusal(path, f"names {folder!r} for a module (modules.json), which lies outside of it")
+    return folder
+
+
+def _read_pooling(path: Path, folder: str) -> Pooled | None:
+    file = f"{folder}/config.json"
+    config = read_json_object(path, file)
+    if config is None:
+        return None
+    word = config.get("pooling_mode")
+    words = [word] if isinstance(word, str) else word if isinstance(word, list) else []
+    ways = tuple(_WORDS[str(word)] for word in words if str(word) in _WORDS)
+    ways = ways if words else tuple(name for switch, name in _SWITCHES.items() if config.get(switch) is True)
+    if not ways or len(ways) < len(words):
+        raise _refusal(path, f"pools in a way that is unknown here ({file}); known: {', '.join(_WORDS)}")
+    return Pooled(ways=ways, counts_prompt=config.get("include_prompt", True) is not False)
+
+
+def _read_dense(path: Path, folders: Sequence[str], width: int | None) -> tuple[DenseLayer, ...]:
+    configs = [read_json_object(path, f"{folder}/config.json") for folder in folders]
+    if folders and None in configs:
+        return _dense_among_weights(path, width)
+    return tuple(_dense_layer(path, folder, config or {}) for folder, config in zip(folders, configs, strict=True))
+
+
+def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLayer:
+    file = f"{folder}/model.safetensors"
+    num_inputs, num_outputs = whole_number(config, "in_features"), whole_number(config, "out_features")
+    name = str(config.get("activation_function", _USUAL_ACTIVATION)).rpartition(".")[2]
+    if not num_inputs or not num_outputs:
+        raise _refusal(path, f"does not say how wide its Dense module is ({folder}/config.json)")
+    if name not in _ACTIVATIONS:
+        raise _refusal(path, f"has a Dense module with {name} behind it, which is unknown here; known: {', '.join(_ACTIVATIONS)}")
+    return DenseLayer(
+        file=file if (path / file).is_file() else None,
+        num_inputs=num_inputs,
+        num_outputs=num_outputs,
+        has_bias=config.get("bias", True) is not False,
+        activation=_ACTIVATIONS[name],
+    )
+
+
+def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...]:
+    """Read what mlx-embeddings leaves of EmbeddingGemma's Dense modules, which have nothing behind them, from the weights' shapes.
+
+    `width` is that of the pooled vector. Packed weights have as many rows as others.
+    """
+    shapes = {tensor.name: tensor.shape for tensor in read_tensors(path)}
+    layers: list[DenseLayer] = []
+    while width and (shape := shapes.get(f"dense.{len(layers)}.weight")):
+        has_bias = f"dense.{len(layers)}.bias" in shapes
+        layers.append(DenseLayer(num_inputs=width, num_outputs=shape[0], has_bias=has_bias, activation="identity"))
+        width = shape[0]
+    return tuple(layers)
+
+
+def _refusal(path: Path, what: str) -> BrokenModel:
+    return BrokenModel(path, f"embedding model {spoken_name(path)!r} {what}")

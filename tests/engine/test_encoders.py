@@ -1,0 +1,148 @@
+"""Encoders in a running engine: vectors as their definitions make them, whatever else is in the batch, beside rows that decode."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlxctl.engine import EngineClient, InlineEngine, ModelSource
+from mlxctl.ir import EmbeddingRecipe
+from mlxctl.models import read_model
+from mlxctl.settings import EngineSettings
+from tests import forge
+
+from .encoder_reference import Reference
+from .harness import sources, submit
+
+# Shorter and longer than the windows; one token, and as many as there are places for.
+TEXTS = [[1, 2, 3], [7] * 90, [11, 12], list(range(100, 400)), [5], list(range(20, 420))]
+KINDS = pytest.mark.parametrize("kind", forge.ENCODER_NAMES)
+
+
+def source(kind: str) -> ModelSource:
+    facts = read_model(forge.encoder(kind))
+    return ModelSource(name=kind, path=facts.path, weights_bytes=facts.weights_bytes, embedding=facts.embedding)
+
+
+@asynccontextmanager
+async def engine(*kinds: str, others: Sequence[str] = (), max_slice: int = 4096) -> AsyncIterator[EngineClient]:
+    """An engine with forged encoders and models that write text, which computes at most `max_slice` tokens at a time."""
+    chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
+    client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
+    await client.start([*map(source, kinds), *sources(others)])
+    try:
+        await client.wait_ready()
+        yield client
+    finally:
+        await client.stop(drain_seconds=0)
+
+
+async def embed(client: EngineClient, kind: str, texts: Sequence[Sequence[int]], dimensions: int | None = None) -> list[Any]:
+    vectors = await client.embed(model=kind, texts=texts, dimensions=dimensions)
+    return [np.frombuffer(vector, dtype=np.float32) for vector in vectors]
+
+
+def defined(kind: str, texts: Sequence[Sequence[int]]) -> list[Any]:
+    """The vectors by the definitions, of each text by itself."""
+    reference, recipe = Reference(forge.encoder(kind)), _recipe(kind)
+    vectors = []
+    for text in texts:
+        states = reference.states(text)
+        vector = states[0] if recipe.pooling == ("cls",) else states.mean(axis=0)
+        for dense in reference.dense:
+            vector = dense @ vector
+        vectors.append(vector / np.linalg.norm(vector))
+    return vectors
+
+
+def _recipe(kind: str) -> EmbeddingRecipe:
+    recipe = read_model(forge.encoder(kind)).embedding
+    assert recipe is not None
+    return recipe
+
+
+@KINDS
+@pytest.mark.parametrize("max_slice", [16, 4096])
+def test_a_vector_is_what_the_definition_makes_of_the_text_in_one_turn_or_many(kind: str, max_slice: int) -> None:
+    async def ask() -> tuple[int | None, list[Any]]:
+        async with engine(kind, max_slice=max_slice) as client:
+            return client.loaded[kind].dimensions, await embed(client, kind, TEXTS)
+
+    dimensions, vectors = asyncio.run(ask())
+    assert {len(vector) for vector in vectors} == {dimensions}
+    for vector, expected in zip(vectors, defined(kind, TEXTS), strict=True):
+        np.testing.assert_allclose(vector, expected, atol=2e-6)
+
+
+@KINDS
+def test_the_order_of_the_words_counts(kind: str) -> None:
+    async def ask() -> list[Any]:
+        async with engine(kind) as client:
+            return await embed(client, kind, [[9, 30, 31, 32, 10], [9, 32, 31, 30, 10]])
+
+    one, other = asyncio.run(ask())
+    assert one @ other < 0.99
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    texts=st.lists(st.lists(st.integers(4, 511), min_size=1, max_size=60), min_size=2, max_size=6),
+    kind=st.sampled_from(forge.ENCODER_NAMES),
+    max_slice=st.sampled_from([16, 100, 4096]),
+)
+def test_company_and_padding_never_change_a_vector(texts: list[list[int]], kind: str, max_slice: int) -> None:
+    async def ask() -> tuple[list[Any], list[Any]]:
+        async with engine(kind, max_slice=max_slice) as client:
+            return await embed(client, kind, texts), [(await embed(client, kind, [text]))[0] for text in texts]
+
+    for together, alone in zip(*asyncio.run(ask()), strict=True):
+        np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_fewer_dimensions_are_the_first_ones_behind_the_dense_layers_brought_to_the_length_one() -> None:
+    async def ask() -> tuple[list[Any], list[Any]]:
+        async with engine("embeddinggemma") as client:
+            return await embed(client, "embeddinggemma", TEXTS), await embed(client, "embeddinggemma", TEXTS, dimensions=16)
+
+    for whole, short in zip(*asyncio.run(ask()), strict=True):
+        assert len(whole) == 48
+        np.testing.assert_allclose(short, whole[:16] / np.linalg.norm(whole[:16]), atol=1e-6)
+
+
+def test_rows_go_on_decoding_while_a_long_text_is_taken_through_the_layers() -> None:
+    async def run() -> tuple[int, list[int]]:
+        async with engine("bert", others=["endless"], max_slice=64) as client:
+            row = submit(client, "endless", [1, 2, 3], max_tokens=10_000)
+            await row.next()
+            job = asyncio.create_task(client.embed(model="bert", texts=[[9] * 400] * 10))
+            pieces = []
+            while not job.done():
+                pieces += [len(update.token_ids) for update in await row.next()]
+            row.cancel()
+            return len(await job), pieces
+
+    num_vectors, pieces = asyncio.run(run())
+    assert num_vectors == 10
+    # Ten texts of four layers each, one or two layers at a time.
+    assert sum(pieces) >= 20
+
+
+def test_a_job_that_is_given_up_between_two_layers_leaves_nothing_behind() -> None:
+    async def run() -> tuple[bool, list[Any], list[Any]]:
+        async with engine("bert", max_slice=16) as client:
+            long = asyncio.create_task(client.embed(model="bert", texts=[[9] * 400] * 100))
+            await asyncio.sleep(0.05)
+            long.cancel()
+            await asyncio.wait({long})
+            vectors = await embed(client, "bert", TEXTS)
+            await client.unload("bert")
+            return long.cancelled(), vectors, list(client.loaded)
+
+    was_cancelled, vectors, loaded = asyncio.run(run())
+    assert (was_cancelled, loaded) == (True, [])
+    np.testing.assert_allclose(vectors[0], defined("bert", TEXTS)[0], atol=2e-6)
