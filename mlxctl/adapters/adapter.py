@@ -9,9 +9,10 @@ from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_pars
 from mlxctl.adapters.known_text import KnownText, OpenSegment
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
 from mlxctl.adapters.pictures import Sight
-from mlxctl.adapters.prepared import PreparedInput
+from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
 from mlxctl.adapters.prompt import Prompt, PromptWriter
+from mlxctl.adapters.result_images import shown_images
 from mlxctl.adapters.sampling import final_sampling, sampling_defaults
 from mlxctl.adapters.shape import TemplateShape, probe_shape
 from mlxctl.adapters.stop_tokens import find_stop_tokens
@@ -19,7 +20,7 @@ from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
-from mlxctl.ir import GenerationRequest, ImagePart, ModelCapabilities, ModelFacts, Picture, SamplingParams
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
 from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -46,7 +47,8 @@ class ModelAdapter:
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         self._sight = None if facts.sight is None else Sight(facts, facts.sight, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
-        shape = TemplateShape() if template is None else probe_shape(template)
+        placeholder = None if self._sight is None else self._sight.placeholder
+        shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
         delivery = self._find_delivery(template, shape, capabilities)
         self._tools = self._choose_tools(template, shape, delivery, capabilities)
         self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(template, self.vocabulary)
@@ -151,18 +153,18 @@ class ModelAdapter:
         sampling = self._sampling(request)
         prompt = self._write(request)
         token_ids, prompt_tail, opened = self._encode(prompt)
-        token_ids, pictures = self._put_images_in(token_ids, request)
+        seen = self._put_images_in(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
         refuse_early_end(request, guidance)
         return PreparedInput(
-            token_ids=token_ids,
+            token_ids=seen.token_ids,
             sampling=sampling,
             stop_token_ids=self.stop_token_ids,
-            max_tokens=self._max_tokens(request, token_ids),
+            max_tokens=self._max_tokens(request, seen.token_ids),
             prompt_tail=prompt_tail,
             opened=opened,
             guidance=guidance,
-            pictures=pictures,
+            pictures=seen.pictures,
         )
 
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
@@ -201,15 +203,15 @@ class ModelAdapter:
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
-        return len(self.prompt_token_ids(request))
+        return len(self.prompt_tokens(request).token_ids)
 
     def prompt_text(self, request: GenerationRequest) -> str:
         """Return the text of a request's prompt; raises InvalidRequest as `prepare_input` does."""
         return self._write(request).text
 
-    def prompt_token_ids(self, request: GenerationRequest) -> tuple[int, ...]:
+    def prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
         """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
-        return self._put_images_in(self._encode(self._write(request))[0], request)[0]
+        return self._put_images_in(self._encode(self._write(request))[0], request)
 
     def remember_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
@@ -237,10 +239,12 @@ class ModelAdapter:
         opened = opened.shortened(num_chars=len(prompt.opening) - num_opening_chars, num_tokens=len(whole_ids) - len(token_ids))
         return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars], opened
 
-    def _put_images_in(self, token_ids: tuple[int, ...], request: GenerationRequest) -> tuple[tuple[int, ...], tuple[Picture, ...]]:
-        images = [part for message in request.messages for part in message.parts if isinstance(part, ImagePart)]
+    def _put_images_in(self, token_ids: tuple[int, ...], request: GenerationRequest) -> PromptTokens:
+        images = shown_images(request.messages)
         # To a model without sight nothing comes here: images were refused when the conversation was written.
-        return self._sight.put_in(token_ids, images) if self._sight is not None and images else (token_ids, ())
+        if self._sight is None or not images:
+            return PromptTokens(token_ids=token_ids)
+        return self._sight.put_in(token_ids, images)
 
     def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
         if not token_ids:

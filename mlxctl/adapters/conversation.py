@@ -5,27 +5,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlxctl.adapters.chat_template import TemplateMessage
+from mlxctl.adapters.result_images import Gallery, in_call_order
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AudioPart, ImagePart, Message, TextPart, ToolCallPart, ToolResultPart, ToolSpec
 
 _SHOWN = (TextPart, ImagePart)
 
 
-def template_messages(messages: Sequence[Message], *, placeholder: str | None = None) -> list[TemplateMessage]:
-    """Convert a conversation; `placeholder` stands for an image in a user's message, for a model that sees.
+def template_messages(
+    messages: Sequence[Message], *, placeholder: str | None = None, shows_in_results: bool = False
+) -> list[TemplateMessage]:
+    """Convert a conversation; `placeholder` stands for an image, for a model that sees.
 
-    Raises InvalidRequest for images and sounds that the model cannot take.
+    Images of tool results stay in these with `shows_in_results`; else they are shown in a user's message behind them. Raises
+    InvalidRequest for images and sounds that the model cannot take.
     """
     converted: list[TemplateMessage] = []
     tool_names: dict[str, str] = {}
+    gallery = Gallery(placeholder or "", is_behind=not shows_in_results)
     for index, message in enumerate(messages):
         _refuse_media(message, f"messages.{index}", takes_images=placeholder is not None)
+    for message in in_call_order(messages):
         tool_names |= {call.id: call.name for call in message.tool_calls}
-        converted += [_tool_message(result, tool_names.get(result.call_id)) for result in message.tool_results]
+        if not message.tool_results:
+            converted += gallery.close()
+        converted += [_tool_message(result, tool_names.get(result.call_id), gallery) for result in message.tool_results]
         text = _text(message, placeholder or "")
         if message.role != "tool" and (text or not message.tool_results):
+            converted += gallery.close()
             converted.append(_plain_message(message, text))
-    return converted
+    return [*converted, *gallery.close()]
 
 
 def template_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
@@ -81,20 +90,24 @@ def _tool_call(call: ToolCallPart) -> dict[str, Any]:
     }
 
 
-def _tool_message(result: ToolResultPart, name: str | None) -> TemplateMessage:
-    text = f"Error: {result.text}" if result.is_error else result.text
-    converted: TemplateMessage = {"role": "tool", "content": text, "tool_call_id": result.call_id}
+def _tool_message(result: ToolResultPart, name: str | None, gallery: Gallery) -> TemplateMessage:
+    text = gallery.hang(result, name)
+    converted: TemplateMessage = {
+        "role": "tool",
+        "content": f"Error: {text}" if result.is_error else text,
+        "tool_call_id": result.call_id,
+    }
     if name is not None:
         converted["name"] = name
     return converted
 
 
 def _refuse_media(message: Message, where: str, *, takes_images: bool) -> None:
-    """Refuse what has no text, but for images that a user shows to a model that sees; a result's parts are looked through too."""
-    parts = [part for part in message.parts if not (takes_images and message.role == "user" and isinstance(part, ImagePart))]
-    for part in (*parts, *(part for result in message.tool_results for part in result.content)):
-        if isinstance(part, ImagePart) and takes_images:
-            raise InvalidRequest("this model takes images in a user's own message only", param=where)
-        if isinstance(part, ImagePart | AudioPart):
-            kind = "images" if isinstance(part, ImagePart) else "audio"
-            raise InvalidRequest(f"this model reads text only: it cannot take {kind}", param=where)
+    """Refuse what has no text, but for images that a user or a tool shows to a model that sees."""
+    for part in (*message.parts, *(part for result in message.tool_results for part in result.content)):
+        if isinstance(part, AudioPart):
+            raise InvalidRequest("this model reads text only: it cannot take audio", param=where)
+        if isinstance(part, ImagePart) and not takes_images:
+            raise InvalidRequest("this model reads text only: it cannot take images", param=where)
+        if isinstance(part, ImagePart) and message.role not in ("user", "tool"):
+            raise InvalidRequest("this model takes images in a user's messages and in tool results only", param=where)

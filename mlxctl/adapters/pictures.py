@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.vocabulary import Vocabulary
 from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ImagePart, ModelFacts, Picture, SightRecipe
@@ -33,7 +34,7 @@ class Sight:
         self.placeholder = token.text
         self._row_end_id, self._end_id = row_end, end
 
-    def put_in(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> tuple[tuple[int, ...], tuple[Picture, ...]]:
+    def put_in(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> PromptTokens:
         """Replace each placeholder by the tokens of its image. Raises InvalidRequest for what is no image, or too much."""
         if len(images) > MAX_IMAGES:
             raise InvalidRequest(f"there are {len(images)} images; a request may have {MAX_IMAGES}", param="messages")
@@ -51,7 +52,7 @@ class Sight:
             pictures.append(picture)
             if sum(len(picture.pixels) for picture in pictures) > _MAX_BYTES:
                 raise InvalidRequest("the images are too large together; send fewer, or smaller ones", param="messages")
-        return tuple(written), tuple(pictures)
+        return PromptTokens(token_ids=tuple(written), pictures=tuple(pictures))
 
     def _cut(self, image: ImagePart, *, start: int) -> tuple[list[int], Picture]:
         decoded = _decoded(image)
@@ -60,7 +61,7 @@ class Sight:
         pixels = decoded.convert("RGB").resize((width, height), resample=_bicubic()).tobytes()
         row = [self._recipe.image_token_id] * num_columns
         cells = [*[*row, self._row_end_id] * (num_rows - 1), *row, self._end_id]
-        return cells, Picture(start=start, num_tokens=len(cells), height=height, width=width, pixels=pixels)
+        return cells, Picture.of(pixels, height=height, width=width, start=start, num_tokens=len(cells))
 
     def _grid(self, *, height: int, width: int) -> tuple[int, int]:
         ratio = max(height, width) / self._recipe.longest_edge

@@ -7,6 +7,14 @@ from mlxctl.ir import Guidance, Picture, SamplingParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTokens:
+    """A prompt as the model sees it; `pictures` are those whose tokens are among its own."""
+
+    token_ids: tuple[int, ...]
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedInput:
     """A prompt as token ids, and everything final about how it is continued.
 

@@ -100,7 +100,9 @@ class PromptWriter:
         return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else "")
 
     def _render(self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None) -> str:
-        messages = template_messages(request.messages, placeholder=self._placeholder)
+        # Results that become text are a user's, who may always show images.
+        shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
+        messages = template_messages(request.messages, placeholder=self._placeholder, shows_in_results=shows_in_results)
         offered = template_tools(tools)
         if self._written is not None and offered:
             messages.insert(num_leading_systems(messages), {"role": "system", "content": self._written.offer(offered)})

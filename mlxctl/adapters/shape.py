@@ -47,6 +47,7 @@ class TemplateShape:
     takes_unanswered_results: bool = False
     takes_tools: bool = False
     takes_results: bool = False
+    takes_result_images: bool = False
     takes_parallel_calls: bool = False
     takes_text_beside_calls: bool = False
     takes_text_beside_thinking: bool = False
@@ -97,8 +98,8 @@ _SYSTEM, _LATER = {"role": "system", "content": "probe system"}, {"role": "syste
 _PLAIN_CALL = _CallForm(call_id=_CALL_IDS[0], content="", as_text=False)
 
 
-def probe_shape(template: ChatTemplate) -> TemplateShape:
-    """Render the probes; none but two for a template that renders nothing at all."""
+def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> TemplateShape:
+    """Render the probes; none but two for a template that renders nothing at all. `placeholder` stands for an image, if it sees."""
     if not _shows(template, [_USER]) and not _shows(template, [_SYSTEM, _USER]):
         return TemplateShape()
     form = _find_call_form(template)
@@ -116,6 +117,7 @@ def probe_shape(template: ChatTemplate) -> TemplateShape:
         takes_unanswered_results=not rendered_call or _shows_call(template, [_USER, form.call(), form.result(), _OTHER_USER]),
         takes_tools=PROBE_CALL_NAME in prompt,
         takes_results=_RESULT in rendered_call,
+        takes_result_images=placeholder is not None and _takes_result_images(template, form, placeholder),
         takes_parallel_calls=_takes_parallel_calls(template, form),
         takes_text_beside_calls=_takes_beside(template, form, content=_TEXT),
         takes_text_beside_thinking=_takes_beside(template, form, content=_TEXT, **{field or "": _THOUGHT}),
@@ -173,6 +175,12 @@ def _takes_beside(template: ChatTemplate, form: _CallForm, **more: str) -> bool:
     said = {name: text for name, text in more.items() if name}
     rendered = _render(template, [_USER, form.call(**said), form.result()], tools=[_TOOL])
     return all(text in rendered for text in (PROBE_CALL_ARGUMENTS["subject"], *said.values()))
+
+
+def _takes_result_images(template: ChatTemplate, form: _CallForm, placeholder: str) -> bool:
+    shown = [{"type": "image"}, {"type": "text", "text": _RESULT}]
+    rendered = _render(template, [_USER, form.call(), {**form.result(), "content": shown}], tools=[_TOOL])
+    return rendered.count(placeholder) == 1 and _RESULT in rendered
 
 
 def _thinking_field(template: ChatTemplate, form: _CallForm) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.adapters import ModelAdapter, PromptTokens, create_adapter
 from mlxctl.adapters.agent_headers import without_agent_headers
 from mlxctl.bootstrap.offer import read_local_model
 from mlxctl.errors import ModelError
 from mlxctl.models import Library
 from mlxctl.models.knowledge import open_knowledge
-from mlxctl.prefix_cache.chunks import Tokens, pack
+from mlxctl.prefix_cache.chunks import Tokens
 from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 from mlxctl.settings import Settings
 
@@ -37,13 +37,13 @@ class LocalModels:
             return None
         return b"".join(map(adapter.vocabulary.bytes_of, tokens)).decode(errors="replace")
 
-    def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> Tokens | None:
+    def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> PromptTokens | None:
         """Return the prompt that a request is to the model; None when it does not lie here. Raises InvalidRequest."""
         adapter = self._adapter(model)
         request = _FORMATTERS[protocol]().parse(json.dumps(body).encode())
         if self._strips_headers:
             request = replace(request, messages=without_agent_headers(request.messages))
-        return pack(adapter.prompt_token_ids(request)) if adapter is not None else None
+        return adapter.prompt_tokens(request) if adapter is not None else None
 
     def _adapter(self, model: str) -> ModelAdapter | None:
         if model not in self._adapters:

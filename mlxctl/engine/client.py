@@ -41,6 +41,7 @@ from mlxctl.engine.model_desk import ModelDesk, ModelSource
 from mlxctl.engine.token_stream import TokenStream
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
 from mlxctl.ir import CacheOptions, Guidance, Picture, SamplingParams
+from mlxctl.prefix_cache.chunks import Salt
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -185,10 +186,11 @@ class EngineClient:
         answer: Stats = await self._ask(ReportStats(token=next(self._numbers)))
         return answer
 
-    async def look_up(self, model: str, prompt_token_ids: Sequence[int]) -> LookedUp:
-        """Ask how much of a prompt is computed already. Raises EngineRecovering, EngineDied."""
+    async def look_up(self, model: str, prompt_token_ids: Sequence[int], salts: Sequence[Salt] = ()) -> LookedUp:
+        """Ask how much of a prompt, with what its pictures make of it, is computed already. Raises EngineRecovering, EngineDied."""
         packed = array("I", prompt_token_ids).tobytes()
-        answer: LookedUp = await self._ask(LookUp(token=next(self._numbers), model=model, prompt_token_ids=packed))
+        asked = LookUp(token=next(self._numbers), model=model, prompt_token_ids=packed, salts=list(salts))
+        answer: LookedUp = await self._ask(asked)
         return answer
 
     async def ask_cache(self, action: CacheAction, *, keys: Sequence[bytes] = (), offset: int = 0, limit: int = 0) -> CacheAnswer:

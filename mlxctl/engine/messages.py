@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, Picture, SamplingParams, SightRecipe
+from mlxctl.prefix_cache.chunks import Salt
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -79,11 +80,15 @@ class ReportStats(Command, frozen=True, kw_only=True):
 
 
 class LookUp(Command, frozen=True, kw_only=True):
-    """Answer with LookedUp carrying the same `token`: how much of `prompt_token_ids` (as in Submit) is computed already."""
+    """Answer with LookedUp carrying the same `token`: how much of `prompt_token_ids` (as in Submit) is computed already.
+
+    `salts` are what the pictures of the prompt make of its tokens.
+    """
 
     token: int
     model: str
     prompt_token_ids: bytes
+    salts: list[Salt] = []
 
 
 CacheAction = Literal["list", "pin", "unpin", "drop", "clear", "gc"]

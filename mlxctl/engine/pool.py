@@ -153,11 +153,11 @@ class ModelPool:
         runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
         if runner is None or not tokens:
             return LookedUp(token=asked.token, num_cached=0)
-        found = runner.look_up(tokens)
+        found = runner.look_up(tokens, asked.salts)
         return LookedUp(
             token=asked.token,
             num_cached=found.num_cached,
-            num_on_disk=runner.num_on_disk(tokens),
+            num_on_disk=runner.num_on_disk(tokens, asked.salts),
             num_known=found.num_known,
             gone=found.gone,
         )

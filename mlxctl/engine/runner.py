@@ -20,7 +20,7 @@ from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_ca
 from mlxctl.engine.short_rests import SHORT_TOKENS, passes
 from mlxctl.engine.vision.tower import Tower
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
-from mlxctl.prefix_cache.chunks import Tokens, pack
+from mlxctl.prefix_cache.chunks import Salt, Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.entries import Chunk
@@ -55,18 +55,19 @@ class ModelRunner:
         if batch.phase == "decode":
             return self._decode(batch.groups)
         if batch.phase == "restore":
-            return [self._restore(sequence, is_joined_soon=len(batch.prompts) > 1) for sequence in batch.prompts]
+            is_joined_soon = len(batch.prompts) > 1
+            return [self._look(self._restore(sequence, is_joined_soon=is_joined_soon)) for sequence in batch.prompts]
         if len(batch.prompts) > 1 and batch.num_tokens:
             return self._read_together(batch.prompts)
         return [failed for sequence in batch.prompts for failed in self._prefill(sequence, batch.num_tokens)]
 
-    def look_up(self, tokens: Tokens) -> Found:
-        """Return how much of a prompt would be taken over from the prefix cache now."""
-        return self._found(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset()))
+    def look_up(self, tokens: Tokens, salts: Many[Salt]) -> Found:
+        """Return how much of a prompt would be taken over from the prefix cache now; `salts` are its images."""
+        return self._found(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset(), salts=salts))
 
-    def num_on_disk(self, tokens: Tokens) -> int:
+    def num_on_disk(self, tokens: Tokens, salts: Many[Salt]) -> int:
         """Return how much of a prompt could be brought back from disk."""
-        return self._prefix_cache.num_on_disk(tokens)
+        return self._prefix_cache.num_on_disk(tokens, salts)
 
     def _found(self, tokens: Tokens, plan: Plan) -> Found:
         gone = self._prefix_cache.why_gone(tokens, plan)
@@ -127,11 +128,11 @@ class ModelRunner:
         if len(tokens) == row.length and self._prefix_cache.keeps(len(tokens)):
             self._last = None
             with contextlib.suppress(RuntimeError, ValueError, MemoryError):
-                self._last = LastConversation.of(tokens, batch.caches)
+                self._last = LastConversation.of(tokens, batch.caches, row.salts)
 
     def _take_last(self, sequence: Sequence, plan: Plan, found: Found) -> RowResult | None:
         """Let the sequence have the cache of the last conversation, if there is not more for it in the prefix cache."""
-        num_tokens = self._last.num_usable(sequence.prompt_token_ids) if self._last is not None else 0
+        num_tokens = self._last.num_usable(sequence.prompt_token_ids, sequence.salts) if self._last is not None else 0
         if self._last is None or num_tokens < plan.num_cached or not self._prefix_cache.keeps(num_tokens):
             return None
         ttl_seconds = sequence.cache_ttl_seconds
@@ -166,18 +167,26 @@ class ModelRunner:
             tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
         known = self._known.get(sequence.sequence_id)
         self._known[sequence.sequence_id] = self._prefix_cache.remember(
-            tokens, num_tokens, caches, row=row, known=known, is_stop=is_stop, ttl_seconds=sequence.cache_ttl_seconds
+            tokens,
+            num_tokens,
+            caches,
+            row=row,
+            known=known,
+            is_stop=is_stop,
+            ttl_seconds=sequence.cache_ttl_seconds,
+            salts=sequence.salts,
         )
 
     def _restore(self, sequence: Sequence, *, is_joined_soon: bool) -> RowResult:
         if sequence.cache_mode == "off":
             self._prompts[sequence.sequence_id] = HalfRead(kv.new_caches(self._model))
-            return self._look(sequence) if sequence.pictures else RowResult(sequence=sequence)
-        plan = self._prefix_cache.plan(sequence.prompt_token_ids, boundary_ids=sequence.stop_token_ids)
-        found = self._found(sequence.prompt_token_ids, plan)
+            return RowResult(sequence=sequence)
+        tokens, salts = sequence.prompt_token_ids, sequence.salts
+        plan = self._prefix_cache.plan(tokens, boundary_ids=sequence.stop_token_ids, salts=salts)
+        found = self._found(tokens, plan)
         if taken := self._take_last(sequence, plan, found):
             return taken
-        promotion = None if sequence.has_fetched else self._prefix_cache.promote(sequence.prompt_token_ids, plan)
+        promotion = None if sequence.has_fetched else self._prefix_cache.promote(tokens, plan, salts)
         if promotion is not None:
             self._promotions[sequence.sequence_id] = (sequence, promotion)
             return RowResult(sequence=sequence, is_fetching=True)
@@ -195,16 +204,19 @@ class ModelRunner:
         self._prompts[sequence.sequence_id] = HalfRead(caches)
         return RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)
 
-    def _look(self, sequence: Sequence) -> RowResult:
-        """Embed a prompt with pictures, all of it at once."""
+    def _look(self, restored: RowResult) -> RowResult:
+        """Look at the pictures of a prompt, as far as the prefix cache had nothing of them."""
+        sequence = restored.sequence
+        if restored.is_fetching or not sequence.pictures:
+            return restored
+        prompt = self._prompts[sequence.sequence_id]
         try:
             assert self._tower is not None, "pictures come only to a model that sees"
-            token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
-            self._prompts[sequence.sequence_id].embedded = self._tower.embed(token_ids, sequence.pictures)
+            prompt.look(self._tower, sequence.prompt_token_ids, sequence.pictures, num_cached=restored.found.num_cached)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return RowResult(sequence=sequence, failure=f"looking at a picture failed: {error}")
-        return RowResult(sequence=sequence)
+        return restored
 
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
         prompt = self._prompts[sequence.sequence_id]
@@ -229,9 +241,8 @@ class ModelRunner:
 
     def _read(self, sequence: Sequence, prompt: HalfRead, start: int, end: int) -> None:
         chunk = mx.array(_numbers(sequence, start, end))
-        words = {} if prompt.embedded is None else {"input_embeddings": prompt.embedded[:, start:end]}
         # The logits are never evaluated, so the output head costs nothing here.
-        self._model(chunk[None], cache=prompt.caches, **words)
+        self._model(chunk[None], cache=prompt.caches, **prompt.words(start, end))
         kv.evaluate(prompt.caches)
         if end < sequence.num_prompt_tokens - 1:
             self._make_room(sequence, prompt)

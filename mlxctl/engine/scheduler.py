@@ -312,7 +312,7 @@ def _share(waiting: Sequence, producer: Sequence) -> None:
     """Let `waiting` wait for what `producer` is about to read, if that is a good part of its own prompt."""
     if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
         return
-    shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids)
+    shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids, waiting.salts, producer.salts)
     # The last token of a prompt is never prefilled, neither here nor there.
     shared = min(shared, waiting.num_prompt_tokens - 1, producer.num_prompt_tokens - 1)
     if shared - producer.num_known_tokens >= _MIN_SHARED_TOKENS:

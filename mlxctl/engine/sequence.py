@@ -9,7 +9,7 @@ from math import inf
 from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
 from mlxctl.ir import CacheMode, Picture, SamplingParams
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.prefix_cache.chunks import Salt, Tokens, picture_salts
 
 ANSWER_ROOM_TOKENS = 256
 """Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
@@ -52,6 +52,7 @@ class Sequence:
     token is never prefilled: it is the first input of decoding, so that prefill needs no logits. `num_sampled_tokens` counts
     tokens that have been asked of the device; up to one of them is still in flight and not yet in `output_token_ids`. While
     `is_fetching`, what is known of the prompt is on its way from disk; that happens once, before the prompt is restored.
+    `salts` are what its pictures make of its tokens.
     """
 
     sequence_id: int
@@ -81,6 +82,7 @@ class Sequence:
     has_fetched: bool = False
     guide: Guide | None = None
     pictures: tuple[Picture, ...] = ()
+    salts: tuple[Salt, ...] = ()
 
     @classmethod
     def from_submit(cls, command: Submit, *, now: float, guide: Guide | None = None) -> "Sequence":
@@ -94,13 +96,13 @@ class Sequence:
             max_tokens=command.max_tokens,
             priority=command.priority,
             fairness_key=command.fairness_key,
-            # The tokens of a picture do not say what is in it, and tokens are what the prefix cache knows prompts by.
-            cache_mode="off" if command.pictures else command.cache_mode,
+            cache_mode=command.cache_mode,
             cache_ttl_seconds=command.cache_ttl_seconds,
             arrived_at=now,
             served_at=now,
             guide=guide,
             pictures=tuple(command.pictures),
+            salts=picture_salts(command.pictures),
         )
 
     @property

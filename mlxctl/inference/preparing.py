@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from mlxctl.adapters import ModelAdapter, PreparedInput
+from mlxctl.adapters import ModelAdapter, PreparedInput, PromptTokens
 from mlxctl.errors import ContextTooLong
 from mlxctl.inference.shortening import shortened
 from mlxctl.ir import EmbeddingRequest, GenerationRequest
@@ -30,11 +30,11 @@ async def count_tokens(adapter: ModelAdapter, request: GenerationRequest) -> int
     return await asyncio.to_thread(adapter.count_prompt_tokens, request)
 
 
-async def prompt_token_ids(adapter: ModelAdapter, request: GenerationRequest) -> Sequence[int]:
-    """Return the token ids of a conversation's prompt. Raises InvalidRequest."""
+async def prompt_tokens(adapter: ModelAdapter, request: GenerationRequest) -> PromptTokens:
+    """Return a conversation's prompt. Raises InvalidRequest."""
     if _is_short(request):
-        return adapter.prompt_token_ids(request)
-    return await asyncio.to_thread(adapter.prompt_token_ids, request)
+        return adapter.prompt_tokens(request)
+    return await asyncio.to_thread(adapter.prompt_tokens, request)
 
 
 async def prepare_texts(adapter: ModelAdapter, request: EmbeddingRequest) -> list[Sequence[int]]:

@@ -21,6 +21,7 @@ from mlxctl.inference.roster import FindModel, Roster
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
 from mlxctl.inference.totals import ModelTotals
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult, GenerationRequest, ToneCurveOptions
+from mlxctl.prefix_cache.chunks import picture_salts
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()
@@ -139,9 +140,6 @@ class InferenceService:
         request = replace(request, sampling=with_tone_curve(request.sampling, self._tone_curve))
         try:
             prepared = await preparing.prepare(adapter, request)
-            if any(prompt.pictures for prompt in prepared):
-                # So the engine takes it, and so it is to be explained.
-                request = replace(request, cache=replace(request.cache, mode="off"))
             generations = self._submit_all(adapter, lease, request, prepared)
         finally:
             lease.release()
@@ -174,12 +172,12 @@ class InferenceService:
         """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
         adapter, lease = await self.pool.use(request.model)
         try:
-            token_ids = await preparing.prompt_token_ids(adapter, self._without_headers(request))
-            found = await self._engine.look_up(lease.name, token_ids)
+            prompt = await preparing.prompt_tokens(adapter, self._without_headers(request))
+            found = await self._engine.look_up(lease.name, prompt.token_ids, picture_salts(prompt.pictures))
         finally:
             lease.release()
         return LookedUpPrompt(
-            num_prompt_tokens=len(token_ids), num_cached_tokens=found.num_cached, num_tokens_on_disk=found.num_on_disk
+            num_prompt_tokens=len(prompt.token_ids), num_cached_tokens=found.num_cached, num_tokens_on_disk=found.num_on_disk
         )
 
     def _submit_all(
@@ -213,7 +211,7 @@ class InferenceService:
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
-        seen = self.cache.begin(request, prepared.token_ids, model=lease.name)
+        seen = self.cache.begin(request, prepared.token_ids, picture_salts(prepared.pictures), model=lease.name)
         return Generation(
             tokens,
             processor,

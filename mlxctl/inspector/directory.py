@@ -12,6 +12,7 @@ from mlxctl.errors import InvalidRequest, StoreError
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.request_file import RequestFile
 from mlxctl.inspector.server import CachedChunk
+from mlxctl.prefix_cache.chunks import pack, picture_salts
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
 
 
@@ -61,10 +62,11 @@ class CacheDirectory:
             known = ", ".join(map(repr, names)) or "no model whose name is known"
             raise InvalidRequest(f"the request names model {asked!r}; on disk are prompts of {known}", param="model")
         model = asked if asked in names else names[0]
-        tokens = self._models.prompt(model, request.protocol, request.body)
-        if tokens is None:
+        prompt = self._models.prompt(model, request.protocol, request.body)
+        if prompt is None:
             raise InvalidRequest(f"model {model!r} is not on this machine, so nobody can tell its tokens", param="model")
-        return explain_on_disk(entries, model, tokens, self._models.text, now=time.time())
+        salts = picture_salts(prompt.pictures)
+        return explain_on_disk(entries, model, pack(prompt.token_ids), self._models.text, salts=salts, now=time.time())
 
     def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
         """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""

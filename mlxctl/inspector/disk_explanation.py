@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.prefix_cache.chunks import Salt, Tokens
 from mlxctl.prefix_cache.disk.inspection import Entry
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex
@@ -34,14 +34,20 @@ class DiskExplanation:
 
 
 def explain_on_disk(
-    entries: Sequence[Entry], model: str, tokens: Tokens, text_of: Callable[[str, Tokens], str | None], *, now: float
+    entries: Sequence[Entry],
+    model: str,
+    tokens: Tokens,
+    text_of: Callable[[str, Tokens], str | None],
+    *,
+    salts: Sequence[Salt] = (),
+    now: float,
 ) -> DiskExplanation:
-    """Look for a prompt of the model among everything that lies on disk and lives `now`."""
+    """Look for a prompt of the model, with its images, among everything that lies on disk and lives `now`."""
     index: PrefixIndex[None] = PrefixIndex(max_bytes=1, clock=lambda: now)
     own = [entry for entry in entries if entry.model == model and (entry.expires_at is None or entry.expires_at > now)]
     for entry in sorted(own, key=lambda entry: entry.start):
         _add(index, entry)
-    matches = [index.match(namespace, tokens) for namespace in {entry.namespace for entry in own}]
+    matches = [index.match(namespace, tokens, salts) for namespace in {entry.namespace for entry in own}]
     best: Match[None] = max(matches, key=lambda match: match.num_tokens, default=Match(()))
     known = best.num_tokens
     there = _behind(best)

@@ -83,8 +83,9 @@ class Message:
 
     @property
     def num_images(self) -> int:
-        """How many images the message itself holds; those in tool results are left out."""
-        return sum(isinstance(part, ImagePart) for part in self.parts)
+        """How many images the message holds, those in tool results included."""
+        within = (part for result in self.tool_results for part in result.content)
+        return sum(isinstance(part, ImagePart) for part in (*self.parts, *within))
 
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Tokens
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens
 from mlxctl.prefix_cache.departures import Departure
 from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -87,10 +87,10 @@ class PrefixCache:
         """Whether a prompt of so many tokens is kept once it has been read."""
         return num_tokens >= _MIN_TOKENS and self._index.max_bytes > 0
 
-    def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int]) -> Plan:
-        """Look up the longest usable prefix of a prompt; its last token is always left to be run."""
+    def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int], salts: Sequence[Salt] = ()) -> Plan:
+        """Look up the longest usable prefix of a prompt; its last token is always left to be run. `salts` are its images."""
         most = len(tokens) - 1
-        match = self._index.match(self._namespace, tokens)
+        match = self._index.match(self._namespace, tokens, salts)
         num_cached, chunks, checkpoint = self._usable(match, most)
         if num_cached < _MIN_TOKENS:
             num_cached, chunks, checkpoint = 0, (), None
@@ -109,18 +109,18 @@ class PrefixCache:
         """Why what was known beyond the plan is not there any more."""
         return self._index.why_gone(self._namespace, plan.match, tokens)
 
-    def num_on_disk(self, tokens: Tokens) -> int:
+    def num_on_disk(self, tokens: Tokens, salts: Sequence[Salt] = ()) -> int:
         """Return how many tokens of a prompt could be brought back from disk."""
         if self._disk is None:
             return 0
-        num_tokens, _, _ = self._usable(self._disk.index.match(self._namespace, tokens), len(tokens) - 1)
+        num_tokens, _, _ = self._usable(self._disk.index.match(self._namespace, tokens, salts), len(tokens) - 1)
         return num_tokens
 
-    def promote(self, tokens: Tokens, plan: Plan) -> Promotion | None:
+    def promote(self, tokens: Tokens, plan: Plan, salts: Sequence[Salt] = ()) -> Promotion | None:
         """Begin to bring back from disk what it has beyond the plan; None when that is nothing. Make a new plan when it is done."""
         if self._disk is None:
             return None
-        match = self._disk.index.match(self._namespace, tokens)
+        match = self._disk.index.match(self._namespace, tokens, salts)
         num_cached, chunks, checkpoint = self._usable(match, len(tokens) - 1)
         if num_cached < plan.num_cached + _MIN_TOKENS:
             return None
@@ -189,8 +189,9 @@ class PrefixCache:
         known: "Chunk[Record] | None",
         is_stop: bool,
         ttl_seconds: float | None = None,
+        salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
-        """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`.
+        """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`; `salts` are images.
 
         With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for `ttl_seconds`,
         or until it is evicted. Returns the last full chunk that is known now.
@@ -198,7 +199,7 @@ class PrefixCache:
         if not self.keeps(num_tokens):
             return known
         try:
-            return self._remember(tokens, num_tokens, caches, row, known, is_stop, ttl_seconds)
+            return self._remember(tokens, num_tokens, caches, row, known, is_stop, ttl_seconds, salts)
         except Exception:
             self._failed("remembering")
             return known
@@ -219,12 +220,13 @@ class PrefixCache:
         known: "Chunk[Record] | None",
         is_stop: bool,
         ttl_seconds: float | None,
+        salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
         place = known
         start = known.end if known is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            place = self._publish(tokens[start:end].tobytes(), caches, row, known, ttl_seconds)
+            place = self._publish(tokens[start:end].tobytes(), caches, row, known, ttl_seconds, salts)
             if place is None:
                 return known
             start = end
@@ -239,17 +241,25 @@ class PrefixCache:
         return known
 
     def _publish(
-        self, piece: bytes, caches: list[Any], row: int | None, known: "Chunk[Record] | None", ttl_seconds: float | None
+        self,
+        piece: bytes,
+        caches: list[Any],
+        row: int | None,
+        known: "Chunk[Record] | None",
+        ttl_seconds: float | None,
+        salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
         """Keep a chunk after the full chunk `known`: of what others have already nothing is copied."""
         start = known.end if known is not None else 0
-        held = self._index.covering(self._namespace, known, piece)
+        held = self._index.covering(self._namespace, known, piece, salts)
         if held is not None:
             return held
-        offer = self._index.offer(self._namespace, known, piece)
+        offer = self._index.offer(self._namespace, known, piece, salts)
         cut = self._layout.cut(caches, start + offer.num_tokens, start + len(piece) // 4, row=row)
         record = self._stored(cut, start)
-        return self._index.publish(self._namespace, known, piece, record, record.num_bytes, offer=offer, ttl_seconds=ttl_seconds)
+        return self._index.publish(
+            self._namespace, known, piece, record, record.num_bytes, salts, offer=offer, ttl_seconds=ttl_seconds
+        )
 
     def _stored(self, record: KVRecord, start: int) -> Record:
         is_packed = self._packing is not None and start >= self._packing.exact_tokens

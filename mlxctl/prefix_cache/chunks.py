@@ -7,10 +7,13 @@ shared.
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+from mlxctl.ir import Picture
 
 CHUNK_TOKENS = 512
 _KEY_BYTES = 16
@@ -37,6 +40,18 @@ class Salt:
 def overlapping(salts: Sequence[Salt], start: int, end: int) -> tuple[Salt, ...]:
     """Return those that reach into the tokens `start` to `end`."""
     return tuple(salt for salt in salts if salt.start < end and salt.end > start)
+
+
+def picture_salts(pictures: Iterable[Picture]) -> tuple[Salt, ...]:
+    """Return what the pictures of a prompt make of its tokens."""
+    return tuple(Salt(picture.start, picture.end, picture.digest) for picture in pictures)
+
+
+def before_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:
+    """Return how far from `start` on, up to `end`, the same images stand at the same places: to the first that does not."""
+    pairs = zip_longest(overlapping(one, start, end), overlapping(other, start, end))
+    differing = (salt.start for pair in pairs if pair[0] != pair[1] for salt in pair if salt is not None)
+    return max(start, min(differing, default=end))
 
 
 def pack(token_ids: Sequence[int]) -> Tokens:
@@ -98,6 +113,7 @@ def common_length(one: memoryview | bytes, other: memoryview | bytes) -> int:
     return low
 
 
-def common_tokens(one: Tokens, other: Tokens) -> int:
-    """Return the length of the longest common prefix, in tokens."""
-    return common_length(memoryview(one).cast("B"), memoryview(other).cast("B")) // 4
+def common_tokens(one: Tokens, other: Tokens, salts: Sequence[Salt] = (), other_salts: Sequence[Salt] = ()) -> int:
+    """Return the length of the longest common prefix, in tokens; `salts` are those of the one, `other_salts` of the other."""
+    length = common_length(memoryview(one).cast("B"), memoryview(other).cast("B")) // 4
+    return before_difference(salts, other_salts, 0, length)

@@ -104,9 +104,9 @@ class PrefixIndex(Generic[P]):
 
     def offer(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Offer[P]":
         """Return what a chunk of packed `tokens` after `parent` need not bring along. It holds until the index changes."""
-        if self._divide is None or salts:
+        if self._divide is None:
             return Offer()
-        return best_offer((sibling for sibling in self._following(namespace, parent).values() if not sibling.salts), narrow(tokens))
+        return best_offer(self._following(namespace, parent).values(), narrow(tokens), salts)
 
     def publish(
         self,

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, ID_BYTES, Key
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P
+from mlxctl.prefix_cache.lookup import agree
 
 
 def check_books(chunks: "Mapping[Key, Chunk[P]]", order: "Sequence[Chunk[P]]", states: "Sequence[Checkpoint[P]]") -> None:
@@ -31,10 +32,10 @@ def _check_place(chunk: "Chunk[P]", places: Mapping[Key, int]) -> None:
 
 def _check_stems(chunk: "Chunk[P]", chunks: "Mapping[Key, Chunk[P]]") -> None:
     assert chunk.num_stem_tokens <= chunk.num_tokens
-    num_bytes = 0
+    position = chunk.start
     for place, stem in enumerate(chunk.stems):
-        num_bytes += ID_BYTES * stem.num_tokens
+        position += stem.num_tokens
         assert chunk in stem.owners
         # Who has a stem has all that is before it, too, and says the same up to its end.
         assert all(chunks[owner.key] is owner and owner.stems[: place + 1] == chunk.stems[: place + 1] for owner in stem.owners)
-        assert all(owner.ids[:num_bytes] == chunk.ids[:num_bytes] for owner in stem.owners)
+        assert all(agree(owner, chunk, position) for owner in stem.owners)

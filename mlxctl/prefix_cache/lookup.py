@@ -1,8 +1,18 @@
 """The way of a prompt through a tree of chunks: by key while whole chunks fit, then to the token. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, ID_BYTES, Key, Salt, Tokens, chunk_key, common_length, narrow
+from mlxctl.prefix_cache.chunks import (
+    CHUNK_TOKENS,
+    ID_BYTES,
+    Key,
+    Salt,
+    Tokens,
+    before_difference,
+    chunk_key,
+    common_length,
+    narrow,
+)
 from mlxctl.prefix_cache.entries import Chunk, Match, P
 
 
@@ -34,23 +44,17 @@ def agree(one: "Chunk[P]", other: "Chunk[P]", position: int) -> bool:
     return one.end >= position <= other.end and one.begins_with(ids, other.salts) and other.begins_with(ids, one.salts)
 
 
-def num_unsalted(salts: Iterable[Salt], start: int) -> int:
-    """Return how many tokens from `start` on no image reaches into or stands before."""
-    return max(0, min((salt.start for salt in salts if salt.end > start), default=start + CHUNK_TOKENS) - start)
-
-
 def _agreeing(
     children: "Sequence[Chunk[P]]", tokens: bytes, start: int, salts: Sequence[Salt]
 ) -> "tuple[tuple[Chunk[P], int], ...]":
-    """The grid ends here; among the children one may agree for some more tokens, but never into or behind an image."""
+    """The grid ends here; among the children one may agree for some more tokens, but never into an image that is another one."""
     if not children:
         return ()
     ids = narrow(tokens)
-    most = num_unsalted(salts, start)
     agreeing = []
     for child in children:
-        length = min(common_length(child.ids, ids) // ID_BYTES, most)
-        length = min(length, num_unsalted(child.salts, start)) if child.salts else length
-        if length:
-            agreeing.append((child, start + length))
+        end = start + common_length(child.ids, ids) // ID_BYTES
+        end = before_difference(salts, child.salts, start, end)
+        if end > start:
+            agreeing.append((child, end))
     return tuple(sorted(agreeing, key=lambda pair: -pair[1]))

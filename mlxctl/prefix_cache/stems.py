@@ -4,11 +4,11 @@ Siblings whose first MIN_SHARED_TOKENS tokens agree hold what they have in commo
 every conversation on a trunk would keep the trunk's last, incomplete chunk again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from mlxctl.prefix_cache.chunks import ID_BYTES, common_length
+from mlxctl.prefix_cache.chunks import ID_BYTES, Salt, before_difference, common_length
 from mlxctl.prefix_cache.entries import Chunk, P, Stem
 
 # A stem has buffers of its own, which are limited in number: for fewer tokens it is not worth them.
@@ -27,14 +27,16 @@ class Offer(Generic[P]):
     num_tokens: int = 0
 
 
-def best_offer(siblings: "Iterable[Chunk[P]]", ids: bytes) -> "Offer[P]":
-    """Return the offer of the sibling that a new chunk has most in common with. None of the siblings begins with all of `ids`."""
+def best_offer(siblings: "Iterable[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = ()) -> "Offer[P]":
+    """Return the offer of the sibling that a new chunk has most in common with. None of the siblings begins with all of it."""
     leading = ids[:_LEADING_BYTES]
     best: Offer[P] = Offer()
     for sibling in siblings:
         if len(leading) == _LEADING_BYTES and sibling.ids.startswith(leading):
-            offer = _offer(sibling, common_length(sibling.ids, ids) // ID_BYTES)
-            best = max(best, offer, key=lambda offer: offer.num_tokens)
+            end = sibling.start + common_length(sibling.ids, ids) // ID_BYTES
+            num_common = before_difference(sibling.salts, salts, sibling.start, end) - sibling.start
+            if num_common >= MIN_SHARED_TOKENS:
+                best = max(best, _offer(sibling, num_common), key=lambda offer: offer.num_tokens)
     return best
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from mlxctl.adapters import ModelAdapter, create_adapter
 from mlxctl.adapters.pictures import MAX_IMAGES
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest, ImagePart, Message, TextPart, ToolResultPart
+from mlxctl.ir import GenerationRequest, ImagePart, Message, Role, TextPart
 from mlxctl.models import read_model
 from tests import forge
 
@@ -104,16 +104,10 @@ def test_what_is_no_picture_or_too_much_is_refused(parts: tuple[ImagePart, ...],
         ADAPTER.prepare_input(request(*parts, TEXT))
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        Message(role="system", parts=(image(16, 16),)),
-        Message(role="tool", parts=(ToolResultPart(call_id="1", content=(image(16, 16),)),)),
-    ],
-)
-def test_a_picture_that_no_user_shows_is_refused(message: Message) -> None:
-    asked = GenerationRequest(model="m", messages=(message, Message(role="user", parts=(TEXT,))))
-    with pytest.raises(InvalidRequest, match="images in a user's own message only") as refusal:
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_a_picture_that_neither_a_user_nor_a_tool_shows_is_refused(role: Role) -> None:
+    asked = GenerationRequest(model="m", messages=(Message(role=role, parts=(image(16, 16),)), Message(role="user", parts=(TEXT,))))
+    with pytest.raises(InvalidRequest, match="images in a user's messages and in tool results only") as refusal:
         ADAPTER.prepare_input(asked)
     assert refusal.value.param == "messages.0"
 

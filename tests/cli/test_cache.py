@@ -1,6 +1,7 @@
 """`mlxctl cache` against a real server, through the commands as a person types them."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from server.process import ServerProcess, serving
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
+from mlxctl.probe.sight_check import one_colour_png
 
 SYSTEM = {"role": "system", "content": "You are a careful agent and read every file twice. " * 16}
 runner = CliRunner()
@@ -94,6 +96,24 @@ def test_the_last_request_is_explained(filled: ServerProcess) -> None:
     assert "message_changed: in message 2 (user)" in output
     assert "Tell me of rain" in output
     assert found["divergence"]["there"].startswith("hills")
+
+
+def test_another_picture_is_named_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    with serving(forge.trained("rowan"), "--cache-disk-bytes", "0") as seer:
+        for colour in ((220, 30, 30), (30, 60, 220)):
+            shown = {
+                "type": "image_url",
+                "image_url": {"url": f"data:image/png;base64,{b64encode(one_colour_png(colour)).decode()}"},
+            }
+            asked = {"model": "tiny", "messages": [SYSTEM, {"role": "user", "content": [shown]}], "max_tokens": 4}
+            file.write_text(json.dumps(asked))
+            said = runner.invoke(app, ["cache", "explain", str(file), "--url", seer.url])
+            runner.invoke(app, ["cache", "warm", str(file), "--url", seer.url], catch_exceptions=False)
+        again = runner.invoke(app, ["cache", "explain", str(file), "--url", seer.url])
+
+    assert "image_changed: in message 2 (user), the image is another one" in said.output
+    assert "all_known" in again.output
 
 
 def test_a_request_in_a_file_is_warmed_and_explained(filled: ServerProcess, tmp_path: Path) -> None:

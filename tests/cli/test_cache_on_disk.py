@@ -14,13 +14,13 @@ from mlxctl import demo
 from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.cli import app
 from mlxctl.inspector.disk_explanation import explain_on_disk
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, pack
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.settings import resolve
-from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, opened, store, store_tokens
+from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, opened, remember, store, store_tokens
 
 SEGMENT = "prefixes/00000000.segment"
 # Of each of two conversations: three chunks and two states.
@@ -251,7 +251,7 @@ def served(tmp_path: Path) -> Path:
     asked = {"model": "demo", "messages": [{"role": "user", "content": f"{TRUNK}Tell me of boats."}]}
     prompt = models.prompt(demo.MODEL_NAME, "chat", asked)
     assert prompt is not None
-    store_tokens(tier, index, prompt)
+    store_tokens(tier, index, pack(prompt.token_ids))
     closed(tier)
     return tmp_path / "cache"
 
@@ -265,6 +265,23 @@ def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Pat
     assert other["before"].endswith("Tell me of ")
     assert (other["here"][:6], other["there"][:6]) == ("hills.", "boats.")
     assert "tokens are on disk" in run(served, "explain", request_file(tmp_path, "Tell me of hills."))
+
+
+def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    red, blue = Salt(700, 800, b"red"), Salt(700, 800, b"blue")
+    tier = opened(tmp_path)
+    tier.name(NAMESPACE, "tiny")
+    assert tier.keep(remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30)
+    closed(tier)
+    inspector = DiskInspector.open(tmp_path)
+
+    def num_known(*salts: Salt) -> int:
+        tokens = conversation(1, 1200)
+        told = explain_on_disk(inspector.entries(), "tiny", tokens, lambda *_: None, salts=salts, now=time.time())
+        return told.num_known_tokens
+
+    assert [num_known(red), num_known(blue), num_known()] == [1200, 700, 700]
+    inspector.close()
 
 
 def test_what_only_a_server_can_explain_is_refused(served: Path, tmp_path: Path) -> None:

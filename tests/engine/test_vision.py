@@ -1,33 +1,23 @@
-"""Pictures in a running engine: what mlx-vlm says of them by itself, in slices, beside text, never from another's cache."""
+"""Pictures in a running engine: what mlx-vlm says of them by itself, in slices, and beside text."""
 
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlxctl.adapters import PreparedInput, create_adapter
-from mlxctl.engine import EngineClient, InlineEngine, ModelSource
+from mlxctl.adapters import PreparedInput
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import GenerationRequest, ImagePart, Message, TextPart
+from mlxctl.ir import ImagePart, TextPart
 from mlxctl.models import read_model
-from mlxctl.probe.sight_check import one_colour_png
-from mlxctl.settings import EngineSettings
 from tests import forge
 
-from .harness import GREEDY, finish
+from .seeing import BLUE, NUM_TOKENS, RED, answer, picture, prepared, seeing_engine
 
 QUESTION = TextPart(text="What colour is this?")
-RED, BLUE = (220, 20, 20), (20, 40, 220)
-_NUM_TOKENS = 8
-
-
-def picture(colour: tuple[int, int, int], side: int = 64) -> ImagePart:
-    return ImagePart(data=one_colour_png(colour, side=side), media_type="image/png")
 
 
 @pytest.fixture(scope="module")
@@ -57,38 +47,6 @@ def model(request: pytest.FixtureRequest) -> Path:
     return forge.trained("rowan") if request.param == "rowan" else Path(request.getfixturevalue("merging"))
 
 
-@asynccontextmanager
-async def seeing_engine(model: Path, *, chunk: int = 2048) -> AsyncIterator[EngineClient]:
-    settings = EngineSettings(max_rows=8, prefill_chunk_max_tokens=chunk)
-    client = EngineClient(InlineEngine(settings), settings, max_queue=100)
-    facts = read_model(model)
-    await client.start([ModelSource(name="m", path=facts.path, weights_bytes=facts.weights_bytes, sight=facts.sight)])
-    try:
-        await client.wait_ready()
-        yield client
-    finally:
-        await client.stop(drain_seconds=0)
-
-
-def prepared(model: Path, *parts: ImagePart | TextPart) -> PreparedInput:
-    asked = GenerationRequest(model="m", messages=(Message(role="user", parts=parts),), max_tokens=_NUM_TOKENS)
-    return create_adapter(read_model(model), name="m").prepare_input(asked)
-
-
-async def answer(client: EngineClient, prompt: PreparedInput) -> tuple[list[int], int]:
-    output = await finish(
-        client.submit(
-            model="m",
-            prompt_token_ids=prompt.token_ids,
-            sampling=GREEDY,
-            stop_token_ids=frozenset(),
-            max_tokens=_NUM_TOKENS,
-            pictures=prompt.pictures,
-        )
-    )
-    return output.token_ids, output.num_cached
-
-
 def theirs(model: Path, prompt: PreparedInput, images: Sequence[ImagePart]) -> list[int]:
     """What mlx-vlm says, read anew for every token, with the pictures as its own processor has them."""
     import io
@@ -105,7 +63,7 @@ def theirs(model: Path, prompt: PreparedInput, images: Sequence[ImagePart]) -> l
         [Image.open(io.BytesIO(image.data)) for image in images], patch_size=sight.cell_size
     )
     said: list[int] = []
-    for _ in range(_NUM_TOKENS):
+    for _ in range(NUM_TOKENS):
         ids = mx.array([[*prompt.token_ids, *said]])
         embedded = whole.get_input_embeddings(ids, mx.array(seen["pixel_values"]), image_sizes=seen["image_sizes"]).inputs_embeds
         said.append(int(whole.language_model(ids, inputs_embeds=embedded).logits[0, -1].argmax().item()))
@@ -118,8 +76,8 @@ def test_the_answer_is_that_of_mlx_vlm_however_the_prompt_is_sliced(model: Path,
     prompt = prepared(model, images[0], QUESTION, images[1])
 
     async def run() -> list[int]:
-        async with seeing_engine(model, chunk=chunk) as client:
-            return (await answer(client, prompt))[0]
+        async with seeing_engine(model, prefill_chunk_max_tokens=chunk) as client:
+            return (await answer(client, prompt)).token_ids
 
     assert asyncio.run(run()) == theirs(model, prompt, images)
 
@@ -134,26 +92,11 @@ def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> Non
     async def run() -> tuple[list[list[int]], list[list[int]]]:
         async with seeing_engine(model) as client:
             together = await asyncio.gather(*(answer(client, prompt) for prompt in prompts))
-            return [ids for ids, _ in together], [(await answer(client, prompt))[0] for prompt in prompts]
+            return [output.token_ids for output in together], [(await answer(client, prompt)).token_ids for prompt in prompts]
 
     together, alone = asyncio.run(run())
     assert together == alone
     assert together[0] != together[1]
-
-
-def test_the_same_tokens_with_another_picture_are_another_prompt() -> None:
-    model = forge.trained("rowan")
-    red, blue, text = prepared(model, picture(RED), QUESTION), prepared(model, picture(BLUE), QUESTION), prepared(model, QUESTION)
-    assert red.token_ids == blue.token_ids
-
-    async def run() -> list[tuple[list[int], int]]:
-        async with seeing_engine(model) as client:
-            return [await answer(client, prompt) for prompt in (red, blue, text, text)]
-
-    first, second, _, again = asyncio.run(run())
-    assert first[0] != second[0]
-    assert (first[1], second[1]) == (0, 0)
-    assert again[1] > 0, "text by itself is still known"
 
 
 def test_eyes_that_do_not_fit_the_model_are_told_when_it_is_loaded(tmp_path: Path) -> None:

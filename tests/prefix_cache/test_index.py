@@ -1,6 +1,7 @@
 """The index, in ints: the longest known prefix to the token, what is shared is stored once, and the oldest goes first."""
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from mlxctl.prefix_cache.stems import MIN_SHARED_TOKENS
 NAMESPACE = b"weights"
 
 
-# What is kept of a run of tokens: the tokens themselves, a byte each; of a state, its name.
-Payload = tuple[int, ...] | str
+# What is kept of a run of tokens: the tokens themselves, a byte each, those of an image with what is in it; of a state, its name.
+Payload = tuple[object, ...] | str
 
 
 def divide(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
@@ -29,21 +30,29 @@ def made(*, max_bytes: int = 1 << 30, **options: Any) -> PrefixIndex[Payload]:
     return PrefixIndex(max_bytes=max_bytes, divide=divide, **options)
 
 
-def publish(index: PrefixIndex[Payload], tokens: Tokens, *, namespace: bytes = NAMESPACE) -> None:
+def publish(index: PrefixIndex[Payload], tokens: Tokens, salts: Sequence[Salt] = (), *, namespace: bytes = NAMESPACE) -> None:
     """Publish a whole sequence, chunk by chunk."""
     parent: Chunk[Payload] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]
-        offer = index.offer(namespace, parent, piece.tobytes())
-        rest = tuple(piece[offer.num_tokens :])
-        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), offer=offer)
+        offer = index.offer(namespace, parent, piece.tobytes(), salts)
+        rest = tuple(meanings(tokens, salts)[start + offer.num_tokens : start + CHUNK_TOKENS])
+        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), salts, offer=offer)
         if parent is None:
             return
     if parent is not None:
         index.touch(parent)
 
 
-def kept(match: Match[Payload]) -> list[int]:
+def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
+    """What the tokens stand for: themselves, or a part of an image."""
+    return [
+        next(((token, salt.start, salt.end, salt.digest) for salt in salts if salt.start <= place < salt.end), token)
+        for place, token in enumerate(tokens)
+    ]
+
+
+def kept(match: Match[Payload]) -> list[object]:
     """What the payloads on the way of a match say, up to its end."""
     return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][: match.num_tokens]
 
@@ -128,18 +137,30 @@ def test_what_is_shared_is_cut_again_where_another_conversation_parts_earlier() 
     index.check_integrity()
 
 
-def test_images_that_differ_share_nothing_though_their_tokens_are_the_same() -> None:
+def test_of_images_that_differ_only_the_text_before_them_is_shared_and_kept_once() -> None:
     index = made()
-    tokens, placeholders = sequence(40), slice(20, 30)
-    salts = [(Salt(placeholders.start, placeholders.stop, digest),) for digest in (b"red", b"blue")]
-    for salt in salts:
-        assert not index.offer(NAMESPACE, None, tokens.tobytes(), salt).num_tokens
-        index.publish(NAMESPACE, None, tokens.tobytes(), tuple(tokens), 40, salt)
+    tokens = sequence(40)
+    images = [(Salt(20, 30, digest),) for digest in (b"red", b"blue")]
+    for image in images:
+        publish(index, tokens, image)
 
-    assert len(index) == 2
-    assert [index.match(NAMESPACE, tokens, salt).num_tokens for salt in salts] == [40, 40]
-    assert index.match(NAMESPACE, tokens).num_tokens == 20
-    assert index.match(NAMESPACE, tokens, (Salt(20, 30, b"green"),)).num_tokens == 20
+    assert index.num_bytes == 20 + 2 * 20
+    assert [kept(index.match(NAMESPACE, tokens, image)) for image in images] == [meanings(tokens, image) for image in images]
+    assert [index.match(NAMESPACE, tokens, other).num_tokens for other in ((), (Salt(20, 30, b"green"),))] == [20, 20]
+    index.check_integrity()
+
+
+@pytest.mark.parametrize("behind", [5, 500])
+def test_a_conversation_about_the_same_image_is_known_behind_it(behind: int) -> None:
+    index = made()
+    image = (Salt(20, 30, b"red"),)
+    publish(index, sequence(30 + behind, 7), image)
+
+    assert index.match(NAMESPACE, sequence(30 + behind, 7, 8, 9), image).num_tokens == 31 + behind
+    assert (
+        index.match(NAMESPACE, sequence(30 + behind, 8), (*image, Salt(30 + behind, 31 + behind, b"blue"))).num_tokens
+        == 30 + behind
+    )
     index.check_integrity()
 
 
@@ -297,41 +318,58 @@ def test_an_image_salts_only_the_chunks_that_it_overlaps() -> None:
     assert keys(one)[2] != keys(other)[2]
 
 
+def num_common(one: Sequence[object], other: Sequence[object]) -> int:
+    """The length of the common prefix, counted one by one."""
+    places = zip(one, other, strict=False)
+    return next((place for place, pair in enumerate(places) if pair[0] != pair[1]), min(len(one), len(other)))
+
+
 @given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
 def test_the_common_length_is_that_of_a_naive_count(one: list[int], other: list[int]) -> None:
-    naive = next(
-        (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
-    )
-    assert common_tokens(pack(one), pack(other)) == naive
+    assert common_tokens(pack(one), pack(other)) == num_common(one, other)
+
+
+# Runs of tokens, each of them text or one image.
+Shape = list[tuple[int, int, bytes | None]]
+SHAPES = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 300), st.sampled_from([None, None, b"red", b"blue"])), min_size=1, max_size=4
+)
+
+
+def shaped(shape: Shape) -> tuple[Tokens, tuple[Salt, ...]]:
+    ends = list(accumulate(repeat for _, repeat, _ in shape))
+    salts = [Salt(end - run[1], end, run[2]) for run, end in zip(shape, ends, strict=True) if run[2] is not None]
+    return pack([token for token, repeat, _ in shape for _ in range(repeat)]), tuple(salts)
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
     """Whatever is published and matched, the longest match is that of a list of all sequences, what is kept of it is true to the
-    token, and no token is kept twice but a few at the beginning of chunks that part there."""
+    token and to the image, and no token is kept twice but a few at the beginning of chunks that part there."""
 
     def __init__(self) -> None:
         super().__init__()
         self.index: PrefixIndex[Payload] = made()
-        self.known: list[Tokens] = []
+        self.known: list[list[object]] = []
 
-    @rule(shape=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4))
-    def publish(self, shape: list[tuple[int, int]]) -> None:
-        tokens = pack([token for token, repeat in shape for _ in range(repeat)])
-        publish(self.index, tokens)
-        self.known.append(tokens)
+    @rule(shape=SHAPES)
+    def publish(self, shape: Shape) -> None:
+        tokens, salts = shaped(shape)
+        publish(self.index, tokens, salts)
+        self.known.append(meanings(tokens, salts))
 
-    @rule(shape=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4))
-    def match(self, shape: list[tuple[int, int]]) -> None:
-        tokens = pack([token for token, repeat in shape for _ in range(repeat)])
-        longest = max((common_tokens(tokens, other) for other in self.known), default=0)
-        match = self.index.match(NAMESPACE, tokens)
+    @rule(shape=SHAPES)
+    def match(self, shape: Shape) -> None:
+        tokens, salts = shaped(shape)
+        said = meanings(tokens, salts)
+        longest = max((num_common(said, other) for other in self.known), default=0)
+        match = self.index.match(NAMESPACE, tokens, salts)
         assert match.num_tokens == longest
-        assert kept(match) == list(tokens[:longest])
+        assert kept(match) == said[:longest]
 
     @invariant()
     def nothing_is_kept_twice(self) -> None:
-        ordered = sorted({tokens.tobytes(): list(tokens) for tokens in self.known}.values())
-        shared = sum(common_tokens(pack(one), pack(other)) for one, other in pairwise(ordered))
+        ordered = sorted({repr(said): said for said in self.known}.values(), key=lambda said: list(map(repr, said)))
+        shared = sum(num_common(one, other) for one, other in pairwise(ordered))
         least = sum(map(len, ordered)) - shared
         assert least <= self.index.num_bytes <= least + (MIN_SHARED_TOKENS - 1) * len(ordered)
 

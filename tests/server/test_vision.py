@@ -17,6 +17,7 @@ from .process import ServerProcess, serving
 MODEL = "seer"
 COLOURS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220), "Yellow.": (240, 220, 40)}
 QUESTION = "What colour is this?"
+STORY = "The sea is wide, and the hills are old. " * 4
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,11 @@ def encoded(colour: tuple[int, int, int]) -> str:
     return b64encode(one_colour_png(colour)).decode()
 
 
+def num_prompt_tokens(message: anthropic.types.Message) -> int:
+    """The whole prompt: Anthropic counts what came from the cache apart."""
+    return message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
+
+
 def openai_messages(url: str) -> list[Any]:
     return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": QUESTION}]}]
 
@@ -74,7 +80,7 @@ def test_a_picture_in_a_message_of_anthropic_is_seen(anthropic_sdk: anthropic.An
     message = anthropic_sdk.messages.create(model=MODEL, messages=messages, max_tokens=16)
     assert [block.text for block in message.content if block.type == "text"] == [answer]
     counted = anthropic_sdk.messages.count_tokens(model=MODEL, messages=messages)
-    assert counted.input_tokens == message.usage.input_tokens
+    assert counted.input_tokens == num_prompt_tokens(message)
 
 
 def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> None:
@@ -123,8 +129,55 @@ def test_the_list_of_models_says_who_sees(anthropic_sdk: anthropic.Anthropic, ho
     assert models[MODEL]["kind"] == "vision"
 
 
-def test_a_request_with_a_picture_is_explained_like_any_other(anthropic_sdk: anthropic.Anthropic, house: ServerProcess) -> None:
-    for colour in COLOURS.values():
-        anthropic_sdk.messages.create(model=MODEL, messages=anthropic_messages(colour), max_tokens=4)
-    (last, *_) = httpx.get(f"{house.url}/cache/explain", params={"last": 3}, timeout=60).json()["explanations"]
-    assert (last["reason"], last["num_cached_tokens"]) == ("cache_off", 0)
+def explained(house: ServerProcess) -> dict[str, Any]:
+    """Why so much of the last request was known."""
+    answer = httpx.get(f"{house.url}/cache/explain", params={"last": 1}, timeout=60)
+    (last,) = answer.raise_for_status().json()["explanations"]
+    found: dict[str, Any] = last
+    return found
+
+
+def test_a_conversation_about_a_picture_is_known_in_its_next_turn(anthropic_sdk: anthropic.Anthropic, house: ServerProcess) -> None:
+    said = anthropic_messages(COLOURS["Yellow."])
+    first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
+    said += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
+    second = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
+
+    num_said = num_prompt_tokens(first) + first.usage.output_tokens
+    # What was said last may not have been read any more.
+    assert second.usage.cache_read_input_tokens in (num_said - 1, num_said)
+    assert explained(house)["reason"] == "continued"
+
+
+def test_the_same_question_about_another_picture_shares_only_what_stands_before_it(
+    openai_sdk: openai.OpenAI, house: ServerProcess
+) -> None:
+    for colour in ("Red.", "Blue."):
+        messages = openai_messages(f"data:image/png;base64,{encoded(COLOURS[colour])}")
+        messages.insert(0, {"role": "system", "content": STORY})
+        answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=4)
+
+    found = explained(house)
+    assert (found["reason"], found["divergence"]["place"]) == ("image_changed", "message 2 (user)")
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == found["divergence"]["position"] > 16
+    assert found["divergence"]["before"].endswith("[INST]")
+
+
+def test_a_picture_that_a_prompt_begins_with_is_named_too(openai_sdk: openai.OpenAI, house: ServerProcess) -> None:
+    for colour in ((1, 90, 2), (90, 1, 2)):
+        messages = openai_messages(f"data:image/png;base64,{encoded(colour)}")
+        openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
+
+    found = explained(house)
+    assert (found["reason"], found["num_cached_tokens"]) == ("image_changed", 0)
+
+
+def test_a_picture_of_another_size_is_another_picture(openai_sdk: openai.OpenAI, house: ServerProcess) -> None:
+    for side in (64, 32):
+        data = b64encode(one_colour_png((200, 100, 50), side=side)).decode()
+        messages = [{"role": "system", "content": STORY}, *openai_messages(f"data:image/png;base64,{data}")]
+        openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
+
+    assert explained(house)["reason"] == "image_changed"

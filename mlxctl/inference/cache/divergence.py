@@ -10,7 +10,9 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference.cache.seen import SeenRequest
 from mlxctl.ir import GenerationRequest, Message, ToolChoice
 
-MissReason = Literal["volatile_header", "tool_order", "tools_changed", "template_rewrite", "bpe_seam", "message_changed"]
+MissReason = Literal[
+    "volatile_header", "tool_order", "tools_changed", "template_rewrite", "bpe_seam", "image_changed", "message_changed"
+]
 
 _NUM_NEIGHBOURS = 12
 
@@ -41,7 +43,7 @@ class _Place:
 def find_divergence(seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter) -> Divergence:
     """Describe the difference at token `position`, up to which the prompt of `seen` and all of `other` agree."""
     ids, other_ids = seen.prompt_ids, other.token_ids
-    num_chars = len(_text(adapter, ids[:position]))
+    num_chars = len(_text(adapter, _with_short_images(seen, position)))
     place = _place(seen.request, num_chars, adapter)
     end = position + _NUM_NEIGHBOURS
     return Divergence(
@@ -57,6 +59,8 @@ def find_divergence(seen: SeenRequest, other: SeenRequest, position: int, adapte
 
 
 def _reason(seen: SeenRequest, other: SeenRequest, position: int, place: _Place, adapter: ModelAdapter) -> MissReason:
+    if _is_at_image(seen, position) and _is_at_image(other, position):
+        return "image_changed"
     if _is_seam(seen.prompt_ids[position:], other.token_ids[position:], adapter):
         return "bpe_seam"
     if _is_in_volatile_line(seen, other, position, adapter):
@@ -70,6 +74,21 @@ def _reason(seen: SeenRequest, other: SeenRequest, position: int, place: _Place,
     if is_same_message or (index is not None and _is_reply(asked, index, other, adapter)):
         return "template_rewrite"
     return "message_changed"
+
+
+def _is_at_image(seen: SeenRequest, position: int) -> bool:
+    return any(salt.start == position for salt in seen.salts)
+
+
+def _with_short_images(seen: SeenRequest, position: int) -> Sequence[int]:
+    """The ids of the prompt up to `position`, a single one in place of each image: in its text an image is one word."""
+    ids: list[int] = []
+    start = 0
+    for salt in seen.salts:
+        if salt.start < position:
+            ids += seen.prompt_ids[start : salt.start + 1]
+            start = salt.end
+    return [*ids, *seen.prompt_ids[start:position]]
 
 
 def _is_seam(ids: Sequence[int], other_ids: Sequence[int], adapter: ModelAdapter) -> bool:

@@ -36,6 +36,7 @@ _DIVERGENCES: dict[str, str] = {
     "tools_changed": "other tools were offered",
     "template_rewrite": "the chat template writes the same message in another way than before",
     "bpe_seam": "the text is the same, but it was cut into other tokens",
+    "image_changed": "the image is another one",
     "message_changed": "the text is another one from here on",
 }
 
@@ -94,8 +95,9 @@ def _without_comparison(seen: SeenRequest) -> Reason | None:
 
 def _closest(seen: SeenRequest, others: Sequence[SeenRequest]) -> tuple[SeenRequest | None, int]:
     """The request with the longest common beginning, the newest of equals; one of the same session wins over others."""
-    ranked = [(common_tokens(seen.prompt_ids, other.token_ids), other) for other in others]
-    ranked = [pair for pair in ranked if pair[0] >= _MIN_TOKENS]
+    # What differs in nothing but its images is close, however early these come.
+    alike = [other for other in others if common_tokens(seen.prompt_ids, other.token_ids) >= _MIN_TOKENS]
+    ranked = [(common_tokens(seen.prompt_ids, other.token_ids, seen.salts, other.salts), other) for other in alike]
     session = seen.request.session_id
     own = [pair for pair in ranked if session is not None and pair[1].request.session_id == session]
     best = max(own or ranked, key=lambda pair: (pair[0], pair[1].number), default=None)
@@ -114,7 +116,7 @@ def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | No
 def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | None:
     """Why less was taken over than the two have in common; the last token of an answer was never computed."""
     num_computed = min(num_common, len(other.token_ids) - 1, len(seen.prompt_ids) - 1)
-    if seen.num_cached >= num_computed:
+    if seen.num_cached >= num_computed or num_computed < _MIN_TOKENS:
         return None
     if seen.num_known >= num_computed:
         return "no_checkpoint"

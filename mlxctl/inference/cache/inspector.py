@@ -10,9 +10,10 @@ from mlxctl.engine import CacheAction, CacheAnswer, EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference import preparing
 from mlxctl.inference.cache.explanation import Explanation, explain
-from mlxctl.inference.cache.seen import SeenRequest, SeenRequests
+from mlxctl.inference.cache.seen import SeenRequest, SeenRequests, without_image_bytes
 from mlxctl.inference.pool import ModelPool
 from mlxctl.ir import GenerationRequest
+from mlxctl.prefix_cache.chunks import Salt, picture_salts
 
 
 class CacheInspector:
@@ -23,9 +24,9 @@ class CacheInspector:
         self._pool = pool
         self._seen = SeenRequests()
 
-    def begin(self, request: GenerationRequest, prompt_ids: Sequence[int], *, model: str) -> SeenRequest:
-        """Remember a request that is about to be submitted to `model`."""
-        return self._seen.begin(request, prompt_ids, model=model, engine_life=self._engine.num_restarts)
+    def begin(self, request: GenerationRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str) -> SeenRequest:
+        """Remember a request that is about to be submitted to `model`; `salts` are what its pictures make of its tokens."""
+        return self._seen.begin(request, prompt_ids, salts, model=model, engine_life=self._engine.num_restarts)
 
     async def page(self, *, offset: int, limit: int) -> CacheAnswer:
         """Return a page of what is kept, the least recently used first. Raises EngineRecovering, EngineDied."""
@@ -53,14 +54,16 @@ class CacheInspector:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
         adapter, lease = await self._pool.use(request.model)
         try:
-            token_ids = await preparing.prompt_token_ids(adapter, request)
-            found = await self._engine.look_up(lease.name, token_ids)
+            prompt = await preparing.prompt_tokens(adapter, request)
+            salts = picture_salts(prompt.pictures)
+            found = await self._engine.look_up(lease.name, prompt.token_ids, salts)
             seen = SeenRequest(
                 number=self._seen.next_number,
                 at=time.time(),
                 model=lease.name,
-                request=request,
-                prompt_ids=array("I", token_ids),
+                request=without_image_bytes(request),
+                prompt_ids=array("I", prompt.token_ids),
+                salts=salts,
                 engine_life=self._engine.num_restarts,
                 num_cached=found.num_cached,
                 num_known=found.num_known,

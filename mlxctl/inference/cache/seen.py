@@ -4,10 +4,12 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 from mlxctl.engine import RowUpdate
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import GenerationRequest, ImagePart, Message, Part, TextPart, ToolResultPart
+from mlxctl.prefix_cache.chunks import Salt
 
 MAX_REQUESTS = 64
 MAX_BYTES = 64 << 20
@@ -17,8 +19,9 @@ MAX_BYTES = 64 << 20
 class SeenRequest:
     """One prompt with its answer. `num_known` and `gone` are what the engine said of it (see RowUpdate).
 
-    `model` is the name under which the engine has it, whatever the request called it. `engine_life` counts the engine's starts:
-    what an earlier life had in memory is lost.
+    `request` goes without the bytes of its images; `salts` are what these make of its tokens. `model` is the name under which the
+    engine has it, whatever the request called it. `engine_life` counts the engine's starts: what an earlier life had in memory is
+    lost.
     """
 
     number: int
@@ -26,6 +29,7 @@ class SeenRequest:
     model: str
     request: GenerationRequest
     prompt_ids: "array[int]"
+    salts: tuple[Salt, ...] = ()
     engine_life: int
     answer_ids: Sequence[int] = ()
     num_cached: int = 0
@@ -48,6 +52,27 @@ class SeenRequest:
         self.num_cached, self.num_known, self.gone = update.num_cached, update.num_known, update.gone
 
 
+def without_image_bytes(request: GenerationRequest) -> GenerationRequest:
+    """Return the request with a digest of each image in place of the image: enough to tell equal ones."""
+    if not any(message.num_images for message in request.messages):
+        return request
+    return replace(request, messages=tuple(map(_without_bytes, request.messages)))
+
+
+def _without_bytes(message: Message) -> Message:
+    return replace(message, parts=tuple(map(_digested, message.parts)))
+
+
+def _digested(part: Part) -> Part:
+    if isinstance(part, ToolResultPart):
+        return replace(part, content=tuple(_digest_image(inner) for inner in part.content))
+    return _digest_image(part) if isinstance(part, ImagePart) else part
+
+
+def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
+    return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part
+
+
 class SeenRequests:
     """A ring of them, the newest last."""
 
@@ -57,15 +82,18 @@ class SeenRequests:
         self._seen: deque[SeenRequest] = deque()
         self._num_begun = 0
 
-    def begin(self, request: GenerationRequest, prompt_ids: Sequence[int], *, model: str, engine_life: int) -> SeenRequest:
+    def begin(
+        self, request: GenerationRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str, engine_life: int
+    ) -> SeenRequest:
         """Remember a request that is about to be submitted to `model`; older ones make way."""
         self._num_begun += 1
         seen = SeenRequest(
             number=self._num_begun,
             at=time.time(),
             model=model,
-            request=request,
+            request=without_image_bytes(request),
             prompt_ids=array("I", prompt_ids),
+            salts=tuple(salts),
             engine_life=engine_life,
         )
         self._seen.append(seen)

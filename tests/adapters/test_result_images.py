@@ -1,0 +1,172 @@
+"""Images that tools give back: shown in the result where the template can, else behind the results, and never another tool's."""
+
+import io
+import re
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as checks
+from hypothesis import strategies as st
+from PIL import Image
+
+from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    AudioPart,
+    GenerationRequest,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    text_message,
+)
+from mlxctl.models import read_model
+from tests import forge
+
+_CALLS = (
+    "{%- for call in message.tool_calls or [] %}[TOOL_CALL]{{ call.function.name }} {{ call.function.arguments | tojson }}"
+    "{%- endfor -%}"
+)
+_WHOLE = (
+    "<s>{%- if tools -%}[TOOLS]{{- tools | tojson -}}{%- endif -%}"
+    "{%- for message in messages -%}{%- if message.role == 'assistant' -%}{CALLS}{{- message.content ~ '</s>' -}}"
+    "{%- elif message.role == 'tool' -%}[TOOL_RESULT]{RESULT}[/TOOL_RESULT]"
+    "{%- else -%}[INST]{{- message.content -}}[/INST]{%- endif -%}{%- endfor -%}"
+)
+_TEXT_RESULT = "{{- message.content -}}"
+_PART_RESULT = (
+    "{%- if message.content is string -%}{{- message.content -}}{%- else -%}{%- for part in message.content -%}"
+    "{{- '[IMG]' if part.type == 'image' else part.text -}}{%- endfor -%}{%- endif -%}"
+)
+_ONE_CALL = "{%- if (message.tool_calls or []) | length > 1 -%}{{- raise_exception('one call') -}}{%- endif -%}" + _CALLS
+TEMPLATES = {
+    "knows no tools": None,
+    "text in results": _WHOLE.replace("{CALLS}", _CALLS).replace("{RESULT}", _TEXT_RESULT),
+    "images in results": _WHOLE.replace("{CALLS}", _CALLS).replace("{RESULT}", _PART_RESULT),
+    "images in results, one call at a time": _WHOLE.replace("{CALLS}", _ONE_CALL).replace("{RESULT}", _PART_RESULT),
+}
+QUESTION = text_message("user", "What do you see?")
+
+
+@cache
+def adapter(template: str) -> ModelAdapter:
+    """The model that sees, with one of the templates."""
+    source = TEMPLATES[template]
+    if source is None:
+        return create_adapter(read_model(forge.trained("rowan")), name="rowan")
+    directory = Path(shutil.copytree(forge.trained("rowan"), Path(mkdtemp()) / "rowan"))
+    (directory / "chat_template.jinja").write_text(source)
+    return create_adapter(read_model(directory), name="rowan")
+
+
+def image(red: int) -> ImagePart:
+    file = io.BytesIO()
+    Image.new("RGB", (16, 16), (red, 0, 0)).save(file, "PNG")
+    return ImagePart(data=file.getvalue(), media_type="image/png")
+
+
+def calls(*numbers: int) -> Message:
+    return Message(role="assistant", parts=tuple(ToolCallPart(id=f"call_{k}", name=f"show_{k}", arguments="{}") for k in numbers))
+
+
+def result(number: int, num_images: int = 1, text: str | None = None) -> Message:
+    """What a call gave back: words that name it, and images as red as its number says."""
+    said = (TextPart(text=f"from_{number}" if text is None else text),)
+    return Message(role="tool", parts=(ToolResultPart(call_id=f"call_{number}", content=(*said, *[image(number)] * num_images)),))
+
+
+def asked(*messages: Message) -> GenerationRequest:
+    return GenerationRequest(model="m", messages=(QUESTION, *messages), max_tokens=4)
+
+
+def shown(template: str, request: GenerationRequest) -> list[tuple[int, int]]:
+    """For each image in the order of the prompt: whose it is by the words before it, and by its pixels."""
+    prompt, pictures = adapter(template).prompt_text(request), adapter(template).prepare_input(request).pictures
+    before = [prompt[: match.start()] for match in re.finditer(re.escape("[IMG]"), prompt)]
+    named = [int(re.findall(r"(?:show|from)_(\d+)", text)[-1]) for text in before]
+    return list(zip(named, [picture.pixels[0] for picture in pictures], strict=True))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@given(
+    rounds=st.lists(
+        st.permutations([1, 2, 3]).flatmap(
+            lambda order: st.tuples(st.just(order), st.lists(st.integers(0, 2), min_size=3, max_size=3))
+        ),
+        min_size=1,
+        max_size=2,
+    )
+)
+@checks(max_examples=25, deadline=None)
+def test_each_image_stands_by_the_words_of_the_tool_that_it_came_from(
+    template: str, rounds: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> None:
+    messages: list[Message] = []
+    for turn, (order, num_images) in enumerate(rounds):
+        numbers = [10 * turn + number for number in (1, 2, 3)]
+        messages.append(calls(*numbers))
+        messages += [result(10 * turn + number, num_images[number - 1]) for number in order]
+
+    places = shown(template, asked(*messages))
+
+    assert all(named == painted for named, painted in places)
+    assert len(places) == sum(sum(num_images) for _, num_images in rounds)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("images in results", "[TOOL_CALL]show_1 {}</s>[TOOL_RESULT]from_1\n[IMG][/TOOL_RESULT]"),
+        (
+            "text in results",
+            (
+                "[TOOL_RESULT]from_1\n(1 image: shown behind the results, as of result 1 (show_1))[/TOOL_RESULT]"
+                "[INST]1 image of result 1 (show_1):\n[IMG][/INST]"
+            ),
+        ),
+        ("knows no tools", "</tool_call></s>[INST]<tool_response>\nfrom_1\n[IMG]\n</tool_response>[/INST]"),
+    ],
+)
+def test_where_an_image_goes_is_the_templates_word(template: str, expected: str) -> None:
+    assert adapter(template).prompt_text(asked(calls(1), result(1))).endswith(expected)
+
+
+def test_an_image_alone_and_a_failure_say_what_they_are() -> None:
+    failed = ToolResultPart(call_id="call_1", content=(image(1), image(1)), is_error=True)
+    prompt = adapter("text in results").prompt_text(asked(calls(1), Message(role="tool", parts=(failed,)), QUESTION))
+
+    assert "[TOOL_RESULT]Error: (2 images: shown behind the results, as of result 1 (show_1))[/TOOL_RESULT]" in prompt
+    assert prompt.endswith("[INST]2 images of result 1 (show_1):\n[IMG][IMG][/INST][INST]What do you see?[/INST]")
+
+
+def test_results_without_images_are_written_as_ever() -> None:
+    texts = [result(number, 0) for number in (2, 1)]
+    prompt = adapter("text in results").prompt_text(asked(calls(1, 2), *texts))
+
+    assert prompt.endswith("[TOOL_RESULT]from_2[/TOOL_RESULT][TOOL_RESULT]from_1[/TOOL_RESULT]")
+
+
+def test_the_prompt_is_counted_with_the_images_of_its_results() -> None:
+    request = asked(calls(1), result(1, 2))
+    prepared = adapter("text in results").prepare_input(request)
+    assert adapter("text in results").count_prompt_tokens(request) == len(prepared.token_ids)
+    assert len(prepared.pictures) == 2
+
+
+def test_a_model_of_text_refuses_them() -> None:
+    reader = create_adapter(read_model(forge.model("qwen3")), name="qwen3")
+    with pytest.raises(InvalidRequest, match="reads text only: it cannot take images") as refusal:
+        reader.prepare_input(asked(calls(1), result(1)))
+    assert refusal.value.param == "messages.2"
+
+
+def test_a_sound_beside_an_image_is_refused() -> None:
+    heard = Message(role="user", parts=(image(1), AudioPart(data=b"RIFF", media_type="audio/wav")))
+    with pytest.raises(InvalidRequest, match="cannot take audio"):
+        adapter("images in results").prepare_input(asked(heard))

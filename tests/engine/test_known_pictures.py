@@ -1,0 +1,217 @@
+"""Pictures in the prefix cache: never another's, always one's own, to the token, and not looked at twice."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from mlxctl.adapters import PreparedInput
+from mlxctl.engine import EngineClient
+from mlxctl.engine.half_read import HalfRead
+from mlxctl.engine.loading import weights_in_pieces
+from mlxctl.engine.vision.tower import Tower
+from mlxctl.ir import CacheOptions, ImagePart, Picture, TextPart
+from mlxctl.models import read_model
+from mlxctl.prefix_cache.chunks import common_tokens, pack, picture_salts
+from tests import forge
+
+from .harness import Output
+from .seeing import BLUE, RED, answer, picture, prepared, seeing_engine
+
+SEER = forge.trained("rowan")
+QUESTION = TextPart(text="What colour is this?")
+STORY = TextPart(text="The sea is wide, and the hills are old. " * 8)
+PLENTY = 1 << 40
+
+
+def asked(*parts: ImagePart | TextPart) -> PreparedInput:
+    return prepared(SEER, *parts)
+
+
+def gone_on(prompt: PreparedInput, said: Sequence[int], *, behind: PreparedInput) -> PreparedInput:
+    """A conversation with an answer and another question, whose pictures stand behind both."""
+    start = len(prompt.token_ids) + len(said)
+    moved = (replace(picture, start=picture.start + start) for picture in behind.pictures)
+    return replace(prompt, token_ids=(*prompt.token_ids, *said, *behind.token_ids), pictures=(*prompt.pictures, *moved))
+
+
+async def ask_all(prompts: Sequence[PreparedInput], **settings: object) -> list[Output]:
+    async with seeing_engine(SEER, **settings) as client:
+        return [await answer(client, prompt) for prompt in prompts]
+
+
+def cold(prompts: Sequence[PreparedInput]) -> list[list[int]]:
+    return [output.token_ids for output in asyncio.run(ask_all(prompts, prefix_cache_bytes=0))]
+
+
+def num_shared(one: PreparedInput, other: PreparedInput, said: Sequence[int]) -> int:
+    """How much of a prompt an earlier one and what was said to it have computed; what was said last never was."""
+    known = pack([*other.token_ids, *said[:-1]])
+    shared = common_tokens(pack(one.token_ids), known, picture_salts(one.pictures), picture_salts(other.pictures))
+    return min(shared, len(one.token_ids) - 1)
+
+
+def test_the_same_words_about_another_picture_are_answered_anew() -> None:
+    red, blue = asked(picture(RED), QUESTION), asked(picture(BLUE), QUESTION)
+    assert red.token_ids == blue.token_ids
+
+    outputs = asyncio.run(ask_all([red, blue, red, blue]))
+
+    assert outputs[0].token_ids == outputs[2].token_ids != outputs[1].token_ids == outputs[3].token_ids
+    all_but_the_last = len(red.token_ids) - 1
+    assert [output.num_cached for output in outputs] == [0, 0, all_but_the_last, all_but_the_last]
+
+
+def test_text_before_a_picture_is_shared_by_those_who_show_others() -> None:
+    red, blue = asked(STORY, picture(RED), QUESTION), asked(STORY, picture(BLUE), QUESTION)
+
+    outputs = asyncio.run(ask_all([red, blue]))
+
+    assert outputs[1].num_cached == red.pictures[0].start > 16
+    assert [output.token_ids for output in outputs] == cold([red, blue])
+
+
+@pytest.mark.parametrize("is_last", [True, False], ids=["in its own cache", "from chunks"])
+def test_the_next_turn_about_a_picture_is_known_up_to_it_and_nobody_looks_again(
+    monkeypatch: pytest.MonkeyPatch, is_last: bool
+) -> None:
+    first = asked(STORY, picture(RED), QUESTION)
+
+    async def run() -> tuple[PreparedInput, Output]:
+        async with seeing_engine(SEER) as client:
+            said = (await answer(client, first)).token_ids
+            if not is_last:
+                await answer(client, asked(STORY, picture(BLUE), QUESTION))
+            monkeypatch.setattr(Tower, "embed", blindly)
+            second = gone_on(first, said, behind=asked(QUESTION))
+            return second, await answer(client, second)
+
+    second, output = asyncio.run(run())
+
+    assert output.num_cached == len(second.token_ids) - len(asked(QUESTION).token_ids) - 1
+    monkeypatch.undo()
+    assert [output.token_ids] == cold([second])
+
+
+def blindly(*_: object) -> None:
+    raise RuntimeError("nobody has to look")
+
+
+def test_who_has_to_look_and_cannot_is_told() -> None:
+    async def run() -> Output:
+        async with seeing_engine(SEER) as client:
+            return await answer(client, replace(asked(picture(RED)), pictures=(replace(asked(picture(RED)).pictures[0], width=8),)))
+
+    with pytest.raises(Exception, match="looking at a picture failed"):
+        asyncio.run(run())
+
+
+def random_prompt(dice: random.Random) -> PreparedInput:
+    """Some words and pictures out of few, so that prompts often begin alike, and often reach beyond a chunk."""
+    parts: list[ImagePart | TextPart] = []
+    for _ in range(dice.randint(1, 12)):
+        colour = dice.choice([RED, BLUE])
+        parts.append(dice.choice([QUESTION, STORY, picture(colour), picture(colour, side=32)]))
+    return asked(*parts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hit_of_any_length_goes_on_as_a_cold_run_and_is_counted_to_the_token(seed: int) -> None:
+    dice = random.Random(seed)
+    prompts = [random_prompt(dice) for _ in range(7)]
+    prompts += [replace(prompt, token_ids=prompt.token_ids[:-1], pictures=prompt.pictures) for prompt in prompts]
+
+    outputs = asyncio.run(ask_all(prompts, prefill_chunk_max_tokens=70))
+
+    assert [output.token_ids for output in outputs] == cold(prompts)
+    for place, prompt in enumerate(prompts):
+        before = zip(prompts[:place], outputs[:place], strict=True)
+        known = max((num_shared(prompt, other, output.token_ids) for other, output in before), default=0)
+        assert outputs[place].num_cached == (known if known >= 16 else 0)
+
+
+def test_those_who_arrive_together_read_what_they_share_once_and_their_own_pictures_each() -> None:
+    trunk = (STORY, picture(RED), STORY, STORY)
+    prompts = [asked(*trunk, picture(colour, side=side), QUESTION) for colour in (RED, BLUE) for side in (32, 64)]
+
+    async def run() -> tuple[list[list[int]], int]:
+        async with seeing_engine(SEER) as client:
+            outputs = await asyncio.gather(*(answer(client, prompt) for prompt in prompts))
+            return [output.token_ids for output in outputs], (await client.stats()).num_prompt_tokens
+
+    said, num_read = asyncio.run(run())
+
+    assert said == cold(prompts)
+    tails = sum(len(prompt.token_ids) - prompt.pictures[1].start for prompt in prompts)
+    assert num_read <= prompts[0].pictures[1].start + tails
+
+
+def test_a_picture_is_known_after_a_restart_and_another_one_is_not(tmp_path: Path) -> None:
+    red, blue = asked(STORY, picture(RED), QUESTION), asked(STORY, picture(BLUE), QUESTION)
+    on_disk = {"cache_dir": tmp_path, "cache_disk_bytes": 1 << 30, "cache_min_free_bytes": 0}
+    asyncio.run(ask_all([red], **on_disk))
+
+    outputs = asyncio.run(ask_all([blue, red], **on_disk))
+
+    assert [output.num_cached for output in outputs] == [blue.pictures[0].start, len(red.token_ids) - 1]
+    assert [output.token_ids for output in outputs] == cold([blue, red])
+
+
+def test_who_wants_nothing_kept_gets_that() -> None:
+    red = asked(STORY, picture(RED), QUESTION)
+
+    async def run(client_of: CacheOptions) -> list[int]:
+        async with seeing_engine(SEER) as client:
+            return [(await answer(client, red, client_of)).num_cached for _ in range(2)]
+
+    assert asyncio.run(run(CacheOptions(mode="off"))) == [0, 0]
+
+
+async def looked_up(client: EngineClient, prompt: PreparedInput) -> int:
+    return (await client.look_up("m", prompt.token_ids, picture_salts(prompt.pictures))).num_cached
+
+
+def test_a_look_tells_pictures_apart_too() -> None:
+    red, blue = asked(STORY, picture(RED), QUESTION), asked(STORY, picture(BLUE), QUESTION)
+
+    async def run() -> list[int]:
+        async with seeing_engine(SEER) as client:
+            await answer(client, red)
+            return [await looked_up(client, prompt) for prompt in (red, blue)]
+
+    assert asyncio.run(run()) == [len(red.token_ids) - 1, blue.pictures[0].start]
+
+
+def test_wherever_the_known_part_ends_the_rest_is_embedded_as_it_is_in_the_whole() -> None:
+    prompt = asked(picture(RED, side=32), QUESTION, picture(BLUE, side=32), QUESTION)
+    tower = eyes()
+    whole = half_read(tower, prompt, num_cached=0)
+    last = prompt.pictures[-1].end
+
+    for num_cached in range(last):
+        rest = half_read(tower, prompt, num_cached=num_cached).words(num_cached, last)["input_embeddings"]
+        assert mx.array_equal(rest, whole.words(num_cached, last)["input_embeddings"])
+    assert half_read(tower, prompt, num_cached=last).words(last, len(prompt.token_ids)) == {}
+
+
+def eyes() -> Tower:
+    """The part of the model that sees."""
+    limits = {"weights_bytes": 1, "available_bytes": PLENTY, "limit_bytes": PLENTY}
+    pieces = weights_in_pieces(SEER, **limits, trust_remote_code=False, sight=read_model(SEER).sight)
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            tower: Tower = end.value.tower
+            return tower
+
+
+def half_read(tower: Tower, prompt: PreparedInput, *, num_cached: int) -> HalfRead:
+    read = HalfRead([])
+    pictures: tuple[Picture, ...] = prompt.pictures
+    read.look(tower, pack(prompt.token_ids), pictures, num_cached=num_cached)
+    return read
