@@ -1,32 +1,54 @@
 """Numbers and verdicts as people read them; the table, the report and the comparison say them alike."""
 
+import statistics
+from itertools import pairwise
 from typing import assert_never
 
 from mlxctl.bench.figures import Better, Spread, Unit
 from mlxctl.bench.result import ClientCost, Result
 
 _TICKS = "▁▂▃▄▅▆▇█"
+_MAX_TICKS = 10
+_SHORT_UNITS = {"tokens/s": "tok/s", "requests/s": "req/s", "times": "×"}
 
 
 def say(value: float, unit: Unit) -> str:
     """Return the value with its unit."""
+    number = say_beside(value, value, unit)
     match unit:
         case "s":
-            return f"{value * 1e3:,.1f} ms" if abs(value) < 1 else f"{value:,.2f} s"
+            return f"{number} {'ms' if abs(value) < 1 else 's'}"
+        case "share":
+            return number
+        case _:
+            return f"{number} {_SHORT_UNITS.get(unit, unit)}"
+
+
+def say_beside(value: float, first: float, unit: Unit) -> str:
+    """Return only the number of a value that stands beside `first`, whose unit holds for both."""
+    match unit:
+        case "s":
+            return f"{value * 1e3:,.1f}" if abs(first) < 1 else f"{value:,.2f}"
         case "share":
             return f"{value:.1%}"
         case "times":
-            return f"{value:,.2f} ×"
+            return f"{value:,.2f}"
         case "tokens/s" | "requests/s" | "tokens":
-            return f"{value:,.1f} {unit}" if abs(value) < 100 else f"{value:,.0f} {unit}"
+            return f"{value:,.1f}" if abs(first) < 100 else f"{value:,.0f}"
         case _:
             assert_never(unit)
 
 
 def sparkline(values: tuple[float, ...]) -> str:
-    """Return one tick for each value, from nothing to the highest, so that the height of the ticks can be trusted."""
-    top = max(values) or 1.0
-    return "".join(_TICKS[min(7, max(0, round(value / top * 7)))] for value in values)
+    """Return a tick for each value, from nothing to the highest, so that the height of the ticks can be trusted.
+
+    Of more values than there is room for, each tick is the median of some neighbours.
+    """
+    num_ticks = min(len(values), _MAX_TICKS)
+    edges = [len(values) * number // num_ticks for number in range(num_ticks + 1)]
+    middles = [statistics.median(values[begin:end]) for begin, end in pairwise(edges)]
+    top = max(middles) or 1.0
+    return "".join(_TICKS[min(7, max(0, round(value / top * 7)))] for value in middles)
 
 
 def ratio_verdict(ratio: Spread, better: Better, *, is_noise: bool) -> str:

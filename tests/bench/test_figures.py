@@ -5,7 +5,7 @@ import pytest
 from mlxctl.bench.figures import Figure, Spread, percentile, percentiles
 from mlxctl.bench.runner import Rounds, measurements, paired_ratios
 from mlxctl.bench.scenarios import Latency
-from mlxctl.bench.wording import client_line, ratio_verdict, say, sparkline
+from mlxctl.bench.wording import client_line, ratio_verdict, say, say_beside, sparkline
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -52,8 +52,10 @@ def test_figures_of_a_scenario_have_names_of_their_own() -> None:
 
 def test_numbers_are_said_with_units() -> None:
     assert [say(0.0381, "s"), say(2.5, "s"), say(0.5, "share")] == ["38.1 ms", "2.50 s", "50.0%"]
-    assert [say(1234.5, "tokens/s"), say(3.14, "times")] == ["1,234 tokens/s", "3.14 ×"]
+    assert [say(1234.5, "tokens/s"), say(3.14, "times")] == ["1,234 tok/s", "3.14 ×"]
+    assert [say_beside(1.25, 0.9, "s"), say_beside(0.25, 1.9, "s")] == ["1,250.0", "0.25"]
     assert sparkline((1.0, 0.0, 0.5)) == "█▁▅"
+    assert sparkline((*[1.0] * 500, *[0.0] * 500)) == "█████▁▁▁▁▁"
 
 
 @pytest.mark.parametrize(

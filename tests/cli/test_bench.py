@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from mlxctl.bench.result import Result, load_result, save_result
+from mlxctl.bench.scenarios import Throughput
 from mlxctl.cli import app
 from mlxctl.cli.bench import tables
 from tests.bench.metronome import metronome
@@ -38,6 +39,20 @@ def test_a_result_on_a_terminal(name: str, width: int, snapshot: SnapshotAsserti
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width
     assert "\n".join(line.rstrip() for line in lines) + "\n" == snapshot(extension_class=TextSnapshots)
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_no_name_and_no_number_is_cut_off_on_a_usual_terminal(num_servers: int) -> None:
+    values = tuple(1000.0 + number for number in range(100))
+    names = ("decode_tokens_per_second_x16", "decode_tokens_per_second_x4")
+    result = sample_result(*[dict.fromkeys(names, values)] * num_servers, scenario=Throughput(streams=(4, 16)))
+    console = Console(width=80, force_terminal=True, color_system=None, highlight=False)
+    with console.capture() as captured:
+        tables.print_result(result, Path("bench_results/sample.json"), console)
+    shown = captured.get()
+    assert all(name in shown for name in names)
+    assert "…" not in shown
+    assert "1,050 tok/s" in shown
 
 
 def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What `mlxctl bench compare` works out and prints."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from rich.text import Text
 from mlxctl.bench.comparison import Comparison, compare_results
 from mlxctl.bench.conditions import Condition, Verdict
 from mlxctl.bench.result import load_result
-from mlxctl.bench.wording import say
-from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, standard_output
+from mlxctl.bench.wording import say, say_beside
+from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, print_document, standard_output, table_of_figures
 
 _STYLES = {"better": "green", "worse": "red", "same": "dim", "noise": "dim"}
 
@@ -22,24 +23,25 @@ def run_compare(a: Path, b: Path, conditions: Sequence[str], *, as_json: bool) -
     parsed = [Condition.parse(text) for text in conditions]
     comparison = compare_results(load_result(a), load_result(b))
     verdicts = [condition.check(comparison) for condition in parsed]
-    if not as_json:
+    if as_json:
+        typer.echo(_document(a, b, comparison, verdicts))
+    else:
         _print(comparison, verdicts)
-    typer.echo(_document(a, b, comparison, verdicts))
+        print_document(standard_output(), _summary(comparison, verdicts))
     return int(any(verdict.fails for verdict in verdicts))
 
 
 def comparison_table(comparison: Comparison, *, has_meanings: bool) -> Table:
     """Return the figures of both, how they moved, and whether that means anything."""
-    table = Table("figure", box=None, pad_edge=False, header_style="bold")
-    for heading in ("A", "B", "change"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of_figures("A", "B", "change")
     table.add_column("", no_wrap=True)
     if has_meanings:
         table.add_column("", style="dim")
     for change in comparison.changes:
         moved = "–" if change.change is None else f"{change.change:+.1%}"
         verdict = Text(change.verdict, style=_STYLES[change.verdict])
-        row: list[str | Text] = [change.name, say(change.before, change.unit), say(change.after, change.unit), moved, verdict]
+        after = say_beside(change.after, change.before, change.unit)
+        row: list[str | Text] = [change.name, say(change.before, change.unit), after, moved, verdict]
         table.add_row(*row, *([change.meaning] if has_meanings else []))
     return table
 
@@ -56,7 +58,15 @@ def _print(comparison: Comparison, verdicts: Sequence[Verdict]) -> None:
         console.print(Text(note, style="yellow"))
 
 
+def _summary(comparison: Comparison, verdicts: Sequence[Verdict]) -> str:
+    moved = {way: [change.name for change in comparison.changes if change.verdict == way] for way in ("better", "worse")}
+    return json.dumps({"scenario": comparison.scenario, **moved, "failed": _failed(verdicts)})
+
+
+def _failed(verdicts: Sequence[Verdict]) -> list[str]:
+    return [verdict.condition.text for verdict in verdicts if verdict.fails]
+
+
 def _document(a: Path, b: Path, comparison: Comparison, verdicts: Sequence[Verdict]) -> str:
-    failed = [verdict.condition.text for verdict in verdicts if verdict.fails]
-    document = {"a": str(a), "b": str(b), **msgspec.to_builtins(comparison), "failed": failed}
+    document = {"a": str(a), "b": str(b), **msgspec.to_builtins(comparison), "failed": _failed(verdicts)}
     return msgspec.json.encode(document).decode()

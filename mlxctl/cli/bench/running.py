@@ -16,7 +16,7 @@ from mlxctl.bench.runner import Observer
 from mlxctl.bench.scenarios import Scenario
 from mlxctl.cli.bench.progress import progress_on
 from mlxctl.cli.bench.shared_options import SharedOptions
-from mlxctl.cli.bench.tables import print_result, standard_output
+from mlxctl.cli.bench.tables import print_document, print_result, standard_output
 from mlxctl.errors import SettingsError
 from mlxctl.models import Library, ModelDescription, describe_model
 from mlxctl.settings import resolve
@@ -92,9 +92,11 @@ def _show(result: Result, out: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(encode_result(result))
         return
-    print_result(result, out, standard_output())
+    console = standard_output()
+    print_result(result, out, console)
     medians: dict[str, dict[str, float]] = {server.label: {} for server in result.servers}
     for found in result.measurements:
         if not found.is_detail:
             medians[found.target][found.name] = float(f"{found.median:.6g}")
-    typer.echo(json.dumps({"scenario": result.scenario, "is_partial": result.is_partial, "file": str(out), "medians": medians}))
+    document = {"scenario": result.scenario, "is_partial": result.is_partial, "file": str(out), "medians": medians}
+    print_document(console, json.dumps(document))

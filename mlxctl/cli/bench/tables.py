@@ -9,7 +9,7 @@ from rich.text import Text
 
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.bench.scenarios import Chart
-from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, sparkline, state_line
+from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, say_beside, sparkline, state_line
 
 _WIDE = 120
 # Below this many columns there is no room for words about each figure.
@@ -38,27 +38,37 @@ def print_result(result: Result, out: Path, console: Console) -> None:
         console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
-def figure_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of one server."""
-    table = Table("figure", box=None, pad_edge=False, header_style="bold")
-    for heading in ("median", "lowest", "highest"):
+def print_document(console: Console, document: str) -> None:
+    """Print one line of JSON for machines, whatever the width; a person may overlook it."""
+    console.print(Text(document, style="dim"), soft_wrap=True)
+
+
+def table_of_figures(*headings: str) -> Table:
+    """Return an empty table: a column of names, which wrap rather than lose their ends, and one of numbers for each heading."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("figure", overflow="fold")
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def figure_table(result: Result, *, has_meanings: bool) -> Table:
+    """Return the figures of one server; the unit of the median is that of the line."""
+    table = table_of_figures("median", "lowest", "highest")
     table.add_column("rounds", no_wrap=True)
     if has_meanings:
         table.add_column("", style="dim")
     for found in _shown(result, "A"):
-        low, high = say(found.lowest, found.unit), say(found.highest, found.unit)
+        low, high = (say_beside(value, found.median, found.unit) for value in (found.lowest, found.highest))
         row = [found.name, say(found.median, found.unit), low, high, sparkline(found.rounds)]
         table.add_row(*row, *([found.meaning] if has_meanings else []))
     return table
 
 
 def pair_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of both servers, their ratio with its spread, and whether that means anything."""
-    table = Table("figure", box=None, pad_edge=False, header_style="bold")
-    for heading in ("A", "B", "A/B", "spread"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    """Return the figures of both servers in the unit of the first, their ratio with its spread, and whose is better, if anybody's."""
+    table = table_of_figures("A", "B", "A/B", "spread")
+    table.add_column("better", no_wrap=True)
     if has_meanings:
         table.add_column("", style="dim")
     ratios = {ratio.name: ratio for ratio in result.ratios}
@@ -70,10 +80,10 @@ def pair_table(result: Result, *, has_meanings: bool) -> Table:
         table.add_row(
             found.name,
             say(found.median, found.unit),
-            say(other.median, found.unit),
+            say_beside(other.median, found.median, found.unit),
             f"{ratio.ratio.median:.2f}",
             f"{ratio.ratio.lowest:.2f}–{ratio.ratio.highest:.2f}",
-            Text(verdict, style="dim" if ratio.is_noise else _STYLES[verdict[0]]),
+            Text(verdict.partition(" ")[0], style="dim" if ratio.is_noise else _STYLES[verdict[0]]),
             *([found.meaning] if has_meanings else []),
         )
     return table
