@@ -66,7 +66,7 @@ def figure_table(result: Result, *, has_meanings: bool) -> Table:
 
 
 def pair_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of both servers in the unit of the first, their ratio with its spread, and whose is better, if anybody's."""
+    """Return the figures of both servers in the unit of the first, their ratio with its spread, and who is better if it matters."""
     table = table_of_figures("A", "B", "A/B", "spread")
     table.add_column("better", no_wrap=True)
     if has_meanings:
