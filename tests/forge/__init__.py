@@ -1,8 +1,8 @@
 """Tiny models for tests, which `mlx_lm.load` takes as it takes any other.
 
 `model(name)` gives the directory of one with random weights: structure without ability. They are made when first asked for and kept
-outside the repository (see `shelf`); `NAMES` says which of them write text, "embedder" embeds. `encoder(name)` gives one of
-`ENCODER_NAMES`, whose tokens see the whole text (see `encoders`). `trained(name)` gives one that was
+outside the repository (see `shelf`); `NAMES` says which of them write text, `SEER_NAMES` which see, too, "embedder" embeds.
+`encoder(name)` gives one of `ENCODER_NAMES`, whose tokens see the whole text (see `encoders`). `trained(name)` gives one that was
 taught to call tools (see `train`), or to name colours, `rowan` (see `colour_namer`); these lie in the repository. Another model
 that really answers is the demo model of the package.
 """
@@ -12,7 +12,8 @@ from pathlib import Path
 from .families import FAMILIES
 from .shelf import shelved, shelved_encoder
 
-NAMES = tuple(name for name, family in FAMILIES.items() if not family.headless)
+NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
+SEER_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma")
 TRAINED_NAMES = ("alder", "birch", "cedar", "elm", "fir", "hazel", "willow")
 
@@ -35,4 +36,4 @@ def trained(name: str) -> Path:
     return Path(__file__).parent / "trained" / name
 
 
-__all__ = ["ENCODER_NAMES", "NAMES", "TRAINED_NAMES", "encoder", "model", "trained"]
+__all__ = ["ENCODER_NAMES", "NAMES", "SEER_NAMES", "TRAINED_NAMES", "encoder", "model", "trained"]

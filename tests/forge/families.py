@@ -19,7 +19,8 @@ class Family:
     Markers are added tokens that decoding keeps, as Qwen does with its think and tool tags; `endless` models say only
     printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights. A `headless` model embeds: its
     weights are saved as sentence-transformers saves them, without head and without `model.` before their names, its tokenizer
-    ends every text with the last end token, and `beside` are its further files, as JSON values.
+    ends every text with the last end token, and `beside` are its further files, as JSON values. One that `sees` has a part for
+    pictures, as mlx-vlm has it, and `token_ids` are fields of its configuration, with the tokens whose ids they hold.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Family:
     zero_centred_norms: bool = False
     headless: bool = False
     beside: dict[str, Any] = field(default_factory=dict)
+    sees: bool = False
+    token_ids: dict[str, str] = field(default_factory=dict)
 
 
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -110,7 +113,96 @@ _GEMMA3_CONFIG = _attention(
     tie_word_embeddings=True,
 )  # fmt: skip
 
+_QWEN_VL = {
+    "template": "qwen3",
+    "special_tokens": (*_CHATML, "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"),
+    "markers": _QWEN3_MARKERS,
+    "bos_token": None,
+    "end_tokens": ("<|im_end|>", "<|endoftext|>"),
+    "sees": True,
+    "token_ids": {
+        "image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>",
+        "vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>",
+    },
+}  # fmt: skip
+# A cell is 2 x 2 patches of 8 pixels.
+_QWEN_VISION = {"depth": 3, "num_heads": 2, "patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2, "in_channels": 3}
+_QWEN_PROCESSOR = {
+    "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 8, "merge_size": 2, "temporal_patch_size": 2,
+    "min_pixels": 256, "max_pixels": 16_384, "image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28],
+}  # fmt: skip
+_SEERS = (
+    Family(
+        name="qwen2_vl",
+        config={
+            **_attention("qwen2_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
+            "vision_config": {"model_type": "qwen2_vl", "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2.0, **_QWEN_VISION},
+        },
+        beside={"preprocessor_config.json": _QWEN_PROCESSOR},
+        **_QWEN_VL,
+    ),
+    Family(
+        name="qwen2_5_vl",
+        config={
+            **_attention("qwen2_5_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
+            "vision_config": {
+                "model_type": "qwen2_5_vl", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
+                "window_size": 32, "fullatt_block_indexes": [1], **_QWEN_VISION,
+            },
+        },
+        beside={"preprocessor_config.json": _QWEN_PROCESSOR},
+        **_QWEN_VL,
+    ),
+    Family(
+        name="qwen3_vl",
+        config={
+            "model_type": "qwen3_vl",
+            "text_config": _attention(
+                "qwen3_vl_text", rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}
+            ),
+            "vision_config": {
+                "model_type": "qwen3_vl", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
+                "num_position_embeddings": 16, "deepstack_visual_indexes": [0, 1], **_QWEN_VISION,
+            },
+        },
+        beside={
+            "preprocessor_config.json": {
+                **{name: value for name, value in _QWEN_PROCESSOR.items() if not name.endswith("_pixels")},
+                "size": {"shortest_edge": 256, "longest_edge": 16_384},
+            }
+        },
+        **_QWEN_VL,
+    ),
+    Family(
+        name="gemma3_seer",
+        template="gemma3",
+        special_tokens=(*_GEMMA3, "<start_of_image>", "<image_soft_token>", "<end_of_image>"),
+        bos_token="<bos>",
+        end_tokens=("<end_of_turn>", "<eos>"),
+        config={
+            "model_type": "gemma3",
+            "mm_tokens_per_image": 16,
+            "hidden_size": 64,
+            "text_config": {**_GEMMA3_CONFIG, "mm_tokens_per_image": 16},
+            "vision_config": {
+                "model_type": "siglip_vision_model", "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64,
+                "num_attention_heads": 2, "patch_size": 8, "image_size": 64,
+            },
+        },
+        beside={
+            "preprocessor_config.json": {
+                "image_processor_type": "Gemma3ImageProcessor", "size": {"height": 64, "width": 64}, "resample": 2,
+                "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+            }
+        },
+        zero_centred_norms=True,
+        sees=True,
+        token_ids={"image_token_index": "<image_soft_token>"},
+    ),
+)  # fmt: skip
+
 _ALL = (
+    *_SEERS,
     _qwen3("qwen3", _attention("qwen3")),
     Family(
         name="llama3",

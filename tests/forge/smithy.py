@@ -5,7 +5,9 @@ the embeddings in the residual stream, queries and keys are large enough that at
 slowly, and the last norm spreads the logits so far that rounding does not change the best one.
 """
 
+import copy
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
+
+from mlxctl.models.text_config import text_part
 
 from .families import TEMPLATES, Family
 from .vocabulary import train_tokenizer
@@ -30,6 +34,9 @@ def build(family: Family, directory: Path) -> None:
     tokenizer = train_tokenizer(family)
     end_ids = [tokenizer.token_to_id(token) for token in family.end_tokens]
     config = {**family.config, "vocab_size": family.vocab_size, "eos_token_id": end_ids[0]}
+    config |= {field: tokenizer.token_to_id(token) for field, token in family.token_ids.items()}
+    if "text_config" in config:
+        config["text_config"] = {**config["text_config"], "vocab_size": family.vocab_size}
     weights = draw_weights(family, config)
     if family.endless:
         _forbid(weights, [i for i in range(family.vocab_size) if not _is_plain(tokenizer, i)])
@@ -52,21 +59,38 @@ def build(family: Family, directory: Path) -> None:
 
 def draw_weights(family: Family, config: dict[str, Any]) -> dict[str, mx.array]:
     """Draw every parameter that the architecture has, from keys that depend on the seed and the parameter's place."""
-    model_class, args_class = _get_classes(config)
-    template = dict(tree_flatten(model_class(args_class.from_dict(config)).parameters()))
-    if config["tie_word_embeddings"]:
+    template = dict(tree_flatten(_architecture(family, config).parameters()))
+    words = text_part(config)
+    if words["tie_word_embeddings"]:
         template.pop("lm_head.weight", None)
+        template.pop("language_model.lm_head.weight", None)
     keys = mx.random.split(mx.random.key(family.seed), len(template))
     return {
-        name: _draw(name, parameter.shape, keys[index], family, config)
+        name: _draw(name.removeprefix("language_model."), parameter.shape, keys[index], family, words)
         for index, (name, parameter) in enumerate(sorted(template.items()))
     }
+
+
+def _architecture(family: Family, config: dict[str, Any]) -> Any:
+    if not family.sees:
+        model_class, args_class = _get_classes(config)
+        return model_class(args_class.from_dict(config))
+    from mlx_vlm.utils import get_model_and_args, update_module_configs
+
+    package, _ = get_model_and_args(config)
+    values = copy.deepcopy(config)
+    values.setdefault("text_config", {})
+    return package.Model(update_module_configs(package.ModelConfig.from_dict(values), package, values, ["text", "vision"]))
 
 
 def _draw(name: str, shape: tuple[int, ...], key: mx.array, family: Family, config: dict[str, Any]) -> mx.array:
     width = config["hidden_size"]
     if name.endswith(("A_log", "dt_bias")):
         return mx.random.uniform(low=-5.0, high=-1.0, shape=shape, key=key)
+    if name.startswith(("vision_tower", "multi_modal_projector")):
+        return _draw_eye(name, shape, key)
+    if family.sees and name.endswith(".bias"):
+        return 0.3 * mx.random.normal(shape, key=key)
     if len(shape) == 1:
         scale = _ATTENTION_SHARPNESS if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0
         if name in ("model.norm.weight", "model.embedding_norm.weight"):
@@ -79,6 +103,13 @@ def _draw(name: str, shape: tuple[int, ...], key: mx.array, family: Family, conf
     gain = _ATTENTION_SHARPNESS if name.endswith(("q_proj.weight", "k_proj.weight")) else 1.0
     fan_in = shape[1] if "conv" in name and len(shape) == 3 and shape[2] == 1 else shape[-1]
     return mx.random.normal(shape, key=key) * gain * fan_in**-0.5
+
+
+def _draw_eye(name: str, shape: tuple[int, ...], key: mx.array) -> mx.array:
+    """Draw what pictures pass through: no norm scales, no weight makes them larger or smaller."""
+    if len(shape) == 1:
+        return mx.full(shape, 0.0 if name.endswith("bias") or "mm_soft_emb_norm" in name else 1.0)
+    return mx.random.normal(shape, key=key) * math.prod(shape[1:]) ** -0.5
 
 
 def _forbid(weights: dict[str, mx.array], token_ids: list[int]) -> None:
@@ -103,7 +134,7 @@ def _tokenizer_config(family: Family) -> dict[str, Any]:
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": family.bos_token,
         "eos_token": family.end_tokens[0],
-        "model_max_length": family.config["max_position_embeddings"],
+        "model_max_length": text_part(family.config)["max_position_embeddings"],
         "clean_up_tokenization_spaces": False,
     }
 
