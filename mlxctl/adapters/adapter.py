@@ -1,6 +1,7 @@
 """What a model is like: how it is asked, and how its answer is read. One instance per loaded model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from mlxctl.adapters.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.chat_template import ChatTemplate
@@ -8,7 +9,7 @@ from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.known_text import KnownText, OpenSegment
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
-from mlxctl.adapters.pictures import Sight
+from mlxctl.adapters.pictures import open_sight
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
 from mlxctl.adapters.prompt import Prompt, PromptWriter
@@ -45,7 +46,7 @@ class ModelAdapter:
         self.vocabulary: Vocabulary = load_vocabulary(facts)
         self._known_text = KnownText(self.vocabulary)
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
-        self._sight = None if facts.sight is None else Sight(facts, facts.sight, self.vocabulary)
+        self._sight, self._sight_problem = open_sight(facts, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
         placeholder = None if self._sight is None else self._sight.placeholder
         shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
@@ -100,6 +101,7 @@ class ModelAdapter:
             habits=self.habits,
             written=written,
             placeholder=None if self._sight is None else self._sight.placeholder,
+            sight_problem=self._sight_problem,
         )
 
     def _judge(self, shape: TemplateShape, delivery: Delivery) -> AdapterVerdict:
@@ -122,6 +124,8 @@ class ModelAdapter:
             takes_parallel_calls=shape.takes_parallel_calls,
             takes_text_beside_calls=shape.takes_text_beside_calls,
             takes_results=shape.takes_results,
+            takes_images=self._sight is not None,
+            sight_problem=self._sight_problem,
         )
 
     @property
@@ -229,7 +233,10 @@ class ModelAdapter:
     def _write(self, request: GenerationRequest) -> Prompt:
         if self._writer is None:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
-        return self._writer.write(request)
+        prompt = self._writer.write(request)
+        if self._sight is None or not shown_images(request.messages):
+            return prompt
+        return replace(prompt, text=self._sight.frame(prompt.text))
 
     def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str, OpenSegment]:
         """Tokenise; give the tail as it is then, and what an answer continues. Ids that the embedding table lacks are garbage."""

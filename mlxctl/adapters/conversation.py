@@ -13,18 +13,23 @@ _SHOWN = (TextPart, ImagePart)
 
 
 def template_messages(
-    messages: Sequence[Message], *, placeholder: str | None = None, shows_in_results: bool = False
+    messages: Sequence[Message],
+    *,
+    placeholder: str | None = None,
+    shows_in_results: bool = False,
+    sight_problem: str | None = None,
 ) -> list[TemplateMessage]:
     """Convert a conversation; `placeholder` stands for an image, for a model that sees.
 
-    Images of tool results stay in these with `shows_in_results`; else they are shown in a user's message behind them. Raises
-    InvalidRequest for images and sounds that the model cannot take.
+    Images of tool results stay in these with `shows_in_results`; else they are shown in a user's message behind them.
+    `sight_problem` is why a model that claims to see does not. Raises InvalidRequest for images and sounds that the model cannot
+    take.
     """
     converted: list[TemplateMessage] = []
     tool_names: dict[str, str] = {}
     gallery = Gallery(placeholder or "", is_behind=not shows_in_results)
     for index, message in enumerate(messages):
-        _refuse_media(message, f"messages.{index}", takes_images=placeholder is not None)
+        _refuse_media(message, f"messages.{index}", takes_images=placeholder is not None, sight_problem=sight_problem)
     for message in in_call_order(messages):
         tool_names |= {call.id: call.name for call in message.tool_calls}
         if not message.tool_results:
@@ -102,12 +107,13 @@ def _tool_message(result: ToolResultPart, name: str | None, gallery: Gallery) ->
     return converted
 
 
-def _refuse_media(message: Message, where: str, *, takes_images: bool) -> None:
+def _refuse_media(message: Message, where: str, *, takes_images: bool, sight_problem: str | None) -> None:
     """Refuse what has no text, but for images that a user or a tool shows to a model that sees."""
     for part in (*message.parts, *(part for result in message.tool_results for part in result.content)):
         if isinstance(part, AudioPart):
             raise InvalidRequest("this model reads text only: it cannot take audio", param=where)
         if isinstance(part, ImagePart) and not takes_images:
-            raise InvalidRequest("this model reads text only: it cannot take images", param=where)
+            reason = f" ({sight_problem})" if sight_problem else ""
+            raise InvalidRequest(f"this model reads text only: it cannot take images{reason}", param=where)
         if isinstance(part, ImagePart) and message.role not in ("user", "tool"):
             raise InvalidRequest("this model takes images in a user's messages and in tool results only", param=where)

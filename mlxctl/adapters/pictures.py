@@ -1,16 +1,14 @@
-"""Images as a model sees them: decoded, brought to a grid of cells, and their places in the prompt. Slow: for worker threads.
-
-The size is that of Pixtral's processor: no side longer than the model's longest edge, then rounded up to whole cells.
-"""
+"""Images as a model sees them: decoded, brought to a grid of cells, and their places in the prompt. Slow: for worker threads."""
 
 import io
 from collections.abc import Sequence
 from typing import Any
 
+from mlxctl.adapters.picture_sizes import fitting_size
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.vocabulary import Vocabulary
-from mlxctl.errors import BrokenModel, InvalidRequest
-from mlxctl.ir import ImagePart, ModelFacts, Picture, SightRecipe
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ImagePart, ModelFacts, Picture, SightKind, SightRecipe
 
 MAX_IMAGES = 16
 """The most images of one prompt."""
@@ -19,28 +17,54 @@ _MAX_PIXELS = 50_000_000
 # What a request's pictures may take together, once cut: they cross to the engine in one frame.
 _MAX_BYTES = 96 * 1024 * 1024
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+# What a chat template is given for an image, and what the model reads where that stood; {} is the token of a cell. Gemma's template
+# trims messages, so the empty lines around a picture come after it, as in the model's own processor.
+_TEXTS: dict[SightKind, tuple[str, str]] = {
+    "pixtral": ("{}", "{}"),
+    "qwen": ("<|vision_start|>{}<|vision_end|>", "<|vision_start|>{}<|vision_end|>"),
+    "gemma": ("<start_of_image>", "\n\n<start_of_image>{}<end_of_image>\n\n"),
+}
+_FRAMES: dict[SightKind, tuple[str, ...]] = {
+    "pixtral": ("[IMG_BREAK]", "[IMG_END]"),
+    "qwen": ("<|vision_start|>", "<|vision_end|>"),
+    "gemma": ("<start_of_image>", "<end_of_image>"),
+}
+
+
+def open_sight(facts: ModelFacts, vocabulary: Vocabulary) -> tuple["Sight | None", str | None]:
+    """Return what a model does with images, or None and, for one whose files claim that it sees, why it does not."""
+    if facts.sight is None:
+        return None, facts.sight_problem
+    cell = vocabulary.added.get(facts.sight.image_token_id)
+    frame_ids = {text: vocabulary.id_of(text) for text in _FRAMES[facts.sight.kind]}
+    missing = [text for text, token_id in frame_ids.items() if token_id is None]
+    if cell is None or missing:
+        return None, f"its tokenizer has no token {missing[0] if missing else facts.sight.image_token_id} for pictures"
+    found = [token_id for token_id in frame_ids.values() if token_id is not None]
+    return Sight(facts.sight, cell_text=cell.text, frame_ids=found), None
 
 
 class Sight:
-    """What a model does with images; `placeholder` is the text that stands for one in a prompt. Thread-safe."""
+    """What a model does with images; `placeholder` is the text that stands for one in a message. Thread-safe."""
 
-    def __init__(self, facts: ModelFacts, recipe: SightRecipe, vocabulary: Vocabulary) -> None:
-        """Raises BrokenModel when the tokenizer lacks the tokens that frame a picture."""
+    def __init__(self, recipe: SightRecipe, *, cell_text: str, frame_ids: Sequence[int]) -> None:
+        """`cell_text` is the token of a cell; `frame_ids` are those that frame a picture, in the order of its kind."""
         self._recipe = recipe
-        token = vocabulary.added.get(recipe.image_token_id)
-        row_end, end = vocabulary.id_of("[IMG_BREAK]"), vocabulary.id_of("[IMG_END]")
-        if token is None or row_end is None or end is None:
-            raise BrokenModel(facts.path, f"the tokenizer of {facts.path.name!r} has no tokens for pictures")
-        self.placeholder = token.text
-        self._row_end_id, self._end_id = row_end, end
+        self._cell_text = cell_text
+        self.placeholder, self._framed = (text.format(cell_text) for text in _TEXTS[recipe.kind])
+        self._frame_ids = frame_ids
+
+    def frame(self, text: str) -> str:
+        """Return a prompt as the model reads it: each placeholder as one cell in its frame."""
+        return text.replace(self.placeholder, self._framed)
 
     def put_in(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> PromptTokens:
-        """Replace each placeholder by the tokens of its image. Raises InvalidRequest for what is no image, or too much."""
+        """Replace each cell by the tokens of its image. Raises InvalidRequest for what is no image, or too much."""
         if len(images) > MAX_IMAGES:
             raise InvalidRequest(f"there are {len(images)} images; a request may have {MAX_IMAGES}", param="messages")
         if sum(token_id == self._recipe.image_token_id for token_id in token_ids) != len(images):
-            message = f"the text holds {self.placeholder!r}, which stands for an image to this model; leave it out"
-            raise InvalidRequest(message, param="messages")
+            texts = " or ".join(repr(text) for text in dict.fromkeys((self.placeholder, self._cell_text)))
+            raise InvalidRequest(f"the text holds {texts}, which stands for an image to this model; leave it out", param="messages")
         written: list[int] = []
         pictures: list[Picture] = []
         for token_id in token_ids:
@@ -56,18 +80,27 @@ class Sight:
 
     def _cut(self, image: ImagePart, *, start: int) -> tuple[list[int], Picture]:
         decoded = _decoded(image)
-        num_rows, num_columns = self._grid(height=decoded.height, width=decoded.width)
-        height, width = num_rows * self._recipe.cell_size, num_columns * self._recipe.cell_size
-        pixels = decoded.convert("RGB").resize((width, height), resample=_bicubic()).tobytes()
-        row = [self._recipe.image_token_id] * num_columns
-        cells = [*[*row, self._row_end_id] * (num_rows - 1), *row, self._end_id]
-        return cells, Picture.of(pixels, height=height, width=width, start=start, num_tokens=len(cells))
+        height, width = fitting_size(self._recipe, height=decoded.height, width=decoded.width)
+        num_rows, num_columns = height // self._recipe.cell_size, width // self._recipe.cell_size
+        pixels = decoded.convert("RGB").resize((width, height), resample=self._recipe.resample).tobytes()
+        cells = self._cells(num_rows, num_columns)
+        picture = Picture.of(
+            pixels,
+            height=height,
+            width=width,
+            start=start,
+            num_tokens=len(cells),
+            num_positions=max(num_rows, num_columns) if self._recipe.kind == "qwen" else len(cells),
+            is_whole=self._recipe.kind == "gemma",
+        )
+        return cells, picture
 
-    def _grid(self, *, height: int, width: int) -> tuple[int, int]:
-        ratio = max(height, width) / self._recipe.longest_edge
-        if ratio > 1:
-            height, width = int(height / ratio), int(width / ratio)
-        return max(height - 1, 0) // self._recipe.cell_size + 1, max(width - 1, 0) // self._recipe.cell_size + 1
+    def _cells(self, num_rows: int, num_columns: int) -> list[int]:
+        row = [self._recipe.image_token_id] * num_columns
+        if self._recipe.kind != "pixtral":
+            return row * num_rows
+        row_end_id, end_id = self._frame_ids
+        return [*[*row, row_end_id] * (num_rows - 1), *row, end_id]
 
 
 def _decoded(image: ImagePart) -> Any:
@@ -85,9 +118,3 @@ def _decoded(image: ImagePart) -> Any:
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InvalidRequest(f"an image cannot be decoded: {error}", param="messages") from error
     return opened
-
-
-def _bicubic() -> Any:
-    from PIL import Image
-
-    return Image.Resampling.BICUBIC

@@ -60,13 +60,15 @@ class PromptWriter:
         habits: Habits = _NO_HABITS,
         written: WrittenCalls | None = None,
         placeholder: str | None = None,
+        sight_problem: str | None = None,
     ) -> None:
-        """`placeholder` stands for an image.
+        """`placeholder` stands for an image; `sight_problem` is why a model that claims to see has none.
 
         `written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither.
         """
         self._template = template
         self._placeholder = placeholder
+        self._sight_problem = sight_problem
         self._shape = (
             shape if written is None else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
         )
@@ -102,7 +104,12 @@ class PromptWriter:
     def _render(self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None) -> str:
         # Results that become text are a user's, who may always show images.
         shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
-        messages = template_messages(request.messages, placeholder=self._placeholder, shows_in_results=shows_in_results)
+        messages = template_messages(
+            request.messages,
+            placeholder=self._placeholder,
+            shows_in_results=shows_in_results,
+            sight_problem=self._sight_problem,
+        )
         offered = template_tools(tools)
         if self._written is not None and offered:
             messages.insert(num_leading_systems(messages), {"role": "system", "content": self._written.offer(offered)})

@@ -12,7 +12,8 @@ class AdapterVerdict:
 
     `tool_delivery` is how tools are offered: by the template, in the system prompt, or not. `opens_thinking` says that a prompt
     ends with an open thought unless told otherwise; `keeps_thinking` that thinking of finished turns is shown again,
-    `keeps_turn_thinking` that thinking within a turn of calls is. What is not taken is converted (`reshaping`, `call_shape`).
+    `keeps_turn_thinking` that thinking within a turn of calls is. What is not taken is converted (`reshaping`, `call_shape`), but
+    for images; `sight_problem` is why a model whose files claim that it sees takes none.
     """
 
     family: str
@@ -33,6 +34,8 @@ class AdapterVerdict:
     takes_parallel_calls: bool
     takes_text_beside_calls: bool
     takes_results: bool
+    takes_images: bool
+    sight_problem: str | None
 
     def in_words(self) -> str:
         """Say on one line what a person who loads the model should know."""
@@ -42,7 +45,8 @@ class AdapterVerdict:
         thinking = "no thinking" if self.thinking_parser_id == "null" else f"thinking {self.thinking_parser_id}{switch}"
         converted = [name for name, is_taken in self._shapes().items() if not is_taken]
         shapes = f"; converted for its template: {', '.join(converted)}" if converted else ""
-        return f"family {self.family}; {tools}; {thinking}{shapes}"
+        sight = "; takes images" if self.takes_images else f"; reads text only: {self.sight_problem}" if self.sight_problem else ""
+        return f"family {self.family}; {tools}; {thinking}{sight}{shapes}"
 
     def _shapes(self) -> dict[str, bool]:
         return {

@@ -37,6 +37,7 @@ class DecodeBatch:
         self._num_steps = 0
         self._is_guided = any(row.guide is not None for row in rows)
         self._starts_late = starts_late()
+        self._shifts = _shifts(rows)
         self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
 
     @classmethod
@@ -64,7 +65,7 @@ class DecodeBatch:
         self.early_scores = {}
         if all(row.is_exhausted for row in self.rows):
             return in_flight
-        logits = self.model(self.inputs[:, None], cache=self.caches)[:, -1, :]
+        logits = self.model(self.inputs[:, None], cache=self.caches, **self._shifts)[:, -1, :]
         steering = self._steer(logits) if self._is_guided else None
         self.inputs, self._scores = self._sampler.sample(logits, self.rows, steering)
         self._num_steps += 1
@@ -99,6 +100,7 @@ class DecodeBatch:
         self.inputs = self.inputs[mx.array(indices)]
         self.rows = [self.rows[index] for index in indices]
         self._is_guided = any(row.guide is not None for row in self.rows)
+        self._shifts = _shifts(self.rows)
         self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
 
     def settle_scores(self) -> None:
@@ -142,6 +144,12 @@ class StepInFlight:
         if row.guide is not None and row.guide.failure:
             return RowResult(sequence=row, failure=f"the answer cannot be kept in its form: {row.guide.failure}")
         return RowResult(sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id))
+
+
+def _shifts(rows: Many[Sequence]) -> dict[str, mx.array]:
+    """Return what a model that sees has to know of rows whose positions are not their places."""
+    shifts = [row.position_shift for row in rows]
+    return {"shifts": mx.array(shifts, dtype=mx.int32)} if any(shifts) else {}
 
 
 def starts_late() -> bool:

@@ -1,17 +1,13 @@
 """A prompt that is being read, slice by slice. MLX thread only."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 
 from mlxctl.engine.caches import Caches
-from mlxctl.engine.vision.tower import Tower
-from mlxctl.ir import Picture
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.engine.vision.seeing_model import View
 
 # In so many turns a prompt gets its room.
 _NUM_TURNS = 16
@@ -21,30 +17,11 @@ _BYTES_PER_SECOND = 150e6
 
 @dataclass(slots=True)
 class HalfRead:
-    """What was computed of a prompt. `embedded` is the prompt from token `embedded_from` on, (1, tokens, width), where that is
-    more than its token ids."""
+    """What was computed of a prompt, and for one with pictures the `view` that it is read by."""
 
     caches: Caches
-    embedded: mx.array | None = None
-    embedded_from: int = 0
+    view: View | None = None
     room: "Room | None" = None
-
-    def look(self, tower: Tower, token_ids: Tokens, pictures: Sequence[Picture], *, num_cached: int) -> None:
-        """Embed what is left of a prompt behind `num_cached` tokens, if there is something of its pictures in that.
-
-        A picture is embedded whole, wherever in it the rest begins.
-        """
-        left = [picture for picture in pictures if picture.end > num_cached]
-        if left:
-            self.embedded_from = start = min(num_cached, left[0].start)
-            rest = mx.array(np.frombuffer(token_ids[start:], dtype=np.uint32))
-            self.embedded = tower.embed(rest, [replace(picture, start=picture.start - start) for picture in left])
-
-    def words(self, start: int, end: int) -> dict[str, mx.array]:
-        """Return what the model has to be told of the tokens `start` to `end` beside their ids."""
-        if self.embedded is None:
-            return {}
-        return {"input_embeddings": self.embedded[:, start - self.embedded_from : end - self.embedded_from]}
 
 
 class Room:

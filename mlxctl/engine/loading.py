@@ -24,6 +24,8 @@ from mlxctl.ir import EmbeddingRecipe, EncoderKind, SightRecipe
 _MEMORY_SHARE = 0.85
 # Weights that are read at once before others have their turn.
 _PIECE_BYTES = 64 * 1024 * 1024
+# What a damaged or unknown model raises is not ours to enumerate more finely: it comes from mlx, mlx_lm and safetensors.
+_LOAD_ERRORS = (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError, ImportError)
 _OPENBLAS_NAMES = ("libopenblas.so.0", "libopenblas.so")
 
 
@@ -67,7 +69,8 @@ def import_mlx_lm() -> ModuleType:
 class LoadedWeights:
     """A model on the device and what was measured about it. `model` must stay on the MLX thread.
 
-    `width` is that of its states, for a model without a head; `tower` is a Tower, for a model that sees.
+    `width` is that of its states, for a model without a head. `model` is a SeeingModel if `sees`; `sight_problem` is why it does
+    not, where it should.
     """
 
     model: Any
@@ -78,7 +81,8 @@ class LoadedWeights:
     can_batch: bool
     load_seconds: float
     width: int | None = None
-    tower: Any = None
+    sees: bool = False
+    sight_problem: str | None = None
 
 
 def default_memory_limit() -> int:
@@ -128,8 +132,8 @@ def weights_in_pieces(
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
 
-    Each piece gives the bytes that were read so far. A model that embeds is loaded without its head, one that
-    sees with its tower.
+    Each piece gives the bytes that were read so far. A model that embeds is loaded without its head, one that sees with what it
+    sees with; if that cannot be, it still reads text.
 
     `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
     Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted. Closing the generator
@@ -152,8 +156,7 @@ def weights_in_pieces(
         return measured if sight is None else (yield from _with_sight(measured, path, sight))
     except FileNotFoundError as error:
         raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
-    except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError, ImportError) as error:
-        # What a damaged or unknown model raises is not ours to enumerate more finely: it comes from mlx, mlx_lm and safetensors.
+    except _LOAD_ERRORS as error:
         raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {_one_line(error)}") from error
     finally:
         mx.clear_cache()
@@ -178,20 +181,26 @@ def _read(model: Any) -> Iterator[int]:
 
 
 def _with_sight(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator[int, None, LoadedWeights]:
-    """Load what the model sees with, too."""
-    from mlxctl.engine.vision.tower import Tower, open_tower
-
+    """Load what the model sees with, too; what goes wrong with that is only noted."""
     started = time.monotonic()
-    model, words = open_tower(path, weights.model)
-    for num_bytes in _read(model):
+    try:
+        seeing = yield from _seeing(weights, path, sight)
+    except (*_LOAD_ERRORS, AssertionError) as error:
+        return replace(weights, sight_problem=f"what it sees with cannot be loaded: {_one_line(error)}")
+    return replace(seeing, load_seconds=weights.load_seconds + time.monotonic() - started)
+
+
+def _seeing(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator[int, None, LoadedWeights]:
+    from mlxctl.engine.vision.opening import import_mlx_vlm, join, open_tower
+
+    for _ in import_mlx_vlm():
+        yield weights.weights_bytes
+    tower = open_tower(path, weights.model.language_model.model.embed_tokens)
+    for num_bytes in _read(tower):
         yield weights.weights_bytes + num_bytes
-    model.eval()
-    return replace(
-        weights,
-        tower=Tower(model, words, sight),
-        weights_bytes=weights.weights_bytes + _parameter_bytes(model),
-        load_seconds=weights.load_seconds + time.monotonic() - started,
-    )
+    tower.eval()
+    num_bytes = weights.weights_bytes + _parameter_bytes(tower)
+    return replace(weights, model=join(weights.model, tower, sight), sees=True, weights_bytes=num_bytes)
 
 
 def _measure(model: Any, started: float, *, is_headless: bool) -> LoadedWeights:

@@ -193,6 +193,8 @@ class EngineLoop:
     def _reason_to_refuse(self, submit: Submit) -> str | None:
         if not self._scheduler.is_open(submit.model):
             return f"model {submit.model!r} is not loaded"
+        if submit.pictures and not self._pool.runner(submit.model).sees:
+            return f"model {submit.model!r} reads text only: what it sees with is not loaded"
         needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids))
         if needed > self._pool.cache_capacity_bytes:
             return (
@@ -276,6 +278,7 @@ class EngineLoop:
                 cache_kind=weights.cache_kind,
                 load_seconds=weights.load_seconds,
                 dimensions=dimensions,
+                sight_problem=weights.sight_problem,
             )
         )
 

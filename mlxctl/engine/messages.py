@@ -131,7 +131,7 @@ class Hello(Report, frozen=True, kw_only=True):
 class ModelLoaded(Report, frozen=True, kw_only=True):
     """The model is ready. Bytes are measured on the loaded model, `vocabulary_size` is the width of its logits.
 
-    `dimensions` is the length of an embedding model's vectors.
+    `dimensions` is the length of an embedding model's vectors, `sight_problem` why one that was to see only reads text.
     """
 
     name: str
@@ -141,6 +141,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     cache_kind: CacheKind
     load_seconds: float
     dimensions: int | None = None
+    sight_problem: str | None = None
 
 
 class ModelFailed(Report, frozen=True, kw_only=True):

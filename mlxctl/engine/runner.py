@@ -18,7 +18,6 @@ from mlxctl.engine.last_conversation import LastConversation
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
 from mlxctl.engine.short_rests import SHORT_TOKENS, passes
-from mlxctl.engine.vision.tower import Tower
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Salt, Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
@@ -30,14 +29,14 @@ from mlxctl.prefix_cache.packing import Record
 class ModelRunner:
     """A model, the caches of prompts that are half read, and the decode batches. A step that raises costs only its own rows.
 
-    `vocabulary_size` is the width of the model's logits.
+    `vocabulary_size` is the width of the model's logits; only one that `sees` takes sequences with pictures.
     """
 
     def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
         self._model = weights.model
         self._prefix_cache = prefix_cache
-        self._tower: Tower | None = weights.tower
         self.vocabulary_size = weights.vocabulary_size
+        self.sees = weights.sees
         self._prompts: dict[int, HalfRead] = {}
         # The last full chunk of each sequence that the prefix cache knows.
         self._known: dict[int, Chunk[Record] | None] = {}
@@ -56,7 +55,7 @@ class ModelRunner:
             return self._decode(batch.groups)
         if batch.phase == "restore":
             is_joined_soon = len(batch.prompts) > 1
-            return [self._look(self._restore(sequence, is_joined_soon=is_joined_soon)) for sequence in batch.prompts]
+            return [self._restore(sequence, is_joined_soon=is_joined_soon) for sequence in batch.prompts]
         if len(batch.prompts) > 1 and batch.num_tokens:
             return self._read_together(batch.prompts)
         return [failed for sequence in batch.prompts for failed in self._prefill(sequence, batch.num_tokens)]
@@ -137,7 +136,7 @@ class ModelRunner:
             return None
         ttl_seconds = sequence.cache_ttl_seconds
         self._known[sequence.sequence_id] = self._prefix_cache.take_over(plan, num_tokens, ttl_seconds=ttl_seconds)
-        self._prompts[sequence.sequence_id] = HalfRead(self._last.take(num_tokens))
+        self._prompts[sequence.sequence_id] = self._half_read(sequence, self._last.take(num_tokens))
         self._last = None
         num_new = min(found.num_new, sequence.num_prompt_tokens - num_tokens)
         taken = replace(found, num_cached=num_tokens, num_known=max(found.num_known, num_tokens), num_new=num_new)
@@ -179,7 +178,7 @@ class ModelRunner:
 
     def _restore(self, sequence: Sequence, *, is_joined_soon: bool) -> RowResult:
         if sequence.cache_mode == "off":
-            self._prompts[sequence.sequence_id] = HalfRead(kv.new_caches(self._model))
+            self._prompts[sequence.sequence_id] = self._half_read(sequence, kv.new_caches(self._model))
             return RowResult(sequence=sequence)
         tokens, salts = sequence.prompt_token_ids, sequence.salts
         plan = self._prefix_cache.plan(tokens, boundary_ids=sequence.stop_token_ids, salts=salts)
@@ -201,22 +200,14 @@ class ModelRunner:
         )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model)
-        self._prompts[sequence.sequence_id] = HalfRead(caches)
+        self._prompts[sequence.sequence_id] = self._half_read(sequence, caches)
         return RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)
 
-    def _look(self, restored: RowResult) -> RowResult:
-        """Look at the pictures of a prompt, as far as the prefix cache had nothing of them."""
-        sequence = restored.sequence
-        if restored.is_fetching or not sequence.pictures:
-            return restored
-        prompt = self._prompts[sequence.sequence_id]
-        try:
-            assert self._tower is not None, "pictures come only to a model that sees"
-            prompt.look(self._tower, sequence.prompt_token_ids, sequence.pictures, num_cached=restored.found.num_cached)
-        except (RuntimeError, ValueError, MemoryError) as error:
-            self._prompts.pop(sequence.sequence_id, None)
-            return RowResult(sequence=sequence, failure=f"looking at a picture failed: {error}")
-        return restored
+    def _half_read(self, sequence: Sequence, caches: Caches) -> HalfRead:
+        if not sequence.pictures:
+            return HalfRead(caches)
+        token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
+        return HalfRead(caches, self._model.view(token_ids, sequence.pictures))
 
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
         prompt = self._prompts[sequence.sequence_id]
@@ -240,9 +231,11 @@ class ModelRunner:
         return []
 
     def _read(self, sequence: Sequence, prompt: HalfRead, start: int, end: int) -> None:
-        chunk = mx.array(_numbers(sequence, start, end))
         # The logits are never evaluated, so the output head costs nothing here.
-        self._model(chunk[None], cache=prompt.caches, **prompt.words(start, end))
+        if prompt.view is None:
+            self._model(mx.array(_numbers(sequence, start, end))[None], cache=prompt.caches)
+        else:
+            prompt.view.read(start, end, prompt.caches)
         kv.evaluate(prompt.caches)
         if end < sequence.num_prompt_tokens - 1:
             self._make_room(sequence, prompt)

@@ -203,7 +203,7 @@ class Scheduler:
             quota = queue.pacer.chunk_tokens(contended=contended)
             if num_tokens <= SHORT_TOKENS:
                 quota = max(quota, _SHORT_PROMPT_SLICE)
-            num_tokens = min(prompts[0].num_tokens_to_stop, quota)
+            num_tokens = prompts[0].slice_tokens(quota)
         return Batch(phase="prefill", model=name, prompts=prompts, num_tokens=num_tokens, contended=contended)
 
     def _begin(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:

@@ -138,6 +138,20 @@ class Sequence:
         """Prompt tokens to compute before the next place to pause at, or before decoding."""
         return self.pauses[0] - self.num_computed_tokens
 
+    def slice_tokens(self, quota: int) -> int:
+        """Return how many tokens to compute next, about `quota`, up to the next place to pause at; no whole picture is divided."""
+        start = self.num_computed_tokens
+        end = start + min(self.num_tokens_to_stop, quota)
+        for picture in self.pictures:
+            if picture.is_whole and picture.start < end < picture.end:
+                end = picture.start if picture.start > start else picture.end
+        return end - start
+
+    @property
+    def position_shift(self) -> int:
+        """What to add to the place of a token after the prompt's pictures to have its position."""
+        return sum(picture.num_positions - picture.num_tokens for picture in self.pictures)
+
     @property
     def waits_for_producer(self) -> bool:
         """Whether another sequence is about to compute what this one needs."""

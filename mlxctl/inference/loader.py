@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mlxctl.adapters import ModelAdapter, create_adapter
 from mlxctl.engine import EngineClient, ModelSource, Room
@@ -30,6 +31,7 @@ class ModelLoader:
         self._spares: dict[str, ModelAdapter] = {}
         self._abilities: dict[str, Abilities] = {}
         self._spoken_of: set[str] = set()
+        self._said_blind: dict[str, str] = {}
 
     async def start(self, model: ModelToServe | None) -> None:
         """Start the engine, with a model that it is to have whenever it starts. Raises the ModelError of that one, EngineDied."""
@@ -40,6 +42,7 @@ class ModelLoader:
         await self._engine.wait_ready()
         if model is not None:
             self._adapters[model.name].check_width(self._engine.loaded[model.name].vocabulary_size)
+            self._adapters[model.name] = await self._as_loaded(model, self._adapters[model.name])
             self._say_if_never_probed(model)
 
     def adapter(self, name: str) -> ModelAdapter | None:
@@ -89,6 +92,7 @@ class ModelLoader:
         except BrokenModel:
             await self.unload(name)
             raise
+        self._adapters[name] = adapter = await self._as_loaded(model, adapter)
         _log.info("model %r is loaded: %s in %.1f s", name, describe_bytes(loaded.weights_bytes), loaded.load_seconds)
         _log.info("model %r: %s", name, adapter.verdict.in_words())
         self._say_if_never_probed(model)
@@ -109,6 +113,18 @@ class ModelLoader:
         self._spares[name] = adapter
         while len(self._spares) > _MAX_SPARES:
             self._spares.pop(next(iter(self._spares)))
+
+    async def _as_loaded(self, model: ModelToServe, adapter: ModelAdapter) -> ModelAdapter:
+        """Return the adapter, or another where the engine could not load what the model sees with, or now could."""
+        problem = self._engine.loaded[model.name].sight_problem
+        facts = model.facts if problem is None else replace(model.facts, sight=None, sight_problem=problem)
+        if (facts.sight, facts.sight_problem) != (adapter.facts.sight, adapter.facts.sight_problem):
+            adapter = await self._create_adapter(replace(model, facts=facts))
+        problem = adapter.verdict.sight_problem
+        if problem is not None and self._said_blind.get(model.name) != problem:
+            self._said_blind[model.name] = problem
+            _log.warning("model %r reads text only: %s", model.name, problem)
+        return adapter
 
     async def _create_adapter(self, model: ModelToServe) -> ModelAdapter:
         adapter = await asyncio.to_thread(create_adapter, model.facts, name=model.name, capabilities=model.capabilities)

@@ -40,7 +40,7 @@ from mlxctl.ir.messages import (
 )
 from mlxctl.ir.models import ModelFacts
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
-from mlxctl.ir.pictures import Picture, SightRecipe
+from mlxctl.ir.pictures import Picture, SightKind, SightRecipe
 from mlxctl.ir.requests import (
     CacheMode,
     CacheOptions,
@@ -89,6 +89,7 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
+    "SightKind",
     "SightRecipe",
     "StreamEvent",
     "TagNotation",

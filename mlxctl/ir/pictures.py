@@ -2,45 +2,82 @@
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
+
+SightKind = Literal["pixtral", "qwen", "gemma"]
 
 _DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SightRecipe:
-    """How a model of the Pixtral kind sees: a picture is a grid of cells, each one token, a token after each row, one at the end.
+    """How a model sees. A picture is brought to whole cells of `cell_size` pixels a side; each cell is one token.
 
-    A cell has `cell_size` pixels a side, no picture more than `longest_edge`. Colours from 0 to 1 are lessened by `mean` and
-    divided by `deviation`, for red, green and blue.
+    pixtral: no side is longer than `longest_edge`; a token follows each row of cells, and one stands at the end.
+    qwen: a picture has from `min_pixels` to `max_pixels`. Positions have three axes, time, row and column; `axes` tells for each
+    frequency of the rotary embedding which of them (0, 1, 2) it follows.
+    gemma: a picture is a square of `side` pixels, and its tokens attend to each other both ways.
+
+    Colours from 0 to 1 are lessened by `mean` and divided by `deviation`, for red, green and blue. `resample` is the filter that
+    pictures are resized with, by Pillow's number.
     """
 
+    kind: SightKind
     image_token_id: int
     cell_size: int
-    longest_edge: int
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
+    resample: int
+    longest_edge: int = 0
+    min_pixels: int = 0
+    max_pixels: int = 0
+    side: int = 0
+    axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """A picture whose tokens are `num_tokens` of a prompt from `start` on; `pixels` are bytes of red, green, blue, row by row.
 
-    `digest` tells it from every other one: of its size and its pixels, which its tokens say nothing of.
+    What follows it goes on `num_positions` later than where it began, which for some models is less than it has tokens. With
+    `is_whole` its tokens attend to each other both ways, so they are read together. `digest` tells it from every other one: of
+    its size and its pixels, which its tokens say nothing of.
     """
 
     start: int
     num_tokens: int
+    num_positions: int
     height: int
     width: int
     pixels: bytes
     digest: bytes
+    is_whole: bool = False
 
     @classmethod
-    def of(cls, pixels: bytes, *, height: int, width: int, start: int, num_tokens: int) -> "Picture":
+    def of(
+        cls,
+        pixels: bytes,
+        *,
+        height: int,
+        width: int,
+        start: int,
+        num_tokens: int,
+        num_positions: int,
+        is_whole: bool = False,
+    ) -> "Picture":
         """Return the picture with its digest."""
         digest = blake2b(b"%d x %d:" % (height, width), digest_size=_DIGEST_BYTES)
         digest.update(pixels)
-        return cls(start=start, num_tokens=num_tokens, height=height, width=width, pixels=pixels, digest=digest.digest())
+        return cls(
+            start=start,
+            num_tokens=num_tokens,
+            num_positions=num_positions,
+            height=height,
+            width=width,
+            pixels=pixels,
+            digest=digest.digest(),
+            is_whole=is_whole,
+        )
 
     @property
     def end(self) -> int:

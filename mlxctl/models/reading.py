@@ -13,7 +13,7 @@ from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
-from mlxctl.models.sight_recipe import read_sight_recipe
+from mlxctl.models.sight_recipe import read_sight
 
 _INDEX = "model.safetensors.index.json"
 
@@ -40,6 +40,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     context_length = find_context_length(config, tokenizer_config)
     embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
     embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
+    sight = read_sight(path, config)
     return ModelFacts(
         path=path,
         model_type=model_type,
@@ -51,7 +52,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         context_length=embedding.max_length if embedding else context_length,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
-        sight=read_sight_recipe(path, config),
+        sight=sight.recipe,
+        sight_problem=sight.problem,
     )
 
 

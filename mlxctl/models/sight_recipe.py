@@ -1,54 +1,82 @@
-"""How a model that sees wants its pictures, from `config.json` and `preprocessor_config.json`. Knows one kind: Pixtral's."""
+"""How a model that sees wants its pictures, from `config.json` and `preprocessor_config.json`; or why it does not see here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import SightRecipe
+from mlxctl.ir import SightKind, SightRecipe
 from mlxctl.models.files import read_json_object
-from mlxctl.models.names import spoken_name
 from mlxctl.models.safetensors_headers import read_tensors
+from mlxctl.models.text_config import text_part
 from mlxctl.models.weights import hold_vision_tower
 
-SEEING_TYPES = ("mistral3", "pixtral")
-"""Types whose pictures are computed here: tokens stand one behind the other as words do, and mlx-lm has the part that reads."""
+_KINDS: dict[str, SightKind] = {
+    "gemma3": "gemma",
+    "mistral3": "pixtral",
+    "pixtral": "pixtral",
+    "qwen2_5_vl": "qwen",
+    "qwen2_vl": "qwen",
+    "qwen3_vl": "qwen",
+    "qwen3_vl_moe": "qwen",
+}
+SEEING_TYPES = tuple(_KINDS)
+"""Types whose pictures are computed here."""
 
-_PACKAGES = ("mlx_vlm", "PIL")
-_USUAL_EDGE = 1024
-# What Pixtral's processor takes when its file says nothing.
-_USUAL_MEAN = (0.48145466, 0.4578275, 0.40821073)
-_USUAL_DEVIATION = (0.26862954, 0.26130258, 0.27577711)
+_PACKAGES = {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"}
+_BILINEAR, _BICUBIC, _NUM_FILTERS = 2, 3, 6
+# What the processors of these kinds take when their files say nothing.
+_CLIP_COLOURS = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+_EVEN_COLOURS = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+_PIXTRAL_EDGE = 1024
+_QWEN_PIXELS = (56 * 56, 28 * 28 * 1280)
+_GEMMA_TOKENS = 256
 
 
-def can_see() -> bool:
-    """Whether the packages that pictures need are installed."""
-    return all(find_spec(package) is not None for package in _PACKAGES)
+class _UnclearError(ValueError):
+    """The files do not say what they have to."""
 
 
-def read_sight_recipe(path: Path, config: Mapping[str, Any]) -> SightRecipe | None:
-    """Read how the model in `path` sees; None for one that reads text only, here. Raises BrokenModel for files of another shape."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """How a model sees; or, of one whose files claim that it does, why it does not. Neither, of a model of text."""
+
+    recipe: SightRecipe | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What a model's files say of its pictures: all of the configuration, of that the part that sees, and the image processor."""
+
+    config: Mapping[str, Any]
+    vision: Mapping[str, Any]
+    processor: Mapping[str, Any]
+    size: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = self.processor.get("size")
+        object.__setattr__(self, "size", size if isinstance(size, Mapping) else {})
+
+
+def read_sight(path: Path, config: Mapping[str, Any]) -> Sight:
+    """Read how the model in `path` sees. Raises BrokenModel only for files that cannot be read at all."""
     vision = config.get("vision_config")
-    if config.get("model_type") not in SEEING_TYPES or not isinstance(vision, Mapping) or not can_see():
-        return None
-    if not hold_vision_tower(read_tensors(path)):
-        return None
-    processor = _read_processor(path)
-    size = processor.get("size")
-    edge = size.get("longest_edge", _USUAL_EDGE) if isinstance(size, Mapping) else _USUAL_EDGE
-    token_id = config.get("image_token_index", config.get("image_token_id"))
-    cell_size = [vision.get("patch_size"), config.get("spatial_merge_size", 1)]
-    for number in (edge, token_id, *cell_size):
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise BrokenModel(path, f"config.json of model {spoken_name(path)!r} does not say how it sees: {number!r} is no size")
-    return SightRecipe(
-        image_token_id=int(token_id),
-        cell_size=cell_size[0] * cell_size[1],
-        longest_edge=int(edge),
-        mean=_colours(path, processor.get("image_mean"), _USUAL_MEAN),
-        deviation=_colours(path, processor.get("image_std"), _USUAL_DEVIATION),
-    )
+    if not isinstance(vision, Mapping) or not hold_vision_tower(read_tensors(path)):
+        return Sight()
+    model_type = config.get("model_type")
+    kind = _KINDS.get(model_type) if isinstance(model_type, str) else None
+    if kind is None:
+        return Sight(problem=f"pictures of {model_type} models are not computed here")
+    if missing := [name for package, name in _PACKAGES.items() if find_spec(package) is None]:
+        return Sight(problem=f"pictures need {' and '.join(missing)}: pip install 'mlxctl[vision]'")
+    try:
+        return Sight(recipe=_READERS[kind](_Files(config, vision, _read_processor(path))))
+    except (_UnclearError, BrokenModel) as error:
+        return Sight(problem=f"its files do not say how it sees: {error}")
 
 
 def _read_processor(path: Path) -> Mapping[str, Any]:
@@ -56,10 +84,81 @@ def _read_processor(path: Path) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) and inner else read_json_object(path, "preprocessor_config.json") or {}
 
 
-def _colours(path: Path, value: Any, usual: tuple[float, float, float]) -> tuple[float, float, float]:
-    if value is None:
-        return usual
+def _pixtral(files: _Files) -> SightRecipe:
+    return SightRecipe(
+        kind="pixtral",
+        image_token_id=_image_token_id(files),
+        cell_size=_size(files.vision, "patch_size") * _size(files.config, "spatial_merge_size", usual=1),
+        longest_edge=_size(files.size, "longest_edge", usual=_PIXTRAL_EDGE),
+        **_colours(files, _CLIP_COLOURS, _BICUBIC),
+    )
+
+
+def _qwen(files: _Files) -> SightRecipe:
+    fewest, most = _QWEN_PIXELS
+    return SightRecipe(
+        kind="qwen",
+        image_token_id=_image_token_id(files),
+        cell_size=_size(files.vision, "patch_size") * _size(files.vision, "spatial_merge_size", usual=2),
+        min_pixels=_size(files.processor, "min_pixels", usual=_size(files.size, "shortest_edge", usual=fewest)),
+        max_pixels=_size(files.processor, "max_pixels", usual=_size(files.size, "longest_edge", usual=most)),
+        axes=_axes(files.config),
+        **_colours(files, _CLIP_COLOURS, _BICUBIC),
+    )
+
+
+def _gemma(files: _Files) -> SightRecipe:
+    side = _size(files.vision, "image_size")
+    num_tokens = _size(files.config, "mm_tokens_per_image", usual=_GEMMA_TOKENS)
+    num_cells = isqrt(num_tokens)
+    if num_cells**2 != num_tokens or side % num_cells:
+        raise _UnclearError(f"a square of {side} pixels has no {num_tokens} cells")
+    return SightRecipe(
+        kind="gemma",
+        image_token_id=_image_token_id(files),
+        cell_size=side // num_cells,
+        side=side,
+        **_colours(files, _EVEN_COLOURS, _BILINEAR),
+    )
+
+
+_READERS: dict[SightKind, Callable[[_Files], SightRecipe]] = {"pixtral": _pixtral, "qwen": _qwen, "gemma": _gemma}
+
+
+def _axes(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Which axis each frequency follows: in three runs one behind the other, or, from Qwen3 on, taking turns until a run ends."""
+    text = text_part(config)
+    rope = text.get("rope_scaling") or text.get("rope_parameters")
+    sections = rope.get("mrope_section") if isinstance(rope, Mapping) else None
+    if not isinstance(sections, list) or len(sections) != 3 or not all(isinstance(number, int) for number in sections):
+        raise _UnclearError(f"mrope_section is {sections!r}, and not three sizes")
+    if not str(config.get("model_type")).startswith("qwen3"):
+        return tuple(axis for axis, number in enumerate(sections) for _ in range(number))
+    return tuple(place % 3 if place < 3 * sections[place % 3] else 0 for place in range(sum(sections)))
+
+
+def _image_token_id(files: _Files) -> int:
+    return _size(files.config, "image_token_index" if "image_token_index" in files.config else "image_token_id")
+
+
+def _size(values: Mapping[str, Any], name: str, *, usual: int | None = None) -> int:
+    number = values.get(name)
+    number = usual if number is None else number
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise _UnclearError(f"{name} is {number!r}, and no size")
+    return number
+
+
+def _colours(files: _Files, usual: tuple[Any, Any], filter_number: int) -> dict[str, Any]:
+    resample = files.processor.get("resample", filter_number)
+    if resample not in range(_NUM_FILTERS):
+        raise _UnclearError(f"resample is {resample!r}, and no filter")
+    mean, deviation = (_three(files.processor, name, other) for name, other in zip(("image_mean", "image_std"), usual, strict=True))
+    return {"mean": mean, "deviation": deviation, "resample": int(resample)}
+
+
+def _three(values: Mapping[str, Any], name: str, usual: tuple[float, ...]) -> tuple[float, ...]:
+    value = values.get(name) or list(usual)
     if not isinstance(value, list) or len(value) != len(usual) or not all(isinstance(number, int | float) for number in value):
-        raise BrokenModel(path, f"the image processor of model {spoken_name(path)!r} names no three colours: {value!r}")
-    red, green, blue = map(float, value)
-    return red, green, blue
+        raise _UnclearError(f"{name} is {value!r}, and not three colours")
+    return tuple(map(float, value))

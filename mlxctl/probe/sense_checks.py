@@ -10,7 +10,7 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
-    "vision": f"images are shown only to {' and '.join(SEEING_TYPES)} models here, and with mlx-vlm installed",
+    "vision": f"images are shown only to {', '.join(SEEING_TYPES)} models here, and with mlx-vlm installed",
     "embeddings": "only models made for embeddings are asked for vectors",
     "audio": "no sound can be given to it or taken from it here yet",
 }

@@ -63,7 +63,7 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         context_length=model.facts.context_length,
         supports_tools=bool(model.supports_tools),
         supports_thinking=bool(model.supports_thinking),
-        supports_images=model.facts.sight is not None,
+        supports_images=model.adapter_verdict is not None and model.adapter_verdict.takes_images,
         adapter=model.adapter_verdict,
         is_demo=model.is_demo,
         kind=described.detection.kind,

@@ -1,6 +1,7 @@
 """Images become what the model's own processor makes of them, or are refused before anything is loaded."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,76 @@ def test_size_and_pixels_are_those_of_the_models_own_processor(processor: Any, w
     assert (picture.height, picture.width) == tuple(theirs["image_sizes"][0])
     ours = np.frombuffer(picture.pixels, np.uint8).reshape(picture.height, picture.width, 3) / 255
     np.testing.assert_allclose((ours - 0.5) / 0.25, theirs["pixel_values"][0].transpose(1, 2, 0), atol=1e-5)
+
+
+SEERS = {name: create_adapter(read_model(forge.model(name)), name=name) for name in forge.SEER_NAMES}
+QWENS = [name for name in SEERS if name.startswith("qwen")]
+
+
+@pytest.mark.parametrize("name", QWENS)
+@given(width=st.integers(1, 400), height=st.integers(1, 400))
+@checks(max_examples=25)
+def test_a_picture_for_qwen_has_the_size_and_pixels_of_its_own_processor(name: str, width: int, height: int) -> None:
+    from mlx_vlm.models.qwen3_vl.processing_qwen3_vl import Qwen3VLImageProcessor, _qwen_vl_image_kwargs
+
+    assume(max(width, height) <= 200 * min(width, height))
+    adapter, shown = SEERS[name], image(width, height)
+    prepared = adapter.prepare_input(request(shown, TEXT))
+    (picture,), sight = prepared.pictures, adapter.facts.sight
+    assert sight is not None
+    theirs = Qwen3VLImageProcessor(**_qwen_vl_image_kwargs(str(adapter.facts.path)))([Image.open(io.BytesIO(shown.data))])
+    _, num_rows, num_columns = theirs["image_grid_thw"][0]
+    assert (picture.height, picture.width) == (num_rows * 8, num_columns * 8)
+    assert picture.num_tokens == num_rows * num_columns // 4 == prepared.token_ids.count(sight.image_token_id)
+    assert picture.num_positions == max(num_rows, num_columns) // 2
+    colours = np.frombuffer(picture.pixels, np.uint8).reshape(picture.height, picture.width, 3) / 255
+    ours = (colours - np.array(sight.mean)) / np.array(sight.deviation)
+    first = theirs["pixel_values"][0].reshape(3, 2, 8, 8)[:, 0].transpose(1, 2, 0)
+    np.testing.assert_allclose(ours[:8, :8], first, atol=1e-5)
+    assert abs(float(ours.sum()) * 2 - float(theirs["pixel_values"].sum())) < 1e-3 * ours.size
+
+
+@given(width=st.integers(1, 300), height=st.integers(1, 300))
+@checks(max_examples=25)
+def test_a_picture_for_gemma_is_the_square_of_its_own_processor(width: int, height: int) -> None:
+    from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+
+    adapter, shown = SEERS["gemma3_seer"], image(width, height)
+    (picture,) = adapter.prepare_input(request(shown, TEXT)).pictures
+    processor = Gemma3ImageProcessorPil.from_pretrained(str(adapter.facts.path))
+    theirs = processor([Image.open(io.BytesIO(shown.data))], return_tensors="np")["pixel_values"][0]
+    ours = np.frombuffer(picture.pixels, np.uint8).reshape(picture.height, picture.width, 3) / 255
+    np.testing.assert_allclose((ours - 0.5) / 0.5, theirs.transpose(1, 2, 0), atol=1e-5)
+    assert (picture.num_tokens, picture.is_whole) == (16, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "frame"),
+    [
+        *((name, "What is it?<|vision_start|>{}<|vision_end|><|im_end|>") for name in QWENS),
+        ("gemma3_seer", "What is it?\n\n<start_of_image>{}<end_of_image>\n\n<end_of_turn>"),
+    ],
+)
+def test_a_picture_stands_in_the_frame_of_its_kind(name: str, frame: str) -> None:
+    adapter = SEERS[name]
+    prepared = adapter.prepare_input(request(TEXT, image()))
+    (picture,), sight = prepared.pictures, adapter.facts.sight
+    assert sight is not None
+    cell = adapter.vocabulary.bytes_of(sight.image_token_id).decode()
+    text = b"".join(map(adapter.vocabulary.bytes_of, prepared.token_ids)).decode()
+    assert frame.format(cell * 16) in text
+    assert prepared.token_ids[picture.start : picture.start + 16] == (sight.image_token_id,) * 16
+
+
+def test_a_line_is_too_long_for_qwen() -> None:
+    with pytest.raises(InvalidRequest, match="of 201 x 1 pixels is too long for this model: one side may be 200 times the other"):
+        SEERS["qwen2_vl"].prepare_input(request(image(201, 1), TEXT))
+
+
+@pytest.mark.parametrize("text", ["<start_of_image>", "<image_soft_token>"])
+def test_what_stands_for_an_image_may_not_be_written(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="the text holds '<start_of_image>' or '<image_soft_token>'"):
+        SEERS["gemma3_seer"].prepare_input(request(image(), TextPart(text=text)))
 
 
 def test_a_picture_that_is_hardly_more_than_a_line_still_has_a_row_of_cells() -> None:
@@ -110,6 +181,22 @@ def test_a_picture_that_neither_a_user_nor_a_tool_shows_is_refused(role: Role) -
     with pytest.raises(InvalidRequest, match="images in a user's messages and in tool results only") as refusal:
         ADAPTER.prepare_input(asked)
     assert refusal.value.param == "messages.0"
+
+
+def test_a_model_that_claims_to_see_says_why_it_does_not() -> None:
+    facts = replace(FACTS, sight=None, sight_problem="pictures need mlx-vlm")
+    blind = create_adapter(facts, name="rowan")
+    with pytest.raises(InvalidRequest, match=r"reads text only: it cannot take images \(pictures need mlx-vlm\)") as refusal:
+        blind.prepare_input(request(image(), TEXT))
+    assert refusal.value.param == "messages.0"
+    assert "reads text only: pictures need mlx-vlm" in blind.verdict.in_words()
+    assert "takes images" in ADAPTER.verdict.in_words()
+
+
+def test_a_tokenizer_without_the_frame_of_a_picture_makes_a_model_of_text() -> None:
+    assert FACTS.sight is not None
+    verdict = create_adapter(replace(FACTS, sight=replace(FACTS.sight, kind="gemma")), name="rowan").verdict
+    assert (verdict.takes_images, verdict.sight_problem) == (False, "its tokenizer has no token <start_of_image> for pictures")
 
 
 def test_a_model_of_text_refuses_pictures() -> None:

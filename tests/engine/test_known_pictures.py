@@ -11,10 +11,9 @@ import pytest
 
 from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient
-from mlxctl.engine.half_read import HalfRead
 from mlxctl.engine.loading import weights_in_pieces
-from mlxctl.engine.vision.tower import Tower
-from mlxctl.ir import CacheOptions, ImagePart, Picture, TextPart
+from mlxctl.engine.vision.seeing_model import SeeingModel
+from mlxctl.ir import CacheOptions, ImagePart, TextPart
 from mlxctl.models import read_model
 from mlxctl.prefix_cache.chunks import common_tokens, pack, picture_salts
 from tests import forge
@@ -86,7 +85,7 @@ def test_the_next_turn_about_a_picture_is_known_up_to_it_and_nobody_looks_again(
             said = (await answer(client, first)).token_ids
             if not is_last:
                 await answer(client, asked(STORY, picture(BLUE), QUESTION))
-            monkeypatch.setattr(Tower, "embed", blindly)
+            monkeypatch.setattr(SeeingModel, "look", blindly)
             second = gone_on(first, said, behind=asked(QUESTION))
             return second, await answer(client, second)
 
@@ -188,30 +187,21 @@ def test_a_look_tells_pictures_apart_too() -> None:
 
 def test_wherever_the_known_part_ends_the_rest_is_embedded_as_it_is_in_the_whole() -> None:
     prompt = asked(picture(RED, side=32), QUESTION, picture(BLUE, side=32), QUESTION)
-    tower = eyes()
-    whole = half_read(tower, prompt, num_cached=0)
-    last = prompt.pictures[-1].end
+    model, token_ids = seer(), mx.array(prompt.token_ids)
+    whole = model.view(token_ids, prompt.pictures).glance(0, len(token_ids)).states
 
-    for num_cached in range(last):
-        rest = half_read(tower, prompt, num_cached=num_cached).words(num_cached, last)["input_embeddings"]
-        assert mx.array_equal(rest, whole.words(num_cached, last)["input_embeddings"])
-    assert half_read(tower, prompt, num_cached=last).words(last, len(prompt.token_ids)) == {}
+    for num_cached in range(len(token_ids)):
+        rest = model.view(token_ids, prompt.pictures).glance(num_cached, len(token_ids)).states
+        assert mx.array_equal(rest, whole[num_cached:])
 
 
-def eyes() -> Tower:
-    """The part of the model that sees."""
+def seer() -> SeeingModel:
+    """The model, loaded."""
     limits = {"weights_bytes": 1, "available_bytes": PLENTY, "limit_bytes": PLENTY}
     pieces = weights_in_pieces(SEER, **limits, trust_remote_code=False, sight=read_model(SEER).sight)
     while True:
         try:
             next(pieces)
         except StopIteration as end:
-            tower: Tower = end.value.tower
-            return tower
-
-
-def half_read(tower: Tower, prompt: PreparedInput, *, num_cached: int) -> HalfRead:
-    read = HalfRead([])
-    pictures: tuple[Picture, ...] = prompt.pictures
-    read.look(tower, pack(prompt.token_ids), pictures, num_cached=num_cached)
-    return read
+            model: SeeingModel = end.value.model
+            return model

@@ -1,23 +1,32 @@
 """Pictures in a running engine: what mlx-vlm says of them by itself, in slices, and beside text."""
 
 import asyncio
+import io
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from mlxctl.adapters import PreparedInput
-from mlxctl.errors import BrokenModel
+from mlxctl.errors import SequenceFailed
 from mlxctl.ir import ImagePart, TextPart
-from mlxctl.models import read_model
 from tests import forge
 
-from .seeing import BLUE, NUM_TOKENS, RED, answer, picture, prepared, seeing_engine
+from .mlx_vlm_says import theirs
+from .seeing import NUM_TOKENS, answer, prepared, seeing_engine
 
 QUESTION = TextPart(text="What colour is this?")
+
+
+def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
+    """Noise on red or on blue, so that no two cells look the same."""
+    colours = np.random.default_rng(seed).integers(-40, 40, (height, width, 3))
+    pixels = np.clip(np.array((220, 20, 20) if seed % 2 else (20, 40, 220)) + colours, 0, 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return ImagePart(data=file.getvalue(), media_type="image/png")
 
 
 @pytest.fixture(scope="module")
@@ -42,50 +51,29 @@ def merging(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(params=["rowan", "merging"])
+@pytest.fixture(params=["rowan", "merging", *forge.SEER_NAMES])
 def model(request: pytest.FixtureRequest) -> Path:
+    if request.param in forge.SEER_NAMES:
+        return forge.model(request.param)
     return forge.trained("rowan") if request.param == "rowan" else Path(request.getfixturevalue("merging"))
-
-
-def theirs(model: Path, prompt: PreparedInput, images: Sequence[ImagePart]) -> list[int]:
-    """What mlx-vlm says, read anew for every token, with the pictures as its own processor has them."""
-    import io
-
-    import mlx.core as mx
-    import mlx_vlm.utils
-    from mlx_vlm.models.pixtral.image_processing_pixtral import PixtralImageProcessor
-    from PIL import Image
-
-    whole: Any = mlx_vlm.utils.load_model(model)
-    sight = read_model(model).sight
-    assert sight is not None
-    seen = PixtralImageProcessor.from_pretrained(str(model))(
-        [Image.open(io.BytesIO(image.data)) for image in images], patch_size=sight.cell_size
-    )
-    said: list[int] = []
-    for _ in range(NUM_TOKENS):
-        ids = mx.array([[*prompt.token_ids, *said]])
-        embedded = whole.get_input_embeddings(ids, mx.array(seen["pixel_values"]), image_sizes=seen["image_sizes"]).inputs_embeds
-        said.append(int(whole.language_model(ids, inputs_embeds=embedded).logits[0, -1].argmax().item()))
-    return said
 
 
 @pytest.mark.parametrize("chunk", [2048, 7])
 def test_the_answer_is_that_of_mlx_vlm_however_the_prompt_is_sliced(model: Path, chunk: int) -> None:
-    images = [picture(RED), picture(BLUE)]
+    images = [noise(1), noise(2, width=30, height=90)]
     prompt = prepared(model, images[0], QUESTION, images[1])
 
     async def run() -> list[int]:
         async with seeing_engine(model, prefill_chunk_max_tokens=chunk) as client:
             return (await answer(client, prompt)).token_ids
 
-    assert asyncio.run(run()) == theirs(model, prompt, images)
+    assert asyncio.run(run()) == theirs(model, prompt, images, num_tokens=NUM_TOKENS)
 
 
 def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> None:
     prompts = [
-        prepared(model, picture(RED), QUESTION),
-        prepared(model, picture(BLUE, side=32), QUESTION),
+        prepared(model, noise(1), QUESTION),
+        prepared(model, noise(2, width=32, height=70), QUESTION),
         prepared(model, QUESTION),
     ]
 
@@ -99,15 +87,26 @@ def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> Non
     assert together[0] != together[1]
 
 
-def test_eyes_that_do_not_fit_the_model_are_told_when_it_is_loaded(tmp_path: Path) -> None:
+def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictures(tmp_path: Path) -> None:
     model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "squinting"))
+    seen, text = prepared(model, noise(1), QUESTION), prepared(model, QUESTION)
     config = json.loads((model / "config.json").read_text())
     config["vision_config"]["hidden_size"] = 64
     (model / "config.json").write_text(json.dumps(config))
 
-    async def run() -> None:
-        async with seeing_engine(model):
-            pass
+    async def run() -> tuple[str | None, list[int], str]:
+        async with seeing_engine(model) as client:
+            said = (await answer(client, text)).token_ids
+            with pytest.raises(SequenceFailed) as refusal:
+                await answer(client, seen)
+            return client.loaded["m"].sight_problem, said, str(refusal.value)
 
-    with pytest.raises(BrokenModel, match="cannot be loaded"):
-        asyncio.run(run())
+    async def run_whole() -> list[int]:
+        async with seeing_engine(forge.trained("rowan")) as client:
+            return (await answer(client, text)).token_ids
+
+    problem, said, refusal = asyncio.run(run())
+    assert problem is not None
+    assert problem.startswith("what it sees with cannot be loaded: ")
+    assert said == asyncio.run(run_whole())
+    assert "reads text only: what it sees with is not loaded" in refusal

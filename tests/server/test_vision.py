@@ -1,7 +1,10 @@
 """Pictures over HTTP, from both vendors' SDKs, to a tiny model that names colours; and to one that reads text only."""
 
+import json
+import shutil
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -120,6 +123,27 @@ def test_a_model_of_text_refuses_a_picture(openai_sdk: openai.OpenAI, reader: st
     messages = openai_messages(f"data:image/png;base64,{encoded((1, 2, 3))}")
     with pytest.raises(openai.BadRequestError, match="this model reads text only"):
         openai_sdk.chat.completions.create(model=reader, messages=messages, max_tokens=4)
+
+
+def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path) -> None:
+    model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "squinting"))
+    config = json.loads((model / "config.json").read_text())
+    config["vision_config"]["hidden_size"] = 64
+    (model / "config.json").write_text(json.dumps(config))
+    with serving(model) as running, openai.OpenAI(base_url=f"{running.url}/v1", api_key="unused", max_retries=0) as client:
+        question: list[Any] = [{"role": "user", "content": QUESTION}]
+        answer = client.chat.completions.create(model="tiny", messages=question, temperature=0, max_tokens=32)
+        shown = openai_messages(f"data:image/png;base64,{encoded((1, 2, 3))}")
+        for _ in range(2):
+            with pytest.raises(openai.BadRequestError, match=r"cannot take images \(what it sees with cannot be loaded: "):
+                client.chat.completions.create(model="tiny", messages=shown, max_tokens=4)
+        card = httpx.get(f"{running.url}/v1/models/tiny", timeout=60).json()
+        running.stop()
+        log = running.process.stderr.read() if running.process.stderr else ""
+    assert answer.choices[0].message.content == "I see no picture."
+    assert card["capabilities"]["image_input"] == {"supported": False}
+    assert card["adapter"]["sight_problem"].startswith("what it sees with cannot be loaded: ")
+    assert log.count("model 'tiny' reads text only: what it sees with cannot be loaded: ") == 1
 
 
 def test_the_list_of_models_says_who_sees(anthropic_sdk: anthropic.Anthropic, house: ServerProcess, reader: str) -> None:

@@ -1,0 +1,63 @@
+"""Brings what a model sees with into memory, beside the model of words, which is loaded already. MLX thread only."""
+
+import importlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+
+from mlxctl.engine.vision.eyes import eye_of
+from mlxctl.engine.vision.seeing_model import SeeingModel
+from mlxctl.ir import Picture, SightRecipe
+
+# How long the thread waits for an import before it looks after the others again.
+_IMPORT_SLICE_SECONDS = 0.005
+
+
+def import_mlx_vlm() -> Iterator[None]:
+    """Import mlx-vlm on a thread of its own, and pause again and again until it is there: it takes seconds the first time.
+
+    Raises what the import raises.
+    """
+    helper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import-mlx-vlm")
+    coming = helper.submit(importlib.import_module, "mlx_vlm.utils")
+    helper.shutdown(wait=False)
+    while not coming.done():
+        wait([coming], timeout=_IMPORT_SLICE_SECONDS)
+        yield
+    coming.result()
+
+
+def open_tower(path: Path, words: Any) -> Any:
+    """Return mlx-vlm's model at `path` without its own layers for words, its parameters not yet read."""
+    from mlx_vlm.utils import load_model
+
+    model = load_model(path, lazy=True)
+    model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=words))
+    return model
+
+
+def join(text_model: Any, tower: Any, recipe: SightRecipe) -> SeeingModel:
+    """Return both as one, after a look at an empty picture. Raises ValueError where they do not fit each other."""
+    words = text_model.language_model.model.embed_tokens
+    eye = eye_of(recipe, tower)
+    glance = eye(*_empty_picture(recipe))
+    width = words(mx.array([0])).shape[-1]
+    for states in (glance.states, *glance.deep):
+        if states.ndim != 2 or states.shape[-1] != width:
+            raise ValueError(f"what it sees has the shape {states.shape}, but words have {width} numbers each")
+    mx.eval(glance.states, *glance.deep)
+    return SeeingModel(text_model, words, eye, recipe, num_deep=len(glance.deep))
+
+
+def _empty_picture(recipe: SightRecipe) -> tuple[Picture, mx.array]:
+    """Return a black picture, as small as it may be, and its tokens."""
+    side = recipe.side or recipe.cell_size
+    num_cells = (side // recipe.cell_size) ** 2
+    token_ids = [recipe.image_token_id] * num_cells + [0] * (recipe.kind == "pixtral")
+    num_tokens, pixels = len(token_ids), bytes(3 * side * side)
+    picture = Picture.of(pixels, height=side, width=side, start=0, num_tokens=num_tokens, num_positions=num_tokens)
+    return picture, mx.array(token_ids, dtype=mx.uint32)
