@@ -1,22 +1,17 @@
 """Images as a model sees them: decoded, brought to a grid of cells, and their places in the prompt. Slow: for worker threads."""
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
+from mlxctl.adapters.picture_files import decode_picture, open_pictures
 from mlxctl.adapters.picture_sizes import fitting_size
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.vocabulary import Vocabulary
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart, ModelFacts, Picture, SightKind, SightRecipe
 
-MAX_IMAGES = 16
-"""The most images of one prompt."""
-
-_MAX_PIXELS = 50_000_000
 # What a request's pictures may take together, once cut: they cross to the engine in one frame.
 _MAX_BYTES = 96 * 1024 * 1024
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 # What a chat template is given for an image, and what the model reads where that stood; {} is the token of a cell. Gemma's template
 # trims messages, so the empty lines around a picture come after it, as in the model's own processor.
 _TEXTS: dict[SightKind, tuple[str, str]] = {
@@ -60,8 +55,7 @@ class Sight:
 
     def put_in(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> PromptTokens:
         """Replace each cell by the tokens of its image. Raises InvalidRequest for what is no image, or too much."""
-        if len(images) > MAX_IMAGES:
-            raise InvalidRequest(f"there are {len(images)} images; a request may have {MAX_IMAGES}", param="messages")
+        opened = open_pictures(images)
         if sum(token_id == self._recipe.image_token_id for token_id in token_ids) != len(images):
             texts = " or ".join(repr(text) for text in dict.fromkeys((self.placeholder, self._cell_text)))
             raise InvalidRequest(f"the text holds {texts}, which stands for an image to this model; leave it out", param="messages")
@@ -71,18 +65,18 @@ class Sight:
             if token_id != self._recipe.image_token_id:
                 written.append(token_id)
                 continue
-            cells, picture = self._cut(images[len(pictures)], start=len(written))
+            decoded = decode_picture(opened[len(pictures)], len(pictures) + 1)
+            cells, picture = self._cut(decoded, start=len(written))
             written += cells
             pictures.append(picture)
             if sum(len(picture.pixels) for picture in pictures) > _MAX_BYTES:
                 raise InvalidRequest("the images are too large together; send fewer, or smaller ones", param="messages")
         return PromptTokens(token_ids=tuple(written), pictures=tuple(pictures))
 
-    def _cut(self, image: ImagePart, *, start: int) -> tuple[list[int], Picture]:
-        decoded = _decoded(image)
+    def _cut(self, decoded: Any, *, start: int) -> tuple[list[int], Picture]:
         height, width = fitting_size(self._recipe, height=decoded.height, width=decoded.width)
         num_rows, num_columns = height // self._recipe.cell_size, width // self._recipe.cell_size
-        pixels = decoded.convert("RGB").resize((width, height), resample=self._recipe.resample).tobytes()
+        pixels = decoded.resize((width, height), resample=self._recipe.resample).tobytes()
         cells = self._cells(num_rows, num_columns)
         picture = Picture.of(
             pixels,
@@ -101,20 +95,3 @@ class Sight:
             return row * num_rows
         row_end_id, end_id = self._frame_ids
         return [*[*row, row_end_id] * (num_rows - 1), *row, end_id]
-
-
-def _decoded(image: ImagePart) -> Any:
-    """Decode an image, after a look at its size: a small file may hold a huge picture."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        opened = Image.open(io.BytesIO(image.data), formats=_FORMATS)
-        if opened.width * opened.height > _MAX_PIXELS:
-            message = f"an image has {opened.width} x {opened.height} pixels; it may have {_MAX_PIXELS} in all"
-            raise InvalidRequest(message, param="messages")
-        opened.load()
-    except UnidentifiedImageError:
-        raise InvalidRequest(f"an image is none of {', '.join(_FORMATS)}", param="messages") from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InvalidRequest(f"an image cannot be decoded: {error}", param="messages") from error
-    return opened
