@@ -20,6 +20,8 @@ _KINDS: dict[str, SightKind] = {
     "pixtral": "pixtral",
     "qwen2_5_vl": "qwen",
     "qwen2_vl": "qwen",
+    "qwen3_5": "qwen",
+    "qwen3_5_moe": "qwen",
     "qwen3_vl": "qwen",
     "qwen3_vl_moe": "qwen",
 }

@@ -1,9 +1,13 @@
 """A running engine for tests with a model that sees, and what it can be shown."""
 
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from PIL import Image
 
 from mlxctl.adapters import PreparedInput, create_adapter
 from mlxctl.engine import EngineClient, InlineEngine, ModelSource
@@ -22,6 +26,15 @@ _ALL_CACHED = CacheOptions()
 def picture(colour: tuple[int, int, int], side: int = 64) -> ImagePart:
     """A square of one colour."""
     return ImagePart(data=one_colour_png(colour, side=side), media_type="image/png")
+
+
+def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
+    """Noise on red or on blue, so that no two cells look the same."""
+    colours = np.random.default_rng(seed).integers(-40, 40, (height, width, 3))
+    pixels = np.clip(np.array((220, 20, 20) if seed % 2 else (20, 40, 220)) + colours, 0, 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return ImagePart(data=file.getvalue(), media_type="image/png")
 
 
 @asynccontextmanager

@@ -1,32 +1,20 @@
 """Pictures in a running engine: what mlx-vlm says of them by itself, in slices, and beside text."""
 
 import asyncio
-import io
 import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from mlxctl.errors import SequenceFailed
-from mlxctl.ir import ImagePart, TextPart
+from mlxctl.ir import TextPart
 from tests import forge
 
 from .mlx_vlm_says import theirs
-from .seeing import NUM_TOKENS, answer, prepared, seeing_engine
+from .seeing import NUM_TOKENS, answer, noise, prepared, seeing_engine
 
 QUESTION = TextPart(text="What colour is this?")
-
-
-def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
-    """Noise on red or on blue, so that no two cells look the same."""
-    colours = np.random.default_rng(seed).integers(-40, 40, (height, width, 3))
-    pixels = np.clip(np.array((220, 20, 20) if seed % 2 else (20, 40, 220)) + colours, 0, 255).astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return ImagePart(data=file.getvalue(), media_type="image/png")
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,26 @@ _SEERS = (
         **_QWEN_VL,
     ),
     Family(
+        name="qwen3_5_seer",
+        config={
+            "model_type": "qwen3_5",
+            "text_config": {
+                **_attention("qwen3_5_text", linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16,
+                             linear_value_head_dim=16, linear_conv_kernel_dim=4, full_attention_interval=2),
+                "rope_parameters": {
+                    "rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True, "rope_theta": 1_000_000.0,
+                    "partial_rotary_factor": 0.5,
+                },
+            },
+            "vision_config": {
+                "model_type": "qwen3_5", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
+                "num_position_embeddings": 16, "deepstack_visual_indexes": [], **_QWEN_VISION,
+            },
+        },
+        beside={"preprocessor_config.json": _QWEN_PROCESSOR},
+        **_QWEN_VL,
+    ),
+    Family(
         name="gemma3_seer",
         template="gemma3",
         special_tokens=(*_GEMMA3, "<start_of_image>", "<image_soft_token>", "<end_of_image>"),

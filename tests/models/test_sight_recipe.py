@@ -114,13 +114,15 @@ def test_qwen_names_the_limits_of_a_picture_in_either_of_two_ways() -> None:
         assert (sight.kind, sight.cell_size, sight.min_pixels, sight.max_pixels) == ("qwen", 16, 256, 16_384)
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5_seer"])
 def test_each_frequency_follows_the_axis_that_mlx_vlm_gives_it(name: str) -> None:
     from mlx_vlm.models.rope_utils import mrope_position_selector
 
     sight = read_model(forge.model(name)).sight
     assert sight is not None
-    sections, style = ([4, 2, 2], "interleaved") if name == "qwen3_vl" else ([2, 3, 3], "chunked")
+    sections, style = {"qwen3_vl": ([4, 2, 2], "interleaved"), "qwen3_5_seer": ([2, 1, 1], "interleaved")}.get(
+        name, ([2, 3, 3], "chunked")
+    )
     assert list(sight.axes) == mrope_position_selector(style, sections, sum(sections)).tolist()
 
 
