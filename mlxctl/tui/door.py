@@ -10,6 +10,7 @@ from mlxctl.tui.beginning import Beginning, begin
 from mlxctl.tui.keeper import Keeper
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import Partner
+from mlxctl.tui.terminal import missing_screen, own_terminal
 
 
 def run_chat(partner: Partner, options: ChatOptions, beginning: Beginning, *, is_plain: bool) -> int:
@@ -19,15 +20,14 @@ def run_chat(partner: Partner, options: ChatOptions, beginning: Beginning, *, is
     """
     keeper = Keeper(_store() if beginning.keeps else None)
     options, conversation = asyncio.run(begin(beginning, options, keeper))
-    if not is_plain and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print("mlxctl: there is no terminal on both ends, so this is --plain", file=sys.stderr)
+    if not is_plain and (reason := missing_screen(sys.stdin, sys.stdout)):
+        print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
         is_plain = True
     if is_plain:
         from mlxctl.tui.plain import run_plain
 
         return run_plain(partner, options, keeper, conversation)
     from mlxctl.tui.app import ChatApp
-    from mlxctl.tui.terminal import own_terminal
 
     app = ChatApp(partner, options, keeper=keeper, conversation=conversation)
     with own_terminal(locations.state_directory() / "chat.log"):

@@ -4,6 +4,8 @@ from mlxctl.inference.request_log import RequestView
 from mlxctl.tui.observation import Observation
 
 COLUMNS = ("#", "model", "state", "prompt", "cached", "answer", "tok/s", "first", "age")
+WORD_COLUMNS = frozenset({"model", "state"})
+"""The columns that hold words; the others hold numbers, which stand at the right."""
 
 _HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "miss")
 

@@ -1,4 +1,4 @@
-"""Keep the terminal to ourselves: what child processes and loggers write to standard error goes to a file, not over the screen."""
+"""Whether there is a screen, and keeping it to ourselves: what others write to standard error goes to a file, not over it."""
 
 import logging
 import os
@@ -6,6 +6,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+
+# Rich takes these for 80 by 25 whatever their size is, and Textual would resize for ever.
+_WITHOUT_SCREEN = ("dumb", "unknown")
+
+
+def missing_screen(*ends: TextIO) -> str | None:
+    """Say why no screen can be drawn on these ends; None when one can."""
+    if not all(end.isatty() for end in ends):
+        return "there is no terminal on both ends" if len(ends) > 1 else "there is no terminal to draw on"
+    kind = os.environ.get("TERM", "")
+    return f"a terminal of the kind {kind!r} (TERM) shows no screens" if kind.lower() in _WITHOUT_SCREEN else None
 
 
 @contextmanager

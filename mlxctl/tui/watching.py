@@ -11,13 +11,14 @@ from mlxctl import locations
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.tui.observation import Observation
 from mlxctl.tui.partner import observe_remote
-from mlxctl.tui.request_table import COLUMNS, cache_words, memory_words, row
+from mlxctl.tui.request_table import COLUMNS, WORD_COLUMNS, cache_words, memory_words, row
+from mlxctl.tui.terminal import missing_screen, own_terminal
 
 
 def run_top(url: str, *, api_key: str | None, interval_seconds: float, look: Literal["screen", "text", "json"]) -> None:
     """Watch until the person has enough, or look once. Raises ServerUnreachable, AuthenticationFailed, UnknownResource."""
-    if look == "screen" and not sys.stdout.isatty():
-        print("mlxctl: there is no terminal to draw on, so this is --once", file=sys.stderr)
+    if look == "screen" and (reason := missing_screen(sys.stdout)):
+        print(f"mlxctl: {reason}, so this is --once", file=sys.stderr)
         look = "text"
     if look == "screen":
         _run_screen(url, api_key, interval_seconds)
@@ -35,7 +36,8 @@ def as_text(observation: Observation) -> str:
     """Return lines for people."""
     table = [COLUMNS, *(row(view) for view in observation.requests)]
     widths = [max(len(cells[index]) for cells in table) for index in range(len(COLUMNS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in table]
+    aligns = [str.ljust if column in WORD_COLUMNS else str.rjust for column in COLUMNS]
+    lines = ["  ".join(align(cell, width) for align, cell, width in zip(aligns, cells, widths, strict=True)) for cells in table]
     counts = ", ".join(f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding"))
     return "\n".join([counts, cache_words(observation), memory_words(observation), "", *lines])
 
@@ -50,7 +52,6 @@ async def _look_once(url: str, api_key: str | None) -> Observation:
 
 def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
     from mlxctl.tui.monitor_app import MonitorApp
-    from mlxctl.tui.terminal import own_terminal
 
     remote = RemoteInference(url, api_key=api_key)
     # A server that cannot be reached at all is said before the screen is taken.

@@ -1,6 +1,7 @@
 """Lines of text: what a pipe gets on each of its ends, and what the shell sees at the end."""
 
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,18 @@ def test_without_a_terminal_it_is_plain_and_says_so(server: ServerProcess) -> No
     run = chat("--url", server.url, "--temperature", "0", typed="Hello!\n")
     assert run.stdout == "Hello! How can I help you?\n"
     assert "no terminal on both ends" in run.stderr
+
+
+@pytest.mark.parametrize(("command", "instead"), [("chat", "--plain"), ("top", "--once")])
+def test_a_terminal_that_shows_no_screens_gets_lines(server: ServerProcess, command: str, instead: str) -> None:
+    controller, terminal = pty.openpty()
+    run = [sys.executable, "-m", "mlxctl", command, "--url", server.url]
+    environment = os.environ | {"TERM": "dumb"}
+    os.write(controller, b"\x04")
+    ended = subprocess.run(run, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=60, check=True)
+    assert f"a terminal of the kind 'dumb' (TERM) shows no screens, so this is {instead}" in ended.stderr.decode()
+    os.close(terminal)
+    os.close(controller)
 
 
 def test_nobody_at_the_url_is_one_line_and_exit_code_1() -> None:

@@ -1,7 +1,8 @@
 """F5, and `mlxctl top`: what the server does right now, as plots and as a table of requests."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
+from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -11,7 +12,7 @@ from textual.widgets import DataTable, Footer, Static
 
 from mlxctl.errors import MlxctlError
 from mlxctl.tui.observation import Observation, Trends
-from mlxctl.tui.request_table import COLUMNS, cache_words, memory_words, row
+from mlxctl.tui.request_table import COLUMNS, WORD_COLUMNS, cache_words, memory_words, row
 from mlxctl.tui.widgets.plot import Plot
 
 Observe = Callable[[], Awaitable[Observation]]
@@ -26,7 +27,7 @@ class MonitorScreen(Screen[None]):
     MonitorScreen {
         & #head { height: 1; padding: 0 1; background: $surface; }
         & Grid { grid-size: 3 2; grid-rows: 4; height: 8; padding: 0 1; grid-gutter: 0 2; }
-        & #memory { height: 2; padding: 0 1; color: $text-muted; }
+        & #memory { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
         & DataTable { height: 1fr; padding: 0 1; } }
     """
     BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "hold", "Hold")]  # noqa: RUF012 -- Textual declares it so
@@ -56,7 +57,7 @@ class MonitorScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Ask at once, and then in turn."""
-        self.query_one(DataTable).add_columns(*COLUMNS)
+        self.query_one(DataTable).add_columns(*_aligned(COLUMNS))
         self._look()
         self.set_interval(self._interval_seconds, self._look)
 
@@ -97,8 +98,12 @@ class MonitorScreen(Screen[None]):
         table = self.query_one(DataTable)
         place = table.cursor_row
         table.clear()
-        table.add_rows([row(view) for view in now.requests[:_MAX_ROWS]])
+        table.add_rows([_aligned(row(view)) for view in now.requests[:_MAX_ROWS]])
         table.move_cursor(row=place)
 
     def _say(self, words: str) -> None:
         self.query_one("#head", Static).update(f"{self._where}  {words}")
+
+
+def _aligned(cells: Sequence[str]) -> list[Text]:
+    return [Text(cell, justify="left" if column in WORD_COLUMNS else "right") for column, cell in zip(COLUMNS, cells, strict=True)]

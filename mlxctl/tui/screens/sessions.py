@@ -134,5 +134,6 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
 
 def _line(summary: SessionSummary) -> Content:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
-    details = f"{when}  {summary.num_messages:>4} messages  {summary.model}  {summary.id}"
+    messages = f"{summary.num_messages:>4} message{'' if summary.num_messages == 1 else 's'}"
+    details = "  ".join(filter(None, (when, messages, summary.model, summary.id)))
     return Content.assemble((summary.title, "bold"), "\n", (details, "dim"))
