@@ -21,7 +21,7 @@ from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
+from mlxctl.ir import EmbeddingRecipe, GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
 from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -188,22 +188,37 @@ class ModelAdapter:
             guidance=guidance,
         )
 
-    def prepare_embedding(self, text: str | tuple[int, ...], param: str) -> tuple[int, ...]:
+    def prepare_embedding(
+        self, text: str | tuple[int, ...], param: str, *, prompt_name: str | None = None, may_cut: bool = False
+    ) -> tuple[int, ...]:
         """Turn a text, or token ids, into what an embedding model reads; `param` is what the caller calls it.
 
-        Raises InvalidRequest, and ContextTooLong for what is longer than the model takes: nothing is cut off.
+        A text stands behind the prompt of that name, or the model's usual one. Raises InvalidRequest, and ContextTooLong for what
+        is longer than the model takes; if it `may_cut`, a text loses its end, but not the tokens that the tokenizer ends it with.
         """
         recipe = self.facts.embedding
         assert recipe is not None, "only an embedding model embeds"
+        num_end_tokens = 0
         if isinstance(text, str):
-            written = recipe.prompt + text
-            token_ids = tuple(self.vocabulary.encode_with_ends(written.lower() if recipe.is_uncased else written))
+            written = self._embedding_prompt(recipe, prompt_name) + text
+            ids, num_end_tokens = self.vocabulary.encode_with_ends(written.lower() if recipe.is_uncased else written)
+            token_ids = tuple(ids)
         else:
             token_ids = text
         self._check_ids(token_ids, param)
-        if len(token_ids) > recipe.max_length:
+        if len(token_ids) <= recipe.max_length:
+            return token_ids
+        if not may_cut or num_end_tokens >= recipe.max_length:
             raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=recipe.max_length)
-        return token_ids
+        return token_ids[: recipe.max_length - num_end_tokens] + token_ids[len(token_ids) - num_end_tokens :]
+
+    def _embedding_prompt(self, recipe: EmbeddingRecipe, name: str | None) -> str:
+        if name is None:
+            return recipe.prompt
+        if name not in recipe.prompts:
+            known = ", ".join(sorted(recipe.prompts)) or "none"
+            raise InvalidRequest(f"model {self.name!r} has no prompt {name!r}; it has: {known}", param="prompt_name")
+        return recipe.prompts[name]
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""

@@ -68,10 +68,14 @@ class Vocabulary:
         ids = self.encode(text)
         return ids if ids[:1] == self._beginning else self._beginning + ids
 
-    def encode_with_ends(self, text: str) -> list[int]:
-        """The ids of a text by itself, with all that the tokenizer puts before and behind one: what embedding models are fed."""
-        ids: list[int] = self._tokenizer.encode(text).ids
-        return ids
+    def encode_with_ends(self, text: str) -> tuple[list[int], int]:
+        """The ids of a text by itself, with all that the tokenizer puts before and behind one: what embedding models are fed.
+
+        The number says how many of them are behind it.
+        """
+        encoding = self._tokenizer.encode(text)
+        is_added: list[int] = encoding.special_tokens_mask
+        return encoding.ids, next((place for place, added in enumerate(reversed(is_added)) if not added), len(is_added))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ids, special tokens left out."""

@@ -41,7 +41,10 @@ async def prepare_texts(adapter: ModelAdapter, request: EmbeddingRequest) -> lis
     """Return the token ids of all texts to be embedded. Raises InvalidRequest, ContextTooLong."""
 
     def prepare_all() -> list[Sequence[int]]:
-        return [adapter.prepare_embedding(text, f"input[{place}]") for place, text in enumerate(request.inputs)]
+        return [
+            adapter.prepare_embedding(text, f"input[{place}]", prompt_name=request.prompt_name, may_cut=request.may_cut)
+            for place, text in enumerate(request.inputs)
+        ]
 
     return prepare_all() if sum(map(len, request.inputs)) < _INLINE_CHARACTERS else await asyncio.to_thread(prepare_all)
 

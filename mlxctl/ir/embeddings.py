@@ -49,11 +49,17 @@ class EmbeddingRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingRequest:
-    """Texts, or the token ids of texts, to be embedded. `dimensions` is None for vectors as long as the model makes them."""
+    """Texts, or the token ids of texts, to be embedded. `dimensions` is None for vectors as long as the model makes them.
+
+    `prompt_name` is that of the model's prompts which stands before every text, None for its usual one, before token ids for none.
+    A text that is too long is cut if `may_cut`, and refused otherwise.
+    """
 
     model: str
     inputs: tuple[str | tuple[int, ...], ...]
     dimensions: int | None = None
+    prompt_name: str | None = None
+    may_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ class ModelFacts:
     `family` is whom the model talks like, None if that has no name here. `context_length` is the most tokens that prompt and answer
     may have together. `weights_bytes` is the size of the weight files on disk. `chat_template` is None for a model that has none,
     `embedding` for one that writes text, `sight` for one that sees nothing here; `sight_problem` is why, of one whose files
-    claim that it sees.
+    claim that it sees. `dimensions` is the length of a model's vectors, None where its files do not tell.
     """
 
     path: Path
@@ -29,5 +29,6 @@ class ModelFacts:
     context_length: int
     weights_bytes: int
     embedding: EmbeddingRecipe | None = None
+    dimensions: int | None = None
     sight: SightRecipe | None = None
     sight_problem: str | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel, ModelError
+from mlxctl.ir import EmbeddingRecipe
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
@@ -35,7 +36,8 @@ class ModelDescription:
     """A model as it lies on disk. What could not be told is None; `problem` says in one line why it cannot be used.
 
     `disk_bytes` counts every file of the directory. `context_length` is in tokens, and None for a model that reads no text.
-    `runtimes` are the installed packages with code for it, None if none is there to be asked.
+    `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with code for it, None if none is there
+    to be asked.
     """
 
     name: str
@@ -50,6 +52,8 @@ class ModelDescription:
     has_template: bool = False
     takes_tools: bool = False
     cache: CacheShape | None = None
+    embedding: EmbeddingRecipe | None = None
+    dimensions: int | None = None
     runtimes: tuple[str, ...] | None = None
     problem: str | None = None
 
@@ -112,7 +116,7 @@ def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | Non
             facts = read_model(described.path)
         except ModelError as error:
             return described, str(error)
-        return replace(described, context_length=facts.context_length), None
+        return replace(described, context_length=facts.context_length, embedding=facts.embedding, dimensions=facts.dimensions), None
     if not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
         return described, f"model {described.name!r} has no weights (*.safetensors)"
     return described, None

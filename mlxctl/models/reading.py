@@ -14,6 +14,7 @@ from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
 from mlxctl.models.sight_recipe import read_sight
+from mlxctl.models.text_config import whole_number
 
 _INDEX = "model.safetensors.index.json"
 
@@ -52,6 +53,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         context_length=embedding.max_length if embedding else context_length,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
+        dimensions=embedding.num_dimensions(width) if embedding and (width := whole_number(config, "hidden_size")) else None,
         sight=sight.recipe,
         sight_problem=sight.problem,
     )

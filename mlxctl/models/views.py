@@ -26,6 +26,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     quantization: str | None
     bits_per_weight: float | None
     context_length: int | None
+    dimensions: int | None
     has_chat_template: bool
     template_takes_tools: bool
     kv_bytes_per_token: int | None
@@ -53,6 +54,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
             quantization=packing.label if packing else None,
             bits_per_weight=round(weights.bits_per_weight, 2) if weights else None,
             context_length=model.context_length,
+            dimensions=model.dimensions,
             has_chat_template=model.has_template,
             template_takes_tools=model.takes_tools,
             kv_bytes_per_token=cache.bytes_per_token if cache else None,

@@ -87,6 +87,7 @@ class Model(Struct, frozen=True, kw_only=True):
     max_input_tokens: int | None
     max_tokens: int | None
     max_model_len: int | None
+    dimensions: int | None
     capabilities: Capabilities
     supports_tools: bool
     is_demo: bool
@@ -115,6 +116,7 @@ class ModelList(Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
     """What a caller may know of a served model. `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights.
+    `dimensions` is the length of an embedding model's vectors.
 
     What is not known of a model is None, or its kind "unknown". `verdicts` are what probing found, by question, as "yes", "no" or
     "unknown"; a model that was never probed has none. `adapter` is what its template showed when its files were looked at.
@@ -127,6 +129,7 @@ class ModelCard:
     supports_thinking: bool
     supports_images: bool = False
     adapter: AdapterVerdict | None = None
+    dimensions: int | None = None
     is_demo: bool = False
     kind: str = "unknown"
     family: str | None = None
@@ -159,6 +162,7 @@ def _model_object(card: ModelCard) -> Model:
         max_input_tokens=card.context_length,
         max_tokens=card.context_length,
         max_model_len=card.context_length,
+        dimensions=card.dimensions,
         capabilities=_capabilities(card),
         supports_tools=card.supports_tools,
         is_demo=card.is_demo,

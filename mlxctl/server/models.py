@@ -61,6 +61,7 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         id=model.name,
         created=model.created,
         context_length=model.facts.context_length,
+        dimensions=model.facts.dimensions,
         supports_tools=bool(model.supports_tools),
         supports_thinking=bool(model.supports_thinking),
         supports_images=model.adapter_verdict is not None and model.adapter_verdict.takes_images,

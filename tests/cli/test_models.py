@@ -88,6 +88,12 @@ def test_the_description_says_how_a_model_would_be_served() -> None:
     assert (adapter["tool_parser_id"], adapter["takes_later_system"], adapter["keeps_thinking"]) == ("hermes_json", True, False)
 
 
+def test_the_description_of_an_encoder_says_what_its_vectors_are() -> None:
+    said = " ".join(runner.invoke(app, ["models", "info", str(forge.encoder("embeddinggemma"))]).stdout.split())
+    assert "vectors 48 numbers, pooled by mean, normalised, prompts document, query" in said
+    assert "cache none: texts are read once, as a whole" in said
+
+
 def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -> None:
     for name, complaint in (("bad", "not valid JSON"), ("org/godo", "did you mean org/good?")):
         result = run("info", name)

@@ -32,6 +32,13 @@ def test_dimensions_norm_and_longest_text_are_measured(store: CapabilityStore) -
     assert found.exchanges[-1].num_tokens == 1024
 
 
+@pytest.mark.parametrize(("name", "dimensions", "pooling"), [("bert", 64, "cls"), ("embeddinggemma", 48, "mean")])
+def test_encoders_are_measured_too(name: str, dimensions: int, pooling: str, store: CapabilityStore) -> None:
+    found = embeds(forge.encoder(name), store)
+    assert found.verdict == "yes"
+    assert found.value == {"dimensions": dimensions, "normalized": True, "max_length": 400, "pooling": [pooling]}
+
+
 def test_a_model_without_a_normalize_module_is_found_not_normalised(tmp_path: Path, store: CapabilityStore) -> None:
     model = Path(shutil.copytree(forge.model("embedder"), tmp_path / "x"))
     modules = json.loads((model / "modules.json").read_text())

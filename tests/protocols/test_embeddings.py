@@ -29,7 +29,12 @@ def body(**fields: Any) -> bytes:
 )
 def test_input_is_a_text_or_texts_or_their_token_ids(asked: Any, inputs: tuple[Any, ...]) -> None:
     request = OpenAIEmbeddingsFormatter().parse(body(input=asked, user="somebody", dimensions=8))
-    assert (request.inputs, request.dimensions) == (inputs, 8)
+    assert (request.inputs, request.dimensions, request.prompt_name, request.may_cut) == (inputs, 8, None, False)
+
+
+def test_a_prompt_and_the_cutting_of_long_texts_are_asked_for_by_name() -> None:
+    request = OpenAIEmbeddingsFormatter().parse(body(prompt_name="query", truncate=True))
+    assert (request.prompt_name, request.may_cut) == ("query", True)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +50,9 @@ def test_input_is_a_text_or_texts_or_their_token_ids(asked: Any, inputs: tuple[A
         ({"input": None}, "input", "must be"),
         ({"encoding_format": "hex"}, "encoding_format", "'base64', 'float'"),
         ({"dimensions": 0}, "dimensions", ">= 1"),
+        ({"input": [1, 2], "prompt_name": "query"}, "prompt_name", "input is token ids"),
+        ({"prompt_name": ""}, "prompt_name", "length >= 1"),
+        ({"truncate": "END"}, "truncate", "must be"),
         ({"model": ""}, "model", "length >= 1"),
     ],
 )

@@ -26,6 +26,7 @@ def print_facts(model: ModelDescription, known: KnownModel, verdict: AdapterVerd
         ("parameters", count(weights.num_parameters) if weights else "unknown"),
         ("weights", bits_of(model) + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else "")),
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
+        *_vectors(model),
         ("template", _template(model)),
         ("cache", _cache(model)),
         ("served as", verdict.in_words() if verdict else "unknown"),
@@ -49,6 +50,18 @@ def _because(model: ModelDescription) -> str:
     return f"{kind} ({evidence[0]})" if evidence else kind
 
 
+def _vectors(model: ModelDescription) -> list[tuple[str, str]]:
+    recipe = model.embedding
+    if recipe is None:
+        return []
+    dimensions = f"{model.dimensions:,} numbers" if model.dimensions else "of unknown length"
+    pooled = " and ".join(way.replace("_", " ") for way in recipe.pooling)
+    words = [dimensions, f"pooled by {pooled}", "normalised" if recipe.is_normalized else "not normalised"]
+    if recipe.prompts:
+        words.append(f"prompts {', '.join(sorted(recipe.prompts))}")
+    return [("vectors", ", ".join(words))]
+
+
 def _template(model: ModelDescription) -> str:
     if not model.has_template:
         return "none"
@@ -59,6 +72,8 @@ def _cache(model: ModelDescription) -> str:
     cache = model.cache
     if cache is None:
         return "unknown"
+    if not (cache.bytes_per_token or cache.window_tokens or cache.state_bytes):
+        return "none: texts are read once, as a whole"
     words = [f"{cache.bytes_per_token:,} bytes per token"]
     if cache.window_tokens:
         words.append(f"{cache.window_bytes_per_token:,} more for the last {cache.window_tokens:,} tokens")

@@ -31,7 +31,16 @@ class OpenAIEmbeddingsFormatter:
             raise InvalidRequest(f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]")
         self._model = asked.model
         self._is_packed = asked.encoding_format == "base64"
-        return EmbeddingRequest(model=asked.model, inputs=texts, dimensions=asked.dimensions)
+        if asked.prompt_name is not None and not isinstance(texts[0], str):
+            message = "prompt_name is for texts, and input is token ids; put the prompt's before them, or send texts"
+            raise InvalidRequest(message, param="prompt_name")
+        return EmbeddingRequest(
+            model=asked.model,
+            inputs=texts,
+            dimensions=asked.dimensions,
+            prompt_name=asked.prompt_name,
+            may_cut=bool(asked.truncate),
+        )
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the list of embeddings."""

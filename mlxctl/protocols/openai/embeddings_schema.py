@@ -9,9 +9,15 @@ from mlxctl.protocols.ranges import Name
 
 
 class EmbeddingsRequest(Struct, kw_only=True):
-    """The whole body. In base64, a vector is its float32 numbers, little-endian."""
+    """The whole body. In base64, a vector is its float32 numbers, little-endian.
+
+    Beyond OpenAI: `prompt_name` is that of the model's own prompts which is put before every text (`query`, `document`, …);
+    `truncate` cuts what is longer than the model takes, which is refused otherwise.
+    """
 
     model: Name
     input: TextInputs
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Meta(ge=1)] | None = None
+    prompt_name: Name | None = None
+    truncate: bool | None = None
