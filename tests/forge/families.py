@@ -131,6 +131,30 @@ _QWEN_PROCESSOR = {
     "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 8, "merge_size": 2, "temporal_patch_size": 2,
     "min_pixels": 256, "max_pixels": 16_384, "image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28],
 }  # fmt: skip
+
+
+def _qwen3_5(name: str, model_type: str, **more: Any) -> Family:
+    text = _attention(
+        f"{model_type}_text",
+        linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
+        linear_conv_kernel_dim=4, full_attention_interval=2, **more,
+    )  # fmt: skip
+    text["rope_parameters"] = {
+        "rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True, "rope_theta": 1_000_000.0,
+        "partial_rotary_factor": 0.5,
+    }  # fmt: skip
+    vision = {
+        "model_type": model_type, "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
+        "num_position_embeddings": 16, "deepstack_visual_indexes": [], **_QWEN_VISION,
+    }  # fmt: skip
+    return Family(
+        name=name,
+        config={"model_type": model_type, "text_config": text, "vision_config": vision},
+        beside={"preprocessor_config.json": _QWEN_PROCESSOR},
+        **_QWEN_VL,
+    )
+
+
 _SEERS = (
     Family(
         name="qwen2_vl",
@@ -174,24 +198,27 @@ _SEERS = (
         **_QWEN_VL,
     ),
     Family(
-        name="qwen3_5_seer",
+        name="qwen3_vl_moe",
         config={
-            "model_type": "qwen3_5",
-            "text_config": {
-                **_attention("qwen3_5_text", linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16,
-                             linear_value_head_dim=16, linear_conv_kernel_dim=4, full_attention_interval=2),
-                "rope_parameters": {
-                    "rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True, "rope_theta": 1_000_000.0,
-                    "partial_rotary_factor": 0.5,
-                },
-            },
+            "model_type": "qwen3_vl_moe",
+            "text_config": _attention(
+                "qwen3_vl_moe_text", rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
+                num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[], moe_intermediate_size=32,
+                norm_topk_prob=True,
+            ),
             "vision_config": {
-                "model_type": "qwen3_5", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
-                "num_position_embeddings": 16, "deepstack_visual_indexes": [], **_QWEN_VISION,
+                "model_type": "qwen3_vl_moe", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
+                "num_position_embeddings": 16, "deepstack_visual_indexes": [0, 1], **_QWEN_VISION,
             },
         },
         beside={"preprocessor_config.json": _QWEN_PROCESSOR},
         **_QWEN_VL,
+    ),
+    _qwen3_5("qwen3_5_seer", "qwen3_5"),
+    _qwen3_5(
+        "qwen3_5_moe_seer",
+        "qwen3_5_moe",
+        num_experts=4, num_experts_per_tok=2, shared_expert_intermediate_size=64, moe_intermediate_size=32, norm_topk_prob=True,
     ),
     Family(
         name="gemma3_seer",
