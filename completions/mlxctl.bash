@@ -15,13 +15,13 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --host --port -p --api-key --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --api-key --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " models") echo "--help -h" ;;
         " models ls") echo "--json --config --help -h" ;;
         " models info") echo "--json --config --help -h" ;;
-        " models fit") echo "--context --macs --json --config --help -h" ;;
+        " models fit") echo "--context --kv-bits --kv-group-size --macs --json --config --help -h" ;;
         " models pull") echo "--json --config --help -h" ;;
         " models rm") echo "--yes -y --json --config --help -h" ;;
         " models alias") echo "--remove --json --config --help -h" ;;
@@ -77,6 +77,8 @@ _mlxctl_value() {
         " serve --pin") echo "unknown" ;;
         " serve --model-ttl") echo "unknown" ;;
         " serve --name") echo "unknown" ;;
+        " serve --kv-bits") echo "unknown" ;;
+        " serve --kv-group-size") echo "unknown" ;;
         " serve --host") echo "unknown" ;;
         " serve --port") echo "unknown" ;;
         " serve -p") echo "unknown" ;;
@@ -111,6 +113,8 @@ _mlxctl_value() {
         " models ls --config") echo "files" ;;
         " models info --config") echo "files" ;;
         " models fit --context") echo "unknown" ;;
+        " models fit --kv-bits") echo "unknown" ;;
+        " models fit --kv-group-size") echo "unknown" ;;
         " models fit --config") echo "files" ;;
         " models pull --config") echo "files" ;;
         " models rm --config") echo "files" ;;

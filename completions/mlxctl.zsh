@@ -631,6 +631,8 @@ _mlxctl_models_pull() {
 _mlxctl_models_fit() {
     _arguments \
         '*--context[Length of the conversation]: :' \
+        '*--kv-bits[Bits in which models keep keys and values while they run]: :' \
+        '*--kv-group-size[Numbers that share a scale where keys and values are kept in fewer bits]: :' \
         '*--macs[For every Apple chip and memory size instead of this machine]' \
         '*--json[Print JSON instead of a table]' \
         '*--config[Settings file to read instead of the usual one]: :_files' \
@@ -736,6 +738,8 @@ _mlxctl_serve() {
         '*--model-ttl[Time after which a model that nobody uses is unloaded]: :' \
         '*--name[Name by which clients ask for the model]: :' \
         '*--trust-remote-code[Whether Python code inside the model directory may be run]' \
+        '*--kv-bits[Bits in which models keep keys and values while they run]: :' \
+        '*--kv-group-size[Numbers that share a scale where keys and values are kept in fewer bits]: :' \
         '*--host[Address to listen on]: :' \
         '*--port[Port to listen on; 0 takes a free one and prints it]: :' \
         '*-p[Port to listen on; 0 takes a free one and prints it]: :' \

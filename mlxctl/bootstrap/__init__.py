@@ -51,7 +51,9 @@ def build_services(settings: Settings) -> Services:
         offer.named,
         others=offer.others,
         unusable=offer.unusable,
-        find=partial(read_library_model, library=catalogue.library, knowledge=knowledge) if settings.pool.allow_library else None,
+        find=partial(read_library_model, settings=settings, library=catalogue.library, knowledge=knowledge)
+        if settings.pool.allow_library
+        else None,
         pool=settings.pool,
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         strip_agent_headers=settings.server.strip_agent_headers,

@@ -12,6 +12,7 @@ from mlxctl.errors import BrokenModel, ModelError, SettingsError
 from mlxctl.inference import ModelToServe, UnusableModel
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.knowledge import Knowledge
+from mlxctl.models.kv_choice import chosen_kv_format
 from mlxctl.settings import ModelSettings, Settings
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,12 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
     for wish in _wishes(settings, library):
         try:
             trusted = wish.is_named and settings.model.trust_remote_code
-            model = _read(wish.find(), knowledge, trust_remote_code=trusted)
+            model = replace(
+                _read(wish.find(), knowledge, trust_remote_code=trusted),
+                name=wish.name,
+                is_demo=wish.is_demo,
+                kv_format=chosen_kv_format(settings, wish.name),
+            )
         except ModelError as error:
             if wish.name not in offer.names:
                 failures.append(error)
@@ -64,15 +70,16 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
             continue
         # A directory of models may well hold one that was also named.
         if (wish.name, model.facts.path.resolve()) not in offer.places:
-            (offer.named if wish.is_named else offer.others).append(replace(model, name=wish.name, is_demo=wish.is_demo))
+            (offer.named if wish.is_named else offer.others).append(model)
     _check_that_some_are_left(offer, failures, settings)
     _check_names(offer, settings)
     return offer
 
 
-def read_library_model(name: str, *, library: Library, knowledge: Knowledge) -> ModelToServe:
+def read_library_model(name: str, *, settings: Settings, library: Library, knowledge: Knowledge) -> ModelToServe:
     """Read a model of the library by its name or alias, never by a path. Raises ModelNotFoundOnDisk, BrokenModel."""
-    return _read(library.find_named(name), knowledge, trust_remote_code=False)
+    model = _read(library.find_named(name), knowledge, trust_remote_code=False)
+    return replace(model, kv_format=chosen_kv_format(settings, name))
 
 
 def read_local_model(name: str, *, library: Library, knowledge: Knowledge) -> ModelToServe:
@@ -156,3 +163,15 @@ def _check_names(offer: Offer, settings: Settings) -> None:
     for pin in settings.pool.pins:
         if pin not in offer.names:
             raise SettingsError(f"there is no model {pin!r} to pin; there are: {', '.join(offer.names)}")
+    _check_names_with_bits(offer, settings)
+
+
+def _check_names_with_bits(offer: Offer, settings: Settings) -> None:
+    own_names: dict[Path, str] = {}
+    for model in (*offer.named, *offer.others):
+        own_name = own_names.setdefault(model.facts.path.resolve(), model.name)
+        if model.name != own_name and model.name in settings.pool.kv_bits_by_name:
+            raise SettingsError(f"{model.name!r} is another name of {own_name!r}: use that one in pool.kv_bits_by_name")
+    for name in settings.pool.kv_bits_by_name:
+        if name not in offer.names and not settings.pool.allow_library:
+            raise SettingsError(f"there is no model {name!r} for pool.kv_bits_by_name; there are: {', '.join(offer.names)}")

@@ -27,6 +27,8 @@ def serve(
     ttl_seconds: Annotated[float | None, setting(PoolSettings, "ttl_seconds", "--model-ttl", metavar="SECONDS")] = None,
     name: Annotated[Text, setting(ModelSettings, "name", "--name", metavar="NAME")] = None,
     trust_remote_code: Annotated[bool | None, setting(ModelSettings, "trust_remote_code", "--trust-remote-code")] = None,
+    kv_bits: Annotated[Text, setting(ModelSettings, "kv_bits", "--kv-bits", metavar="BITS")] = None,
+    kv_group_size: Annotated[Text, setting(ModelSettings, "kv_group_size", "--kv-group-size", metavar="NUMBER")] = None,
     host: Annotated[Text, setting(ServerSettings, "host", "--host", metavar="HOST")] = None,
     port: Annotated[int | None, setting(ServerSettings, "port", "--port", "-p", metavar="PORT")] = None,
     api_keys: Annotated[Texts, setting(ServerSettings, "api_keys", "--api-key", metavar="KEY")] = None,

@@ -1,7 +1,8 @@
 """Caches of one sequence and of a batch, layer by layer: joining, leaving, keeping. MLX thread only.
 
-Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`); what is added here is when their arrays are evaluated, because
-a lazy slice pins the buffer that it was cut from. Formats: a list with one cache object per layer, as `make_prompt_cache` gives it.
+Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`), and quantised ones of our own; what is added here is when
+their arrays are evaluated, because a lazy slice pins the buffer that it was cut from. Formats: a list with one cache object per
+layer, as `make_prompt_cache` gives it.
 """
 
 from collections.abc import Sequence as Many
@@ -11,8 +12,10 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
+from mlxctl.engine.quantised_cache import BatchQuantisedKVCache, quantised
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS
-from mlxctl.prefix_cache.records import leaves
+from mlxctl.ir import KVFormat
+from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 
 Caches = list[Any]
 Tokens = np.ndarray[Any, np.dtype[np.uint32]]
@@ -21,11 +24,12 @@ Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 _JOIN_BYTES = 256 * 1024 * 1024
 
 
-def new_caches(model: Any) -> Caches:
-    """Return empty caches for one sequence."""
+def new_caches(model: Any, form: KVFormat | None = None) -> Caches:
+    """Return empty caches for one sequence, whose layers that keep every token do so quantised if there is a `form` for it."""
     from mlx_lm.models.cache import make_prompt_cache
 
-    return list(make_prompt_cache(model))
+    caches = make_prompt_cache(model)
+    return list(caches if form is None else quantised(caches, form))
 
 
 def arrays(caches: Caches) -> list[mx.array]:
@@ -59,7 +63,9 @@ def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
 
 
 def _joined(layers: Many[Any], num_rows: Many[int]) -> Any:
-    if all(type(layer).__name__ in ("KVCache", "BatchKVCache") for layer in layers):
+    if hasattr(layers[0], "caches"):
+        return type(layers[0])(*(_joined(parts, num_rows) for parts in zip(*(layer.caches for layer in layers), strict=True)))
+    if grows(layers[0]):
         return _joined_growing(layers, num_rows)
     first, *others = [layer if num > 1 else layer.merge([layer]) for layer, num in zip(layers, num_rows, strict=True)]
     for other in others:
@@ -69,30 +75,35 @@ def _joined(layers: Many[Any], num_rows: Many[int]) -> Any:
 
 def _joined_growing(layers: Many[Any], num_rows: Many[int]) -> Any:
     """Join layers that grow with the sequence, in one copy, with room for the answer; `merge` and `extend` copy more."""
-    from mlx_lm.models.cache import BatchKVCache
-
     lengths = [layer.size() for layer in layers]
-    paddings = [layer.left_padding.tolist() if isinstance(layer, BatchKVCache) else [0] for layer in layers]
+    paddings = [layer.left_padding.tolist() if hasattr(layer, "left_padding") else [0] for layer in layers]
     longest = max(lengths)
-    joined: Any = BatchKVCache(
-        [padding + longest - length for rows, length in zip(paddings, lengths, strict=True) for padding in rows]
+    joined = _empty_batch(
+        layers[0], [padding + longest - length for rows, length in zip(paddings, lengths, strict=True) for padding in rows]
     )
-    if any(layer.keys is not None for layer in layers):
-        joined.keys, joined.values = (_stacked(layers, name, num_rows, lengths) for name in ("keys", "values"))
-        joined.offset += longest
-        joined._idx = longest  # noqa: SLF001
+    held = [growing_arrays(layer) for layer in layers]
+    if num_arrays := max(map(len, held)):
+        columns = ([arrays[place] if arrays else None for arrays in held] for place in range(num_arrays))
+        hold(joined, [_stacked(column, num_rows, lengths) for column in columns])
+        joined.state = joined.keys, joined.values, joined.offset + longest, joined.left_padding, longest
     return joined
 
 
-def _stacked(layers: Many[Any], name: str, num_rows: Many[int], lengths: Many[int]) -> mx.array:
-    """Keys or values of all rows, aligned at their ends."""
-    arrays = [getattr(layer, name) for layer in layers]
-    _, heads, _, dim = next(array.shape for array in arrays if array is not None)
-    dtype, longest = next(array.dtype for array in arrays if array is not None), max(lengths)
+def _empty_batch(layer: Any, left_padding: list[int]) -> Any:
+    """A batch of rows of the layer's kind."""
+    from mlx_lm.models.cache import BatchKVCache
+
+    return BatchQuantisedKVCache(layer.form, left_padding) if hasattr(layer, "form") else BatchKVCache(left_padding)
+
+
+def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[int]) -> mx.array:
+    """One array of all rows, aligned at their ends; there is none of those of which nothing is held."""
+    first = next(array for array in arrays if array is not None)
+    (_, heads, _, dim), dtype, longest = first.shape, first.dtype, max(lengths)
     stacked = mx.zeros((sum(num_rows), heads, longest + ANSWER_ROOM_TOKENS, dim), dtype=dtype)
     place = 0
     for array, num, length in zip(arrays, num_rows, lengths, strict=True):
-        if length:
+        if array is not None and length:
             stacked[place : place + num, :, longest - length : longest] = array[..., :length, :]
         place += num
     return stacked
@@ -102,7 +113,7 @@ def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
     """Run the next tokens of every row of a batch, at least one of each, through the model, padded to the longest."""
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
-    layers = [layer for layer in leaves(caches) if type(layer).__name__ != "BatchKVCache"]
+    layers = [layer for layer in leaves(caches) if not grows(layer)]
     if any(paddings):
         for layer in layers:
             layer.prepare(lengths=[len(row) for row in rows], right_padding=paddings)
@@ -120,7 +131,7 @@ def _align_ends(layer: Any, paddings: list[int]) -> None:
     """Move what the rows of a growing layer hold to its end, over their padding. Its own `finalize` gathers all rows anew."""
     end = layer.size()
     for row, padding in enumerate(paddings):
-        for array in (layer.keys, layer.values) if padding else ():
+        for array in growing_arrays(layer) if padding else ():
             moved = mx.contiguous(array[row : row + 1, :, : end - padding])
             mx.eval(moved)
             array[row : row + 1, :, padding:end] = moved

@@ -8,6 +8,7 @@ import mlx.core as mx
 
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.vision.seeing_model import View
+from mlxctl.prefix_cache.records import growing_arrays, grows, hold
 
 # In so many turns a prompt gets its room.
 _NUM_TURNS = 16
@@ -34,11 +35,11 @@ class Room:
 
     def __init__(self, caches: Caches, num_tokens: int, *, enough: int, stream: mx.Stream) -> None:
         """Give layers room for `num_tokens` where they have not `enough`; they must hold something. `stream` is for this alone."""
-        growing = [layer for layer in caches if type(layer).__name__ == "KVCache" and not layer.empty()]
-        self._layers = [layer for layer in growing if layer.keys.shape[2] < enough]
+        growing = [layer for layer in caches if grows(layer) and not layer.empty()]
+        self._layers = [layer for layer in growing if growing_arrays(layer)[0].shape[2] < enough]
         self._num_a_turn = -(-len(self._layers) // _NUM_TURNS)
         self._num_tokens = num_tokens
-        self._coming: list[tuple[Any, mx.array, mx.array]] = []
+        self._coming: list[tuple[Any, list[mx.array]]] = []
         self._due = 0.0
         self._stream = stream
 
@@ -46,12 +47,12 @@ class Room:
         """Once the room of the last turn is there, move its layers, and begin to make it for the next ones."""
         if not (self._layers or self._coming) or time.monotonic() < self._due:
             return
-        for layer, keys, values in self._coming:
-            layer.keys, layer.values = _moved(layer.keys, keys, layer.offset), _moved(layer.values, values, layer.offset)
+        for layer, rooms in self._coming:
+            hold(layer, [_moved(array, room, layer.offset) for array, room in zip(growing_arrays(layer), rooms, strict=True)])
         turn, self._layers = self._layers[: self._num_a_turn], self._layers[self._num_a_turn :]
         with mx.stream(self._stream):
-            self._coming = [(layer, self._empty(layer.keys), self._empty(layer.values)) for layer in turn]
-        begun = [array for _, *arrays in self._coming for array in arrays]
+            self._coming = [(layer, list(map(self._empty, growing_arrays(layer)))) for layer in turn]
+        begun = [room for _, rooms in self._coming for room in rooms]
         mx.async_eval(begun)  # type: ignore[no-untyped-call]
         self._due = time.monotonic() + sum(array.nbytes for array in begun) / _BYTES_PER_SECOND
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlxctl.engine import caches as kv
 from mlxctl.engine.caches import Caches
 from mlxctl.prefix_cache.chunks import Salt, Tokens, common_tokens
-from mlxctl.prefix_cache.records import leaves
+from mlxctl.prefix_cache.records import grows, leaves
 
 # Who goes on with a conversation leaves out at most what was thought, or is put differently by the template.
 _MIN_SHARE = 0.5
@@ -37,7 +37,7 @@ class LastConversation:
         num_tokens = min(common_tokens(self.tokens, prompt, self.salts, salts), len(prompt) - 1)
         if num_tokens < len(self.tokens) * _MIN_SHARE:
             return 0
-        can_be_cut = all(type(layer).__name__ == "KVCache" for layer in leaves(self.caches))
+        can_be_cut = all(grows(layer) for layer in leaves(self.caches))
         return num_tokens if can_be_cut or num_tokens == len(self.tokens) else 0
 
     def take(self, num_tokens: int) -> Caches:

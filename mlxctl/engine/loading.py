@@ -18,7 +18,7 @@ from typing import Any, Literal
 from mlxctl.engine.embedding.weights import embedding_classes
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
-from mlxctl.ir import EmbeddingRecipe, EncoderKind, SightRecipe
+from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe
 
 # Share of the memory that weights and caches may take when nobody says otherwise.
 _MEMORY_SHARE = 0.85
@@ -69,8 +69,8 @@ def import_mlx_lm() -> ModuleType:
 class LoadedWeights:
     """A model on the device and what was measured about it. `model` must stay on the MLX thread.
 
-    `width` is that of its states, for a model without a head. `model` is a SeeingModel if `sees`; `sight_problem` is why it does
-    not, where it should.
+    `kv_format` is how its caches are quantised. `width` is that of its states, for a model without a head. `model` is a SeeingModel
+    if `sees`; `sight_problem` is why it does not, where it should.
     """
 
     model: Any
@@ -80,6 +80,7 @@ class LoadedWeights:
     cache_kind: CacheKind
     can_batch: bool
     load_seconds: float
+    kv_format: KVFormat | None = None
     width: int | None = None
     sees: bool = False
     sight_problem: str | None = None
@@ -129,17 +130,21 @@ def weights_in_pieces(
     trust_remote_code: bool,
     embedding: EmbeddingRecipe | None = None,
     sight: SightRecipe | None = None,
+    kv_format: KVFormat | None = None,
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
 
     Each piece gives the bytes that were read so far. A model that embeds is loaded without its head, one that sees with what it
-    sees with; if that cannot be, it still reads text.
+    sees with; if that cannot be, it still reads text. One whose caches are to be quantised in `kv_format` is tried with such, and
+    broken if it cannot.
 
     `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
     Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted. Closing the generator
     lets go of what was read.
     """
     import mlx.core as mx
+
+    from mlxctl.engine.measuring import measure, measure_encoder
 
     if weights_bytes > available_bytes:
         raise NotEnoughMemory(path, needed_bytes=weights_bytes, limit_bytes=limit_bytes)
@@ -151,8 +156,8 @@ def weights_in_pieces(
         yield from _read(model)
         encoder = None if embedding is None else embedding.encoder
         if encoder is not None:
-            return _measure_encoder(model, encoder, started)
-        measured = _measure(model, started, is_headless=embedding is not None)
+            return measure_encoder(model, encoder, started)
+        measured = measure(model, started, is_headless=embedding is not None, kv_format=kv_format)
         return measured if sight is None else (yield from _with_sight(measured, path, sight))
     except FileNotFoundError as error:
         raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
@@ -191,6 +196,7 @@ def _with_sight(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Gener
 
 
 def _seeing(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator[int, None, LoadedWeights]:
+    from mlxctl.engine.measuring import parameter_bytes
     from mlxctl.engine.vision.opening import import_mlx_vlm, join, open_tower
 
     for _ in import_mlx_vlm():
@@ -199,82 +205,8 @@ def _seeing(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator
     for num_bytes in _read(tower):
         yield weights.weights_bytes + num_bytes
     tower.eval()
-    num_bytes = weights.weights_bytes + _parameter_bytes(tower)
+    num_bytes = weights.weights_bytes + parameter_bytes(tower)
     return replace(weights, model=join(weights.model, tower, sight), sees=True, weights_bytes=num_bytes)
-
-
-def _measure(model: Any, started: float, *, is_headless: bool) -> LoadedWeights:
-    import mlx.core as mx
-    from mlx_lm.models.cache import make_prompt_cache
-
-    model.eval()
-    cache = make_prompt_cache(model)
-    token = mx.array([[0]], dtype=mx.uint32)
-    output = model.model(token, cache=cache) if is_headless else model(token, cache=cache)
-    mx.eval(output, [layer.state for layer in cache])
-    return LoadedWeights(
-        model=model,
-        vocabulary_size=int(model.model.embed_tokens.weight.shape[0] if is_headless else output.shape[-1]),
-        weights_bytes=_parameter_bytes(model),
-        kv_bytes_per_token=sum(map(_bytes_per_token, cache)),
-        cache_kind=_cache_kind(cache),
-        can_batch=all(hasattr(layer, "merge") for layer in cache),
-        load_seconds=time.monotonic() - started,
-        width=int(output.shape[-1]) if is_headless else None,
-    )
-
-
-def _measure_encoder(model: Any, kind: EncoderKind, started: float) -> LoadedWeights:
-    import mlx.core as mx
-
-    from mlxctl.engine.embedding.encoders import encoded, open_encoder
-
-    model.eval()
-    encoder = open_encoder(model, kind)
-    states = encoded(encoder, mx.array([[0]], dtype=mx.uint32))
-    mx.eval(states)
-    return LoadedWeights(
-        model=model,
-        vocabulary_size=encoder.vocabulary_size,
-        weights_bytes=_parameter_bytes(model),
-        kv_bytes_per_token=0,
-        cache_kind="plain",
-        can_batch=True,
-        load_seconds=time.monotonic() - started,
-        width=int(states.shape[-1]),
-    )
-
-
-def _parameter_bytes(model: Any) -> int:
-    from mlx.utils import tree_flatten
-
-    return sum(array.nbytes for _, array in tree_flatten(model.parameters()))
-
-
-def _layers(cache: Any) -> Iterator[Any]:
-    for child in getattr(cache, "caches", (cache,)):
-        if child is cache:
-            yield cache
-        else:
-            yield from _layers(child)
-
-
-def _bytes_per_token(cache: Any) -> int:
-    """Bytes that one more token costs in this layer; recurrent layers cost none."""
-    total = 0
-    for layer in _layers(cache):
-        keys: Any = getattr(layer, "keys", None)
-        values: Any = getattr(layer, "values", None)
-        if hasattr(keys, "shape") and hasattr(values, "shape"):
-            total += (keys.nbytes + values.nbytes) // keys.shape[2]
-    return total
-
-
-def _cache_kind(cache: list[Any]) -> CacheKind:
-    names = {type(layer).__name__ for entry in cache for layer in _layers(entry)}
-    if "ArraysCache" in names or any("Mamba" in name for name in names):
-        return "hybrid"
-    return "sliding" if any("Rotating" in name or "Chunked" in name for name in names) else "plain"
 
 
 def _one_line(error: BaseException) -> str:

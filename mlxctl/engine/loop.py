@@ -195,7 +195,8 @@ class EngineLoop:
             return f"model {submit.model!r} is not loaded"
         if submit.pictures and not self._pool.runner(submit.model).sees:
             return f"model {submit.model!r} reads text only: what it sees with is not loaded"
-        needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids))
+        # Ids come packed, in four bytes each.
+        needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids) // 4)
         if needed > self._pool.cache_capacity_bytes:
             return (
                 f"the prompt's cache needs {needed / 1e9:.2f} GB, but the memory limit leaves "
@@ -258,6 +259,7 @@ class EngineLoop:
             trust_remote_code=command.trust_remote_code,
             embedding=command.embedding,
             sight=command.sight,
+            kv_format=command.kv_format,
         )
         self._begun_load = command
 
@@ -275,6 +277,7 @@ class EngineLoop:
                 vocabulary_size=weights.vocabulary_size,
                 weights_bytes=weights.weights_bytes,
                 kv_bytes_per_token=weights.kv_bytes_per_token,
+                kv_bits=weights.kv_format.bits if weights.kv_format else None,
                 cache_kind=weights.cache_kind,
                 load_seconds=weights.load_seconds,
                 dimensions=dimensions,

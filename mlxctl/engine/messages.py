@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, Picture, SamplingParams, SightRecipe
+from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, KVFormat, Picture, SamplingParams, SightRecipe
 from mlxctl.prefix_cache.chunks import Salt
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
@@ -21,7 +21,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class LoadModel(Command, frozen=True, kw_only=True):
     """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed.
 
-    With `embedding` it takes Embed and no Submit, without it the other way round; with `sight`, pictures in Submit.
+    With `embedding` it takes Embed and no Submit, without it the other way round; with `sight`, pictures in Submit. Its keys and
+    values are kept in `kv_format`, or as they are computed.
     """
 
     name: str
@@ -30,6 +31,7 @@ class LoadModel(Command, frozen=True, kw_only=True):
     trust_remote_code: bool = False
     embedding: EmbeddingRecipe | None = None
     sight: SightRecipe | None = None
+    kv_format: KVFormat | None = None
 
 
 class UnloadModel(Command, frozen=True, kw_only=True):
@@ -131,13 +133,15 @@ class Hello(Report, frozen=True, kw_only=True):
 class ModelLoaded(Report, frozen=True, kw_only=True):
     """The model is ready. Bytes are measured on the loaded model, `vocabulary_size` is the width of its logits.
 
-    `dimensions` is the length of an embedding model's vectors, `sight_problem` why one that was to see only reads text.
+    `kv_bits` are those in which keys and values are kept, None for as they are computed. `dimensions` is the length of an embedding
+    model's vectors, `sight_problem` why one that was to see only reads text.
     """
 
     name: str
     vocabulary_size: int
     weights_bytes: int
     kv_bytes_per_token: int
+    kv_bits: int | None = None
     cache_kind: CacheKind
     load_seconds: float
     dimensions: int | None = None

@@ -4,6 +4,7 @@ import importlib.metadata
 from hashlib import blake2b
 from pathlib import Path
 
+from mlxctl.ir import KVFormat
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.prefix_cache.packing import Packing
 
@@ -11,11 +12,12 @@ from mlxctl.prefix_cache.packing import Packing
 _RECORDS_VERSION = 2
 
 
-def prefix_namespace(path: Path, packing: Packing | None) -> bytes:
+def prefix_namespace(path: Path, packing: Packing | None, kv_format: KVFormat | None) -> bytes:
     """Return a digest that stays the same where the model is moved or renamed, and changes with anything in it.
 
     The fingerprint reads a little of every tensor, so that equal sizes and times of different weights are told apart; sizes and
-    times are in it, too, so that weights edited in place are. What was packed is never taken for exact. Raises BrokenModel.
+    times are in it, too, so that weights edited in place are. What was packed is never taken for exact, nor what was computed with
+    quantised keys and values for what was not. Raises BrokenModel.
     """
     home = path.resolve()
     digest = blake2b(b"%d:" % _RECORDS_VERSION + importlib.metadata.version("mlx-lm").encode())
@@ -25,4 +27,6 @@ def prefix_namespace(path: Path, packing: Packing | None) -> bytes:
         digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
     if packing is not None:
         digest.update(f"{packing.bits} bits after {packing.exact_tokens}".encode())
+    if kv_format is not None:
+        digest.update(f"keys and values in {kv_format.bits} bits by {kv_format.group_size}".encode())
     return digest.digest()

@@ -15,7 +15,7 @@ from mlxctl.engine.messages import DiskFigures, LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
-from mlxctl.ir import EmbeddingRecipe, SightRecipe
+from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.division import divide_record
@@ -91,6 +91,7 @@ class ModelPool:
         trust_remote_code: bool,
         embedding: EmbeddingRecipe | None = None,
         sight: SightRecipe | None = None,
+        kv_format: KVFormat | None = None,
     ) -> None:
         """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work.
 
@@ -108,6 +109,7 @@ class ModelPool:
             trust_remote_code=trust_remote_code,
             embedding=embedding,
             sight=sight,
+            kv_format=kv_format,
         )
         self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, writes_text=embedding is None)
 
@@ -263,12 +265,12 @@ class ModelPool:
         return weights
 
     def _prefix_cache(self, loading: _Loading, weights: LoadedWeights) -> PrefixCache:
-        namespace = prefix_namespace(loading.path, self._packing)
+        namespace = prefix_namespace(loading.path, self._packing, weights.kv_format)
         self._names[namespace] = loading.name
         if self.disk is not None:
             self.disk.name(namespace, loading.name)
         if namespace not in self._caches:
-            layout = CacheLayout(new_caches(weights.model))
+            layout = CacheLayout(new_caches(weights.model, weights.kv_format))
             self._caches[namespace] = PrefixCache(
                 self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
             )

@@ -34,6 +34,7 @@ class ModelRunner:
 
     def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
         self._model = weights.model
+        self._kv_format = weights.kv_format
         self._prefix_cache = prefix_cache
         self.vocabulary_size = weights.vocabulary_size
         self.sees = weights.sees
@@ -178,7 +179,7 @@ class ModelRunner:
 
     def _restore(self, sequence: Sequence, *, is_joined_soon: bool) -> RowResult:
         if sequence.cache_mode == "off":
-            self._prompts[sequence.sequence_id] = self._half_read(sequence, kv.new_caches(self._model))
+            self._prompts[sequence.sequence_id] = self._half_read(sequence, kv.new_caches(self._model, self._kv_format))
             return RowResult(sequence=sequence)
         tokens, salts = sequence.prompt_token_ids, sequence.salts
         plan = self._prefix_cache.plan(tokens, boundary_ids=sequence.stop_token_ids, salts=salts)
@@ -189,7 +190,7 @@ class ModelRunner:
         if promotion is not None:
             self._promotions[sequence.sequence_id] = (sequence, promotion)
             return RowResult(sequence=sequence, is_fetching=True)
-        caches = kv.new_caches(self._model)
+        caches = kv.new_caches(self._model, self._kv_format)
         num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
             plan,
             caches,
@@ -199,7 +200,7 @@ class ModelRunner:
             is_lazy=is_joined_soon and sequence.num_prompt_tokens - plan.num_cached <= SHORT_TOKENS,
         )
         if num_cached < plan.num_cached:
-            caches = kv.new_caches(self._model)
+            caches = kv.new_caches(self._model, self._kv_format)
         self._prompts[sequence.sequence_id] = self._half_read(sequence, caches)
         return RowResult(sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions)
 

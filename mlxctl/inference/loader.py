@@ -142,6 +142,7 @@ class ModelLoader:
 
 
 def _source(model: ModelToServe) -> ModelSource:
+    embeds = model.facts.embedding is not None
     return ModelSource(
         name=model.name,
         path=model.facts.path,
@@ -149,4 +150,6 @@ def _source(model: ModelToServe) -> ModelSource:
         trust_remote_code=model.trust_remote_code,
         embedding=model.facts.embedding,
         sight=model.facts.sight,
+        # A model that embeds keeps nothing of a text when it has read it.
+        kv_format=None if embeds else model.kv_format,
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.engine import EngineClient, Lease, Residents
+from mlxctl.engine import EngineClient, Lease, Resident, Residents
 from mlxctl.errors import (
     BrokenModel,
     CapacityError,
@@ -154,16 +154,19 @@ class ModelPool:
             num_loads=self._residents.num_loads,
             num_evictions=self._residents.num_evictions,
             max_models=self._settings.max_models,
-            models=tuple(
-                ResidentFacts(
-                    name=resident.name,
-                    weights_bytes=resident.num_bytes,
-                    num_requests=resident.num_leases,
-                    idle_seconds=0.0 if resident.num_leases else round(now - resident.used_at, 1),
-                    is_pinned=resident.is_pinned,
-                )
-                for resident in self._residents.residents()
-            ),
+            models=tuple(self._resident_facts(resident, now) for resident in self._residents.residents()),
+        )
+
+    def _resident_facts(self, resident: Resident, now: float) -> ResidentFacts:
+        loaded = self._engine.loaded[resident.name]
+        return ResidentFacts(
+            name=resident.name,
+            weights_bytes=resident.num_bytes,
+            kv_bytes_per_token=loaded.kv_bytes_per_token,
+            kv_bits=loaded.kv_bits,
+            num_requests=resident.num_leases,
+            idle_seconds=0.0 if resident.num_leases else round(now - resident.used_at, 1),
+            is_pinned=resident.is_pinned,
         )
 
     def _check_open(self) -> None:

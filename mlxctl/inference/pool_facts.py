@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentFacts:
-    """A model that is in memory; `idle_seconds` is 0 while it has requests."""
+    """A model that is in memory; `idle_seconds` is 0 while it has requests.
+
+    Each token of a conversation takes `kv_bytes_per_token`, kept in `kv_bits`; None of them is as it was computed.
+    """
 
     name: str
     weights_bytes: int
+    kv_bytes_per_token: int
+    kv_bits: int | None
     num_requests: int
     idle_seconds: float
     is_pinned: bool

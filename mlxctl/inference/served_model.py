@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mlxctl.adapters import AdapterVerdict
 from mlxctl.engine import ModelState
 from mlxctl.errors import ModelError
-from mlxctl.ir import ModelCapabilities, ModelFacts
+from mlxctl.ir import KVFormat, ModelCapabilities, ModelFacts
 from mlxctl.stores import Verdict
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -17,6 +17,7 @@ class ModelToServe:
     """A model directory that was read and is to be loaded as `name`.
 
     `capabilities` are what is known of it already, `verdicts` all that was found out, by question; none for one never probed.
+    `kv_format` is how its keys and values are to be kept while it runs.
     """
 
     name: str
@@ -25,6 +26,7 @@ class ModelToServe:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     is_demo: bool = False
     trust_remote_code: bool = False
+    kv_format: KVFormat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

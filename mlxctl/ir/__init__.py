@@ -26,6 +26,7 @@ from mlxctl.ir.events import (
     Usage,
 )
 from mlxctl.ir.guidance import Constraint, ConstraintKind, Guidance, ThinkingLimit
+from mlxctl.ir.kv_format import KVFormat
 from mlxctl.ir.messages import (
     AudioPart,
     ImagePart,
@@ -76,6 +77,7 @@ __all__ = [
     "Guidance",
     "ImagePart",
     "JsonNotation",
+    "KVFormat",
     "Message",
     "ModelCapabilities",
     "ModelFacts",

@@ -8,6 +8,7 @@ from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
 from mlxctl.models.fit import Fit, fit_model
 from mlxctl.models.knowledge import Knowledge
+from mlxctl.models.kv_choice import chosen_kv_format
 from mlxctl.models.library import Library
 from mlxctl.models.machine import Machine, this_machine
 from mlxctl.settings import Settings
@@ -21,7 +22,7 @@ class Catalogue:
         self.library = Library(replace(settings.library, models_dirs=places))
         self.downloads = Downloads(self.library.hub_cache)
         self.allows_downloads = settings.library.allow_downloads
-        self._engine = settings.engine
+        self._settings = settings
         self._knowledge = knowledge
         self._lock = threading.Lock()
         self._machine: Machine | None = None
@@ -48,9 +49,10 @@ class Catalogue:
         return describe_model(found.path, name=found.name)
 
     def fit(self, model: ModelDescription, *, context_tokens: int | None) -> Fit | None:
-        """Work out how a model fits this machine, under the engine's memory limit."""
+        """Work out how a model fits this machine, under the engine's memory limit, with keys and values as the settings say."""
         with self._lock:
             if self._machine is None:
-                self._machine = this_machine(memory_limit_bytes=self._engine.memory_limit_bytes)
-        chunk_tokens = self._engine.prefill_chunk_max_tokens
-        return fit_model(model, self._machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens)
+                self._machine = this_machine(memory_limit_bytes=self._settings.engine.memory_limit_bytes)
+        chunk_tokens = self._settings.engine.prefill_chunk_max_tokens
+        served = model.served_with(chosen_kv_format(self._settings, model.name))
+        return fit_model(served, self._machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens)

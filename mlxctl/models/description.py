@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel, ModelError
-from mlxctl.ir import EmbeddingRecipe
+from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
@@ -37,7 +37,7 @@ class ModelDescription:
 
     `disk_bytes` counts every file of the directory. `context_length` is in tokens, and None for a model that reads no text.
     `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with code for it, None if none is there
-    to be asked.
+    to be asked. `cache` is what it keeps of a conversation in `kv_format`, None being as it computes it.
     """
 
     name: str
@@ -54,8 +54,17 @@ class ModelDescription:
     cache: CacheShape | None = None
     embedding: EmbeddingRecipe | None = None
     dimensions: int | None = None
+    kv_format: KVFormat | None = None
     runtimes: tuple[str, ...] | None = None
     problem: str | None = None
+
+    def served_with(self, kv_format: KVFormat | None) -> "ModelDescription":
+        """Return the same as it is when it runs with keys and values in this format; embedding models keep none."""
+        if kv_format is None or self.detection.kind == "embeddings":
+            return self
+        float_bytes = (self.weights.float_bytes if self.weights else None) or _USUAL_FLOAT_BYTES
+        cache = self.cache.quantised(kv_format, float_bytes=float_bytes) if self.cache else None
+        return replace(self, cache=cache, kv_format=kv_format)
 
 
 def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:

@@ -124,5 +124,6 @@ def _transient_bytes(model: ModelDescription, machine: Machine, *, chunk_tokens:
         chunk_tokens=chunk_tokens,
         context_tokens=context_tokens,
         float_bytes=(model.weights.float_bytes if model.weights else None) or 2,
-        has_metal=machine.has_metal,
+        # Attention over quantised keys is several kernels everywhere, with all scores in between.
+        has_metal=machine.has_metal and model.kv_format is None,
     )

@@ -5,9 +5,10 @@ keeps one compressed vector and its rotary part instead. A layer with a window s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mlxctl.ir import KVFormat
 from mlxctl.models.encoders import is_encoder
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
@@ -41,6 +42,10 @@ class CacheShape:
             + min(rounded, self.window_tokens) * self.window_bytes_per_token
             + (self.state_bytes or 0)
         )
+
+    def quantised(self, form: KVFormat, *, float_bytes: int) -> "CacheShape":
+        """Return the same with layers that keep every token in this format; windows and states stay as they are."""
+        return replace(self, bytes_per_token=form.num_bytes(self.bytes_per_token, float_bytes=float_bytes))
 
 
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:

@@ -1,8 +1,8 @@
 """Payloads: cutting a sequence's caches into records and building caches from records again. MLX thread only.
 
-The one place that looks inside cache objects. Layers whose keys and values grow with the sequence (`KVCache`, and quantised
-`QuantizedKVCache`) are cut by position and stacked, all layers of one shape in one array: 2 arrays a chunk, not 2 a layer, because
-live buffers are limited in number.
+The one place that looks inside cache objects. Layers whose keys and values grow with the sequence, quantised or not, are cut by
+position and stacked, all layers of one shape in one array: 2 arrays a chunk (6 quantised), not 2 a layer, because live buffers are
+limited in number.
 All other layers (recurrent, convolution, sliding window) are kept whole, as a state at one position.
 Records are contiguous and evaluated, never views: a view would keep the buffer alive that it was cut from.
 """
@@ -14,7 +14,8 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
-_KINDS_TO_CUT = ("KVCache", "QuantizedKVCache")
+# For one sequence, and for the rows of a batch.
+_GROWING = frozenset({"KVCache", "BatchKVCache", "QuantisedKVCache", "BatchQuantisedKVCache"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,9 @@ class CacheLayout:
     """How one model's caches are made: which layers can be cut, and which of them have the same shape."""
 
     def __init__(self, caches: Sequence[Any]) -> None:
-        self._kinds = [type(layer) for layer in leaves(caches)]
-        self._cut = [index for index, kind in enumerate(self._kinds) if kind.__name__ in _KINDS_TO_CUT]
-        self._whole = [index for index, kind in enumerate(self._kinds) if kind.__name__ not in _KINDS_TO_CUT]
+        kinds = [grows(layer) for layer in leaves(caches)]
+        self._cut = [index for index, is_growing in enumerate(kinds) if is_growing]
+        self._whole = [index for index, is_growing in enumerate(kinds) if not is_growing]
         self._groups: tuple[tuple[int, ...], ...] | None = None
 
     @property
@@ -86,7 +87,7 @@ class CacheLayout:
         padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
         span = slice(padding + start, padding + end)
         place = row or 0
-        spans = {index: [array[place, :, span] for array in _arrays(layers[index])] for index in self._cut}
+        spans = {index: [array[place, :, span] for array in growing_arrays(layers[index])] for index in self._cut}
         if self._groups is None:
             self._groups = _grouped(spans)
         groups = tuple(
@@ -123,7 +124,8 @@ class CacheLayout:
         for group_index, group in enumerate(records[0].layers if records else ()):
             for place, layer_index in enumerate(group):
                 pieces = [[array[place] for array in record.groups[group_index]] for record in records]
-                _fill(layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)], num_tokens)
+                hold(layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)])
+                layers[layer_index].offset = num_tokens
         for layer_index, layer_state in zip(self._whole, state.states if state is not None else (), strict=bool(state)):
             layers[layer_index].state = tree_map(_copied, layer_state)
         if not is_lazy:
@@ -140,9 +142,24 @@ def leaves(caches: Sequence[Any]) -> Iterator[Any]:
             yield from leaves(children)
 
 
-def _arrays(layer: Any) -> list[mx.array]:
-    """The arrays of a layer that grow with the sequence, along their third axis."""
-    return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple | list) else [layer.keys, layer.values]
+def grows(layer: Any) -> bool:
+    """Whether the layer keeps every token, so that it can be cut anywhere."""
+    return type(layer).__name__ in _GROWING
+
+
+def growing_arrays(layer: Any) -> list[mx.array]:
+    """Return the arrays of a layer that grow with the sequence, along their third axis; none of one that holds nothing."""
+    if layer.keys is None:
+        return []
+    return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple) else [layer.keys, layer.values]
+
+
+def hold(layer: Any, arrays: Sequence[mx.array]) -> None:
+    """Put arrays, in the order of `growing_arrays`, into a layer in place of what it holds."""
+    half = len(arrays) // 2
+    is_quantised = half > 1
+    layer.keys = tuple(arrays[:half]) if is_quantised else arrays[0]
+    layer.values = tuple(arrays[half:]) if is_quantised else arrays[1]
 
 
 def _grouped(spans: dict[int, list[mx.array]]) -> tuple[tuple[int, ...], ...]:
@@ -150,14 +167,6 @@ def _grouped(spans: dict[int, list[mx.array]]) -> tuple[tuple[int, ...], ...]:
     for index, arrays in spans.items():
         groups.setdefault(tuple((array.shape[0], array.shape[2], array.dtype) for array in arrays), []).append(index)
     return tuple(map(tuple, groups.values()))
-
-
-def _fill(layer: Any, arrays: Sequence[mx.array], num_tokens: int) -> None:
-    half = len(arrays) // 2
-    is_quantised = half > 1
-    layer.keys = tuple(arrays[:half]) if is_quantised else arrays[0]
-    layer.values = tuple(arrays[half:]) if is_quantised else arrays[1]
-    layer.offset = num_tokens
 
 
 def _joined(pieces: Sequence[mx.array], num_tokens: int, num_more: int) -> mx.array:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+KVBits = Literal["full", "8", "4"]
+
 
 def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
     """Return a field for a number that must lie between `least` and `most`, both included."""
@@ -134,6 +136,12 @@ class ModelSettings:
     trust_remote_code: bool = False
     """Whether Python code inside the model directory may be run."""
 
+    kv_bits: KVBits = "full"
+    """Bits in which models keep keys and values while they run: fewer make room for longer contexts, and change answers."""
+
+    kv_group_size: Literal["32", "64", "128"] = "64"
+    """Numbers that share a scale where keys and values are kept in fewer bits; it must divide the size of the model's heads."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibrarySettings:
@@ -176,6 +184,9 @@ class PoolSettings:
 
     ttl_seconds: float | None = bounded(None, least=0.1)
     """Time after which a model that nobody uses is unloaded; without one, it stays until room is needed."""
+
+    kv_bits_by_name: dict[str, KVBits] = field(default_factory=dict)
+    """Bits for keys and values of single models, by name; of all others `model.kv_bits` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,12 +40,13 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
         texts = _as_texts(value, shown)
         return texts if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in texts)
     if get_origin(target) is dict:
-        return _as_names(value, shown)
+        names, kind = _as_names(value, shown), get_args(target)[1]
+        return {name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()}
     if get_origin(target) is Literal:
-        choices = get_args(target)
-        if value not in choices:
+        choices, written = get_args(target), value if isinstance(value, bool) else str(value)
+        if written not in choices:
             raise ValueError(f"expected one of {', '.join(choices)}, got {shown}")
-        return value
+        return written
     if target is Path and isinstance(value, str | Path) and str(value):
         return Path(value).expanduser()
     if target is str and isinstance(value, str) and value:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests import forge
-from tests.benchmarks import agent_replay, memory, packing, prefix, prefix_index, serving, terminal
+from tests.benchmarks import agent_replay, memory, packing, prefix, prefix_index, quantised_kv, serving, terminal
 from tests.benchmarks.client_cost import client_cost
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
@@ -32,7 +32,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--requests", type=int, default=2000, help="requests of the memory measurement")
-    parts = ["throughput", "latency", "values", "forms", "start", "memory", "prefix", "restart", "packing", "terminal", "client"]
+    parts = [
+        "throughput",
+        "latency",
+        "values",
+        "forms",
+        "start",
+        "memory",
+        "prefix",
+        "restart",
+        "packing",
+        "kv",
+        "terminal",
+        "client",
+    ]
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
@@ -51,11 +64,13 @@ def _measure(options: argparse.Namespace) -> Any:
         yield from prefix.after_restart(model, rounds=options.rounds)
     if wanted("packing"):
         yield from packing.measure()
+    if wanted("kv"):
+        yield from quantised_kv.measure(options.rounds)
     if wanted("terminal"):
         yield from terminal.findings(options.rounds)
     if wanted("client"):
         yield from client_cost(rounds=options.rounds)
-    if options.only in ("restart", "packing", "terminal", "client"):
+    if options.only in ("restart", "packing", "kv", "terminal", "client"):
         return
     raw = Raw(model)
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:

@@ -28,8 +28,8 @@ _NUM_PROMPTS = 8
 def measure() -> Iterator[Finding]:
     """Both models, 8 and 4 bits."""
     for name, path, prompts in (
-        ("demo model", demo.MODEL_DIR, list(_conversations())),
-        ("forged 5M model", forge.model("bench5m"), list(_random_tokens())),
+        ("demo model", demo.MODEL_DIR, list(conversations())),
+        ("forged 5M model", forge.model("bench5m"), list(random_tokens())),
     ):
         model = load_model(Path(path))[0]
         for bits in (8, 4):
@@ -64,13 +64,13 @@ def _continued(model: Any, prompt: list[int], bits: int) -> tuple[mx.array, mx.a
     return logits[0], logits[1], small.num_bytes / record.num_bytes
 
 
-def _random_tokens() -> Iterator[list[int]]:
+def random_tokens() -> Iterator[list[int]]:
     generator = random.Random(1)
     for _ in range(_NUM_PROMPTS):
         yield [generator.randrange(10, 500) for _ in range(_PREFIX_TOKENS + _NEXT_TOKENS)]
 
 
-def _conversations() -> Iterator[list[int]]:
+def conversations() -> Iterator[list[int]]:
     tokenizer = Tokenizer.from_file(str(demo.MODEL_DIR / "tokenizer.json"))
     generator = random.Random(1)
     for _ in range(_NUM_PROMPTS):

@@ -10,6 +10,7 @@ from mlxctl import demo
 from mlxctl.bootstrap.offer import Offer, make_offer, read_library_model
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference import ModelToServe
+from mlxctl.ir import KVFormat
 from mlxctl.models import Library
 from mlxctl.models.knowledge import Knowledge
 from mlxctl.settings import LibrarySettings, ModelSettings, PoolSettings, Settings
@@ -93,9 +94,18 @@ def test_what_cannot_be_meant_is_refused(shelf: Path, tmp_path: Path, knowledge:
         offer(knowledge, dirs=(tmp_path / "nowhere",))
 
 
+def test_bits_of_keys_and_values_are_given_by_a_models_own_name(shelf: Path, knowledge: Knowledge) -> None:
+    made = offer(knowledge, model=shelf / "llama3", models=(shelf / "qwen3",), kv_bits_by_name={"qwen3": "4"})
+    assert [model.kv_format for model in made.named] == [None, KVFormat(bits=4, group_size=64)]
+    with pytest.raises(SettingsError, match=r"no model 'llama' for pool\.kv_bits_by_name; there are: qwen3"):
+        offer(knowledge, model=shelf / "qwen3", kv_bits_by_name={"llama": "8"})
+    with pytest.raises(SettingsError, match="'fast' is another name of 'qwen3'"):
+        offer(knowledge, model=shelf / "qwen3", aliases={"fast": str(shelf / "qwen3")}, kv_bits_by_name={"fast": "8"})
+
+
 def test_a_request_reads_the_library_by_name_and_never_by_path(shelf: Path, knowledge: Knowledge) -> None:
     library = Library(LibrarySettings(models_dirs=(shelf,), hub_cache=Path("/nowhere")))
-    assert read_library_model("qwen3", library=library, knowledge=knowledge).name == "qwen3"
+    assert read_library_model("qwen3", settings=Settings(), library=library, knowledge=knowledge).name == "qwen3"
     for path in (str(shelf / "qwen3"), "../shelf/qwen3", "./qwen3"):
         with pytest.raises(ModelNotFoundOnDisk):
-            read_library_model(path, library=library, knowledge=knowledge)
+            read_library_model(path, settings=Settings(), library=library, knowledge=knowledge)

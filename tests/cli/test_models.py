@@ -112,6 +112,17 @@ def test_the_fit_is_worked_out_and_its_speed_is_called_a_prediction(place: Path)
     assert ultra["predicted_tokens_per_second_at_most"] > 0
 
 
+def test_the_fit_counts_the_bits_in_which_keys_and_values_are_kept(place: Path) -> None:
+    def cache_bytes(*options: str) -> int:
+        (fit,) = json.loads(run("fit", "good", "--context", "1024", "--json", *options).stdout)
+        return int(fit["cache_bytes"])
+
+    exact = cache_bytes()
+    assert cache_bytes("--kv-bits", "8", "--kv-group-size", "32") == exact * 9 // 16
+    assert cache_bytes("--kv-bits", "4", "--kv-group-size", "32") == exact * 5 // 16
+    assert "expected one of full, 8, 4, got '3'" in run("fit", "good", "--kv-bits", "3").stderr
+
+
 def test_a_model_without_weights_has_no_fit(place: Path) -> None:
     result = run("fit", "bad")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)

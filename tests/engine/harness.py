@@ -30,12 +30,16 @@ def sources(names: Sequence[str]) -> list[ModelSource]:
 
 @asynccontextmanager
 async def running_engine(
-    *names: str, settings: EngineSettings | None = None, own_process: bool = False, max_queue: int = 100
+    *names: str,
+    models: Sequence[ModelSource] = (),
+    settings: EngineSettings | None = None,
+    own_process: bool = False,
+    max_queue: int = 100,
 ) -> AsyncIterator[EngineClient]:
-    """Start an engine with the forged models of these names; it has ended when the block is left."""
+    """Start an engine with the forged models of these names, and with `models`; it has ended when the block is left."""
     chosen = settings or EngineSettings(max_rows=8)
     client = EngineClient(EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue)
-    await client.start(sources(names))
+    await client.start([*sources(names), *models])
     try:
         await client.wait_ready()
         yield client

@@ -6,6 +6,7 @@ import forge
 import pytest
 
 from mlxctl.engine.loading import default_memory_limit
+from mlxctl.ir import KVFormat
 from mlxctl.models import Machine, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.apple_chips import CHIPS, find_chip
 from mlxctl.models.machine import ask_metal
@@ -136,6 +137,20 @@ def test_the_estimate_for_reading_a_prompt_is_near_what_was_measured(name: str) 
     measured = mx.get_peak_memory() - mx.get_active_memory()
     fit = fit_model(describe_model(directory), machine(48, has_metal=False), context_tokens=num_tokens)
     assert fit.transient_bytes == pytest.approx(measured, rel=0.25)
+
+
+@pytest.mark.parametrize(("bits", "share"), [(8, 8.5 / 16), (4, 4.5 / 16)])
+def test_quantised_keys_and_values_take_less_and_are_read_with_all_scores_in_between(
+    model: ModelDescription, bits: int, share: float
+) -> None:
+    # A scale and a bias of 16 bits for each 64 numbers are half a bit a number.
+    plain, fewer = (fit_model(each, machine(7)) for each in (model, model.served_with(KVFormat(bits=bits, group_size=64))))
+    assert fewer.cache_bytes == plain.cache_bytes * share
+    assert fewer.transient_bytes - plain.transient_bytes == 2048 * 8192 * (32 * 2 + 1)
+    roomy = [
+        fit_model(each, machine(7), chunk_tokens=64) for each in (model, model.served_with(KVFormat(bits=bits, group_size=64)))
+    ]
+    assert roomy[1].max_context_tokens > roomy[0].max_context_tokens
 
 
 def test_scores_count_where_attention_is_not_one_kernel(model: ModelDescription) -> None:

@@ -7,6 +7,7 @@ import mlx.core as mx
 import pytest
 
 from mlxctl.engine.namespace import prefix_namespace
+from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
 from mlxctl.prefix_cache.records import KVRecord
@@ -54,7 +55,9 @@ def test_a_packed_record_comes_back_from_bytes_as_it_was() -> None:
 def test_what_was_packed_is_kept_apart_from_what_is_exact() -> None:
     model = forge.model("bench5m")
     packings = (None, Packing(bits=8, exact_tokens=0), Packing(bits=4, exact_tokens=0), Packing(bits=4, exact_tokens=256))
-    assert len({prefix_namespace(model, packing) for packing in packings}) == len(packings)
+    forms = (None, KVFormat(bits=8, group_size=64), KVFormat(bits=4, group_size=64), KVFormat(bits=4, group_size=32))
+    namespaces = {prefix_namespace(model, packing, form) for packing in packings for form in forms}
+    assert len(namespaces) == len(packings) * len(forms)
 
 
 def test_an_engine_that_packs_holds_more_and_keeps_the_beginning_exact(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import QuantizedKVCache, make_prompt_cache
 from mlx_lm.utils import load_model
 
+from mlxctl.engine import caches as kv
+from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord
 from tests import forge
@@ -21,12 +22,12 @@ def model() -> Any:
 
 
 def quantised(model: Any, bits: int) -> list[Any]:
-    return [QuantizedKVCache(group_size=64, bits=bits) for _ in make_prompt_cache(model)]
+    return kv.new_caches(model, KVFormat(bits=bits, group_size=64))
 
 
 def read(model: Any, caches: list[Any], tokens: list[int]) -> None:
     model(mx.array([tokens]), cache=caches)
-    mx.eval([layer.state[:2] for layer in caches])
+    kv.evaluate(caches)
 
 
 def answer(model: Any, caches: list[Any], token: int, num: int = 6) -> list[int]:

@@ -77,6 +77,9 @@ def test_lists_are_split_at_commas_outside_the_file() -> None:
         ("[server]\ncors_origins = [1]\n", "'server.cors_origins' in .*expected a list of texts"),
         ('[engine]\nmemory_limit_bytes = "8 apples"\n', "'engine.memory_limit_bytes' in .*expected a size"),
         ("[model]\ntrust_remote_code = 3\n", "'model.trust_remote_code' in .*expected true or false"),
+        ("[model]\nkv_bits = 6\n", "'model.kv_bits' in .*expected one of full, 8, 4, got 6"),
+        ("[model]\nkv_group_size = true\n", "'model.kv_group_size' in .*expected one of 32, 64, 128"),
+        ('[pool.kv_bits_by_name]\nqwen = "2"\n', "'pool.kv_bits_by_name' in .*expected one of full, 8, 4"),
         ("[server\n", "cannot be read"),
     ],
 )

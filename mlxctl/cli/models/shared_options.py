@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +17,9 @@ ConfigFile = Annotated[
 ]
 
 
-def read_settings(config: Path | None) -> Settings:
+def read_settings(config: Path | None, flags: Mapping[str, Mapping[str, object]] | None = None) -> Settings:
     """Return the settings; raises SettingsError."""
-    return resolve(config_file=config, environment=os.environ)
+    return resolve(config_file=config, environment=os.environ, flags=flags)
 
 
 def open_library(config: Path | None) -> Library:
