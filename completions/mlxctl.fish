@@ -41,6 +41,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l kv-group-size -x -d 'Numbers tha
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l host -x -d 'Address to listen on'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l port -s p -x -d 'Port to listen on; 0 takes a free one and prints it'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l api-key -x -d 'Keys that clients must send, as `Authorization: Bearer` or `x-api-key`'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l admin-key -x -d 'Keys for what administers models'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cors-origin -x -d 'Web origins whose pages may call this server from a browser'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l allowed-host -x -d 'Further names for the Host header, beside the loopback names'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-queue -x -d 'Requests that may wait for a place in the batch'

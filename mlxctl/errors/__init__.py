@@ -16,7 +16,8 @@ MlxctlError
 │   ├── Conflict                 what is there, or has happened meanwhile, does not allow it
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
-│   └── AuthenticationFailed
+│   ├── AuthenticationFailed
+│   └── PermissionDenied         a caller who may ask, but not for this
 ├── CapacityError                the same request works later
 │   ├── QueueFull
 │   ├── EngineRecovering
@@ -157,6 +158,10 @@ class BodyTooLarge(RequestError):
 
 class AuthenticationFailed(RequestError):
     """The API key is missing or wrong."""
+
+
+class PermissionDenied(RequestError):
+    """The caller is let in, but may not do this."""
 
 
 class CapacityError(MlxctlError):

@@ -1,5 +1,5 @@
 """Who may do what. Decisions only: knows no HTTP framework and no wire format."""
 
-from mlxctl.policy.authentication import KeyCheck
+from mlxctl.policy.authentication import Caller, KeyCheck
 
-__all__ = ["KeyCheck"]
+__all__ = ["Caller", "KeyCheck"]

@@ -121,5 +121,5 @@ def _middleware(settings: ServerSettings) -> list[Any]:
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
         ForeignPages(settings.cors_origins),
-        Authentication(KeyCheck(settings.api_keys), open_paths=OPEN_PATHS),
+        Authentication(KeyCheck(settings.api_keys, settings.admin_keys), open_paths=OPEN_PATHS),
     ]

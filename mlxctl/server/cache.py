@@ -1,6 +1,6 @@
 """/cache: what the prefix cache holds, in pages; pin, unpin, drop, clear; and why a request was or was not known.
 
-Whoever may ask the models may look here, and then reads pieces of what others said: give one key to those who may.
+Whoever looks here reads pieces of what others said: where there are admin keys, it needs one.
 """
 
 from array import array

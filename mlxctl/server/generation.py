@@ -1,6 +1,5 @@
 """The one resource that generates. Mounted once per protocol, it knows none: a factory makes the formatter."""
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,14 +14,13 @@ from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
+from mlxctl.server.left_out import LeftOut
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.start import Start, stream_when_started
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
 
 FormatterType = TypeVar("FormatterType", bound=Formatter)
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +57,7 @@ class GenerationResource(Generic[FormatterType]):
         self._create_formatter = create_formatter
         self._open_requests = open_requests
         self._settings = settings
+        self._left_out = LeftOut()
 
     async def parse(self, formatter: FormatterType, body: bytes, request: Request) -> Asked:  # noqa: ARG002
         """Read the body. Raises RequestError, CapacityError; so does the request that it returns."""
@@ -102,8 +101,7 @@ class GenerationResource(Generic[FormatterType]):
 
     async def _start(self, asked: Asked, formatter: FormatterType, caller: str) -> Answers:
         request = replace(await asked.request(), fairness_key=caller)
-        if formatter.dropped_tools:
-            _log.debug("left out tools that only their maker can run: %s", ", ".join(formatter.dropped_tools))
+        self._left_out.tell(formatter.dropped_tools)
         return await self._inference.start_all(request)
 
     async def _stream_of(

@@ -30,6 +30,9 @@ class ServerSettings:
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; without any, everybody may ask."""
 
+    admin_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys for what administers models, cache and downloads, or shows others' requests; without any, who may ask may do that."""
+
     cors_origins: tuple[str, ...] = ()
     """Web origins whose pages may call this server from a browser; `*` allows any, without credentials."""
 

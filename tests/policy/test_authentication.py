@@ -3,11 +3,12 @@
 import pytest
 
 from mlxctl.errors import AuthenticationFailed
-from mlxctl.policy import KeyCheck
+from mlxctl.policy import Caller, KeyCheck
 
 
 def test_without_keys_everybody_is_let_in() -> None:
-    assert KeyCheck(()).identify(authorization=None, x_api_key=None) == ""
+    assert KeyCheck(()).identify(authorization=None, x_api_key=None) == Caller(name="", may_administer=True)
+    assert KeyCheck(()).identify(authorization="Bearer dummy", x_api_key=None).name == ""
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,23 @@ def test_a_caller_keeps_one_name_and_different_keys_have_different_names() -> No
 
 def test_the_keys_themselves_are_not_kept() -> None:
     assert "open sesame" not in repr(vars(KeyCheck(["open sesame"])))
+
+
+@pytest.mark.parametrize(
+    ("api_keys", "key", "may_administer"),
+    [(["one"], "one", False), (["one"], "boss", True), ([], None, False), ([], "guess", False), ([], "boss", True)],
+)
+def test_where_there_are_admin_keys_only_they_administer(api_keys: list[str], key: str | None, may_administer: bool) -> None:
+    caller = KeyCheck(api_keys, ["boss"]).identify(authorization=key and f"Bearer {key}", x_api_key=None)
+    assert caller.may_administer == may_administer
+
+
+def test_an_admin_key_counts_whichever_header_it_comes_in() -> None:
+    keys = KeyCheck(["one"], ["boss"])
+    caller = keys.identify(authorization="Bearer boss", x_api_key="one")
+    assert caller == keys.identify(authorization=None, x_api_key="boss")
+    assert caller.may_administer
+
+
+def test_admin_keys_alone_keep_nobody_from_asking() -> None:
+    assert KeyCheck([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(name="", may_administer=False)

@@ -147,10 +147,10 @@ def test_allowed_tools_leave_the_others_out() -> None:
 
 def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
     formatter = OpenAIChatFormatter()
-    body = CHAT_BODY | {"tools": [{"type": "web_search"}, CLOCK, {"type": "custom", "custom": {"name": "x"}}]}
+    body = CHAT_BODY | {"tools": [{"type": "web_search"}, CLOCK, {"type": "mcp", "function": {"name": "x"}}]}
     request = formatter.parse(json.dumps(body).encode())
     assert [tool.name for tool in request.tools] == ["clock"]
-    assert formatter.dropped_tools == ("web_search", "custom")
+    assert formatter.dropped_tools == ("web_search", "mcp")
 
 
 def test_a_conversation_keeps_its_roles_and_parts() -> None:

@@ -25,7 +25,7 @@ from mlxctl.stores import StoredItem
 from .scripts import RESPONSES_BODY, THINKING, responses, stream
 
 LAMP = {"type": "function", "name": "lamp", "description": "A lamp", "parameters": {"type": "object"}, "strict": True}
-HOME = {"type": "namespace", "name": "home", "description": "At home", "tools": [LAMP, {"type": "custom", "name": "any"}]}
+HOME = {"type": "namespace", "name": "home", "description": "At home", "tools": [LAMP, {"type": "shell"}]}
 
 
 def parse(**fields: Any) -> GenerationRequest:
@@ -148,7 +148,7 @@ def test_tools_and_items_that_only_their_maker_knows_are_left_out_and_named() ->
     items = [said("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
     tools = [{"type": "web_search", "external_web_access": True}, HOME, {"type": "mcp", "tools": 5}]
     asked = formatter.parse(json.dumps({"model": "tiny", "input": items, "tools": tools}).encode())
-    assert formatter.dropped_tools == ("web_search", "custom", "mcp", "web_search_call")
+    assert formatter.dropped_tools == ("web_search", "shell", "mcp", "web_search_call")
     assert [tool.name for tool in asked.tools] == ["home__lamp"]
     assert len(asked.messages) == 1
 

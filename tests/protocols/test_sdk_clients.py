@@ -191,6 +191,7 @@ def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
         "tools": [
             {"type": "function", "name": "lamp", "parameters": {"type": "object"}, "strict": True},
             {"type": "namespace", "name": "home", "description": "d", "tools": [{"type": "function", "name": "lamp"}]},
+            {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}},
             {"type": "web_search"},
         ],
         "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "lamp"}]},
@@ -203,7 +204,7 @@ def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
     }
     response = openai_client(play(OpenAIResponsesFormatter(), PLAIN)).responses.create(model="tiny", input="Hi", **asked)
     told = response.to_dict()
-    assert [tool.type for tool in response.tools] == ["function", "namespace"]
+    assert [tool.type for tool in response.tools] == ["function", "namespace", "custom"]
     for name in (
         "instructions",
         "tool_choice",

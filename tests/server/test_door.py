@@ -8,8 +8,10 @@ from falcon import testing
 from mlxctl.settings import ServerSettings
 
 from .conftest import unstarted_app
+from .description import DOCUMENT
 
 KEY = "open-sesame"
+ADMIN = "keeper-of-the-keys"
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +114,39 @@ def test_a_program_and_a_chosen_page_may_send_it(endless_model: Path, friendly: 
     page = friendly.simulate_post("/v1/messages", body="{", headers=headers)
     assert "not valid JSON" in program.json["error"]["message"]
     assert "not valid JSON" in page.json["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def kept(endless_model: Path) -> testing.TestClient:
+    return unstarted_app(endless_model, ServerSettings(api_keys=(KEY,), admin_keys=(ADMIN,)))
+
+
+_ADMINISTERS = [
+    (method, path)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+    if "403" in operation["responses"]
+]
+
+
+def test_what_shows_or_changes_what_others_have_is_for_those_who_administer() -> None:
+    assert {"/cache", "/cache/explain", "/cache/clear", "/models/unload", "/requests"} <= {path for _, path in _ADMINISTERS}
+    assert all({"admin_key": []} in DOCUMENT["paths"][path][method]["security"] for method, path in _ADMINISTERS)
+
+
+@pytest.mark.parametrize(("method", "path"), _ADMINISTERS)
+def test_an_api_key_alone_does_not_administer(kept: testing.TestClient, method: str, path: str) -> None:
+    told = kept.simulate_request(method.upper(), path, json={}, headers={"x-api-key": KEY})
+    told_anthropic = kept.simulate_request(
+        method.upper(), path, json={}, headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+    )
+    assert (told.status_code, told.json["error"]["code"]) == (403, "admin_key_required")
+    assert (told_anthropic.status_code, told_anthropic.json["error"]["type"]) == (403, "permission_error")
+    assert kept.simulate_request(method.upper(), path, json={}).status_code == 401
+    assert kept.simulate_request(method.upper(), path, json={}, headers={"x-api-key": ADMIN}).status_code not in (401, 403)
+
+
+def test_both_kinds_of_key_ask(kept: testing.TestClient, locked: testing.TestClient) -> None:
+    for key in (KEY, ADMIN):
+        assert kept.simulate_get("/v1/models", headers={"x-api-key": key}).status_code == 200
+    assert locked.simulate_get("/requests", headers={"x-api-key": KEY}).status_code == 200

@@ -28,8 +28,10 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
-from mlxctl.protocols.openai.chat_parsing import decode_chat, dropped_tool_types, to_generation_request
+from mlxctl.protocols.openai.chat_calls import ChatCalls
+from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
 from mlxctl.protocols.openai.chat_schema import ChatRequest
+from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_names
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import logprobs_object
 from mlxctl.protocols.openai.usage import total_usage, usage_object
@@ -76,6 +78,7 @@ class OpenAIChatFormatter:
         self._model = chat.model
         self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
         self._num_choices = request.num_choices
+        self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
         self._freeze_chunks()
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
@@ -83,21 +86,15 @@ class OpenAIChatFormatter:
         return b"".join(self._chunk(number, b'{"role":"assistant","content":""}') for number in range(self._num_choices))
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
-        """Return the chunk for `event` of choice `number`; progress is a comment, and the end of a call is not said."""
+        """Return the chunk for `event` of choice `number`; progress is a comment."""
         match event:
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
                 return self._chunk(number, b'{"reasoning_content":' + _encode(event.text) + b"}") if event.text else b""
-            case ToolArgumentsDelta():
-                call = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % event.index
-                return self._chunk(number, call + _encode(event.json) + b"}}]}")
-            case ToolCallStarted():
-                function = {"name": event.name, "arguments": ""}
-                call_object = {"index": event.index, "id": event.id, "type": "function", "function": function}
-                return self._chunk(number, _encode({"tool_calls": [call_object]}))
-            case ToolCallEnded():
-                return b""
+            case ToolCallStarted() | ToolArgumentsDelta() | ToolCallEnded():
+                delta = self._calls[number].delta(event)
+                return self._chunk(number, b'{"tool_calls":[' + delta + b"]}") if delta else b""
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
@@ -128,7 +125,7 @@ class OpenAIChatFormatter:
         choices = [
             {
                 "index": number,
-                "message": _message_object(result),
+                "message": self._message(number, result),
                 "logprobs": logprobs_object(result.logprobs) if result.logprobs else None,
                 "finish_reason": _FINISH_REASONS[result.reason],
             }
@@ -136,6 +133,19 @@ class OpenAIChatFormatter:
         ]
         usage = total_usage([result.usage for result in results], num_choices=self._num_choices)
         return _encode(self._envelope("chat.completion") | {"choices": choices, "usage": usage_object(usage)})
+
+    def _message(self, number: int, result: TextResult) -> dict[str, object]:
+        message: dict[str, object] = {
+            "role": "assistant",
+            "content": result.text or (None if result.tool_calls else ""),
+            "refusal": None,
+            "annotations": [],
+        }
+        if result.thinking:
+            message["reasoning_content"] = result.thinking
+        if result.tool_calls:
+            message["tool_calls"] = [self._calls[number].whole(call) for call in result.tool_calls]
+        return message
 
     def _envelope(self, kind: str) -> dict[str, object]:
         return {
@@ -163,20 +173,3 @@ class OpenAIChatFormatter:
         scores = _encode(logprobs_object(logprobs)) if logprobs else _NULL
         ending = b',"logprobs":' + scores + b',"finish_reason":' + finish_reason + b"}]"
         return self._heads[number] + delta + ending + self._tail
-
-
-def _message_object(result: TextResult) -> dict[str, object]:
-    calls = result.tool_calls
-    message: dict[str, object] = {
-        "role": "assistant",
-        "content": result.text or (None if calls else ""),
-        "refusal": None,
-        "annotations": [],
-    }
-    if result.thinking:
-        message["reasoning_content"] = result.thinking
-    if calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls
-        ]
-    return message

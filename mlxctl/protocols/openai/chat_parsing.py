@@ -18,18 +18,18 @@ from mlxctl.ir import (
     ThinkingOptions,
     ThinkingPart,
     ToolCallPart,
-    ToolChoice,
     ToolResultPart,
-    ToolSpec,
 )
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
+from mlxctl.protocols.openai.chat_tools import tools_and_choice
+from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
-from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice, refuse_orphan_result
+from mlxctl.protocols.tool_offer import refuse_orphan_result
 
 _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 
@@ -41,14 +41,9 @@ def decode_chat(body: bytes) -> schema.ChatRequest:
     return request
 
 
-def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
-    """Return the types of the offered tools that are not functions."""
-    return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "function"))
-
-
 def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ...] = ()) -> GenerationRequest:
     """Translate a decoded body; its messages go on from those `before`. Raises InvalidRequest."""
-    tools, choice = _tools_and_choice(request)
+    tools, choice = tools_and_choice(request)
     thinking, template_kwargs = _thinking(request)
     return GenerationRequest(
         model=request.model,
@@ -127,57 +122,6 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
     return ThinkingOptions(enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget), kwargs
 
 
-def _tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
-    tools = tool_specs(request.tools or ())
-    match request.tool_choice:
-        case None:
-            choice = ToolChoice()
-        case schema.NamedTool() as named:
-            choice = ToolChoice(mode="named", name=named.function.name)
-        case schema.AllowedToolsChoice(allowed_tools=allowed):
-            tools = _allowed(tools, allowed)
-            choice = ToolChoice(mode=allowed.mode)
-        case mode:
-            choice = ToolChoice(mode=mode)
-    offered = [tool.name for tool in tools]
-    refuse_impossible_choice(choice, offered, param="tool_choice", name_param="tool_choice.function.name")
-    return tools, choice
-
-
-def tool_specs(tools: Iterable[schema.Tool]) -> tuple[ToolSpec, ...]:
-    """Translate the functions among the offered tools. Raises InvalidRequest."""
-    specs: list[ToolSpec] = []
-    names: list[tuple[str, str]] = []
-    for index, tool in enumerate(tools):
-        if tool.type not in (None, "function"):
-            continue
-        path = f"tools[{index}].function"
-        if tool.function is None:
-            raise missing(path)
-        refuse_deep_nesting(tool.function.parameters, f"{path}.parameters")
-        names.append((tool.function.name, f"{path}.name"))
-        spec = ToolSpec(
-            name=tool.function.name,
-            description=tool.function.description or "",
-            parameters=tool.function.parameters or {},
-            is_strict=bool(tool.function.strict),
-            param=f"{path}.parameters",
-        )
-        specs.append(spec)
-    refuse_duplicate_names(names)
-    return tuple(specs)
-
-
-def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple[ToolSpec, ...]:
-    offered = {tool.name for tool in tools}
-    for index, reference in enumerate(allowed.tools):
-        if reference.function.name not in offered:
-            path = f"tool_choice.allowed_tools.tools[{index}].function.name"
-            raise InvalidRequest(f"{path} is {reference.function.name!r}, which is not the name of an offered tool", param=path)
-    names = {reference.function.name for reference in allowed.tools}
-    return tuple(tool for tool in tools if tool.name in names)
-
-
 def translate_messages(messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()) -> tuple[Message, ...]:
     """Translate messages that go on from those `before`, whose calls they may answer. Raises InvalidRequest."""
     call_ids = {call.id for message in before for call in message.tool_calls}
@@ -215,8 +159,18 @@ def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
         yield ThinkingPart(text=thinking)
     if message.content is not None:
         yield from _content(message.content, path)
-    for call in message.tool_calls or ():
-        yield ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
+    for index, call in enumerate(message.tool_calls or ()):
+        yield _call(call, f"{path}.tool_calls[{index}]")
+
+
+def _call(call: schema.ToolCall, path: str) -> ToolCallPart:
+    if call.type == "custom":
+        if call.custom is None:
+            raise missing(f"{path}.custom")
+        return ToolCallPart(id=call.id, name=call.custom.name, arguments=freeform_arguments(call.custom.input))
+    if call.function is None:
+        raise missing(f"{path}.function")
+    return ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
 
 
 ContentPart = schema.Text | schema.Refusal | schema.Image | schema.Audio

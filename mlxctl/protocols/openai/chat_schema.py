@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import SessionId, TtlSeconds
+from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields, Source
@@ -62,12 +63,20 @@ class FunctionCall(Struct):
     arguments: str
 
 
-class ToolCall(Struct):
-    """A replayed call."""
+class CustomCall(Struct):
+    """What is called, and the text that it takes."""
+
+    name: str
+    input: str
+
+
+class ToolCall(Struct, omit_defaults=True):
+    """A replayed call, of a function unless its type says `custom`."""
 
     id: str
-    function: FunctionCall
-    type: Literal["function"] | None = None
+    type: Literal["function", "custom"] | None = None
+    function: FunctionCall | None = None
+    custom: CustomCall | None = None
 
 
 class SystemMessage(Struct, tag_field="role", tag="system"):
@@ -119,11 +128,30 @@ class Function(Struct):
     strict: bool | None = None
 
 
+class PlainInput(Struct, tag_field="type", tag="text"):
+    """Any text."""
+
+
+class GrammarInput(Struct, tag_field="type", tag="grammar"):
+    """A text that fits a grammar."""
+
+    grammar: InputGrammar
+
+
+class Custom(Struct):
+    """The definition of a tool that takes any text."""
+
+    name: Name
+    description: str | None = None
+    format: PlainInput | GrammarInput | None = None
+
+
 class Tool(Struct):
-    """A tool on offer; types other than function belong to another server and are dropped."""
+    """A tool on offer; types other than these two belong to another server and are dropped."""
 
     type: str | None = None
     function: Function | None = None
+    custom: Custom | None = None
 
 
 class NamedFunction(Struct):
@@ -138,10 +166,16 @@ class NamedTool(Struct, tag_field="type", tag="function"):
     function: NamedFunction
 
 
+class NamedCustomTool(Struct, tag_field="type", tag="custom"):
+    """A reference to a tool that takes any text."""
+
+    custom: NamedFunction
+
+
 class AllowedTools(Struct):
     """A part of the tools, and whether one must be called."""
 
-    tools: list[NamedTool]
+    tools: list[NamedTool | NamedCustomTool]
     mode: Literal["auto", "required"] = "auto"
 
 
@@ -196,7 +230,7 @@ class ChatRequest(FormFields, kw_only=True):
     model: Name
     messages: list[ChatMessage]
     tools: list[Tool] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | AllowedToolsChoice | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedToolsChoice | None = None
     parallel_tool_calls: bool | None = None
     max_completion_tokens: MaxTokens | None = None
     max_tokens: MaxTokens | None = None
@@ -215,7 +249,7 @@ class ChatRequest(FormFields, kw_only=True):
     cache_mode: CacheMode | None = None
     ttl: TtlSeconds | None = None
     response_format: ResponseFormat | None = None
-    modalities: list[str] | None = None
+    modalities: list[Literal["text", "audio"]] | None = None
     functions: list[Any] | None = None
     function_call: Any = None
     web_search_options: Any = None

@@ -58,12 +58,25 @@ class ChatCalledFunction(Struct):
     arguments: str
 
 
-class ChatCall(Struct):
-    """A call of a tool."""
+class ChatCall(Struct, tag_field="type", tag="function"):
+    """A call of a function."""
 
     id: str
-    type: Literal["function"]
     function: ChatCalledFunction
+
+
+class ChatCalledCustom(Struct):
+    """What is called, and the text that it takes."""
+
+    name: str
+    input: str
+
+
+class ChatCustomCall(Struct, tag_field="type", tag="custom"):
+    """A call of a tool that takes any text."""
+
+    id: str
+    custom: ChatCalledCustom
 
 
 class ChatAnswerMessage(Struct):
@@ -74,7 +87,7 @@ class ChatAnswerMessage(Struct):
     refusal: None
     annotations: list[None]
     reasoning_content: str | UnsetType = UNSET
-    tool_calls: list[ChatCall] | UnsetType = UNSET
+    tool_calls: list[ChatCall | ChatCustomCall] | UnsetType = UNSET
 
 
 ChatEnd = Literal["stop", "length", "tool_calls"]
@@ -108,13 +121,21 @@ class ChatFunctionDelta(Struct):
     name: str | UnsetType = UNSET
 
 
+class ChatCustomDelta(Struct):
+    """The name of what is called, then more and more of the text that it takes."""
+
+    input: str
+    name: str | UnsetType = UNSET
+
+
 class ChatCallDelta(Struct):
-    """A piece of a call; the first one has its id."""
+    """A piece of a call, of a function or of a tool that takes any text; the first one has its id."""
 
     index: int
-    function: ChatFunctionDelta
+    function: ChatFunctionDelta | UnsetType = UNSET
+    custom: ChatCustomDelta | UnsetType = UNSET
     id: str | UnsetType = UNSET
-    type: Literal["function"] | UnsetType = UNSET
+    type: Literal["function", "custom"] | UnsetType = UNSET
 
 
 class ChatDelta(Struct):

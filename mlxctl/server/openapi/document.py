@@ -8,16 +8,22 @@ from typing import Any
 import msgspec
 
 from mlxctl import __version__
+from mlxctl.server.admin_routes import ADMIN_ROUTES
 from mlxctl.server.openapi.errors import AnthropicError, OpenAIError
 from mlxctl.server.openapi.operations import Dialect, Operation
 
 # What any request may get: it is malformed, or its key is missing; and any request with a body: it is too large.
 _ALWAYS = (400, 401)
 _WITH_BODY = (413,)
+_TO_ADMINISTER = (403,)
 _ERROR_TYPES: dict[Dialect, tuple[type[Any], ...]] = {
     "openai": (OpenAIError,),
     "anthropic": (AnthropicError,),
     "either": (OpenAIError, AnthropicError),
+}
+_KEYS = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
+    "admin_key": {"type": "http", "scheme": "bearer", "description": "An admin key, where the server has any"},
 }
 _OTHER_PHRASES = {529: "Overloaded"}
 
@@ -34,7 +40,7 @@ def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "mlxctl", "version": __version__},
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": _KEYS},
         "security": [{}, {"key": []}],
     }
 
@@ -54,6 +60,8 @@ def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) 
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
         "responses": _responses(operation, schema_of),
     }
+    if operation.path in ADMIN_ROUTES:
+        described["security"] = [{}, {"admin_key": []}]
     if operation.body is not None:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema_of[operation.body]}}}
     return described
@@ -65,7 +73,8 @@ def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]])
     if operation.events:
         content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
     refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]])}}
-    statuses = sorted({*_ALWAYS, *(_WITH_BODY if operation.body else ()), *operation.errors})
+    more = (*(_WITH_BODY if operation.body else ()), *(_TO_ADMINISTER if operation.path in ADMIN_ROUTES else ()))
+    statuses = sorted({*_ALWAYS, *more, *operation.errors})
     refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
     return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}
 

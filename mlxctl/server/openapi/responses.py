@@ -76,7 +76,18 @@ class CallItem(Struct, tag_field="type", tag="function_call"):
     namespace: str | UnsetType = UNSET
 
 
-OutputItem = MessageItem | ReasoningItem | CallItem
+class CustomCallItem(Struct, tag_field="type", tag="custom_tool_call"):
+    """A call of a tool that takes any text."""
+
+    id: str
+    status: ItemStatus
+    call_id: str
+    name: str
+    input: str
+    namespace: str | UnsetType = UNSET
+
+
+OutputItem = MessageItem | ReasoningItem | CallItem | CustomCallItem
 
 
 class ResponseFailure(Struct):
@@ -249,8 +260,22 @@ class ArgumentsDoneEvent(_InItem, kw_only=True):
     arguments: str
 
 
+class InputDeltaEvent(_InItem, kw_only=True):
+    """More of the text that a tool takes."""
+
+    type: Literal["response.custom_tool_call_input.delta"]
+    delta: str
+
+
+class InputDoneEvent(_InItem, kw_only=True):
+    """All of the text that a tool takes."""
+
+    type: Literal["response.custom_tool_call_input.done"]
+    input: str
+
+
 RESPONSE_EVENTS = (
     ResponseEvent, ItemEvent, PartEvent, SummaryPartEvent, TextDeltaEvent, TextDoneEvent, ReasoningDeltaEvent, ReasoningDoneEvent,
-    SummaryDeltaEvent, SummaryDoneEvent, ArgumentsDeltaEvent, ArgumentsDoneEvent,
+    SummaryDeltaEvent, SummaryDoneEvent, ArgumentsDeltaEvent, ArgumentsDoneEvent, InputDeltaEvent, InputDoneEvent,
 )  # fmt: skip
 """Everything that a stream may say, its end mark aside."""

@@ -11,7 +11,7 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.chat_parsing import refuse_unsupported, to_generation_request, translate_messages
-from mlxctl.protocols.openai.chat_schema import AssistantMessage, ChatMessage, ChatRequest, FunctionCall, ToolCall
+from mlxctl.protocols.openai.chat_schema import AssistantMessage, ChatMessage, ChatRequest
 from mlxctl.stores import StoredAgent
 
 _DECODER = msgspec.json.Decoder(AgentTurn)
@@ -79,10 +79,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         return self._model
 
     def _keep(self, result: TextResult) -> None:
-        calls = [
-            ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments), type="function")
-            for call in result.tool_calls
-        ]
+        calls = [self._calls[0].replayed(call) for call in result.tool_calls]
         answer = AssistantMessage(content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None)
         self.said = (*self._new, _encode(answer))
 

@@ -7,7 +7,7 @@ import msgspec
 
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSettings, AgentSpec
-from mlxctl.protocols.openai.chat_parsing import tool_specs
+from mlxctl.protocols.openai.chat_tools import tool_specs
 
 _DECODER = msgspec.json.Decoder(AgentSpec)
 _CHANGES = msgspec.json.Decoder(AgentChange)

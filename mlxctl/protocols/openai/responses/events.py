@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from mlxctl.ir import TextDelta, TokenLogprob, ToolCallPart, ToolCallStarted
+from mlxctl.protocols.openai.freeform import FreeformInput
 from mlxctl.protocols.openai.logprobs import token_object
 from mlxctl.protocols.openai.responses.output import Item, OutputStyle, Status, summary_part, text_part, thinking_part
 
@@ -29,6 +30,8 @@ class EventWriter:
         self._pieces: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self._call: ToolCallStarted | None = None
+        # Reads the text out of the open call's arguments, where its tool takes a text.
+        self._input: FreeformInput | None = None
         self._delta_head = b""
         self._delta_tail = b""
 
@@ -65,13 +68,16 @@ class EventWriter:
         closed = self.close()
         self._open_kind, self._call = "call", call
         item = self._style.started_call(self._index, call.id, call.name)
-        self._freeze_delta("response.function_call_arguments.delta", {"item_id": item["id"], "output_index": self._index})
+        self._input = FreeformInput() if item["type"] == "custom_tool_call" else None
+        kind = "response.function_call_arguments.delta" if self._input is None else "response.custom_tool_call_input.delta"
+        self._freeze_delta(kind, {"item_id": item["id"], "output_index": self._index})
         return closed + self._added(item)
 
     def arguments(self, json: str) -> bytes:
-        """Return more of the open call's arguments."""
+        """Return more of the open call's arguments, or of its input."""
         self._pieces.append(json)
-        return self._delta(json) if json else b""
+        said = json if self._input is None else self._input.feed(json)
+        return self._delta(said) if said else b""
 
     def end_call(self) -> bytes:
         """Return the end of the open call."""
@@ -79,8 +85,12 @@ class EventWriter:
         call = ToolCallPart(id=self._call.id, name=self._call.name, arguments="".join(self._pieces))
         item = self._style.call(self._index, call)
         place = {"item_id": item["id"], "output_index": self._index}
-        told = {**place, "name": item["name"], "arguments": call.arguments}
-        return self.event("response.function_call_arguments.done", told) + self._done(item)
+        if self._input is None:
+            told = {**place, "name": item["name"], "arguments": call.arguments}
+            return self.event("response.function_call_arguments.done", told) + self._done(item)
+        rest = self._input.finish()
+        last = self._delta(rest) if rest else b""
+        return last + self.event("response.custom_tool_call_input.done", {**place, "input": item["input"]}) + self._done(item)
 
     def close(self, status: Status = "completed") -> bytes:
         """Return the end of the open text or thinking; b"" when none is open."""

@@ -33,6 +33,7 @@ from mlxctl.protocols.openai.responses.parsing import (
     Recalled,
     References,
     decode_responses,
+    offered_tools,
     read_input,
     references,
     to_generation_request,
@@ -74,7 +75,7 @@ class OpenAIResponsesFormatter:
     def translate(self, recalled: Recalled) -> GenerationRequest:
         """Return the request with what it referred to. Raises InvalidRequest."""
         asked, suffix = self._request, self._id.removeprefix("resp_")
-        offer = ToolOffer(asked.tools or ())
+        offer = ToolOffer(offered_tools(asked))
         read = read_input(asked, recalled, spare_id=suffix)
         request = to_generation_request(asked, read.messages, offer)
         self.dropped_tools = (*offer.dropped, *read.dropped)

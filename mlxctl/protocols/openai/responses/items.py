@@ -13,6 +13,7 @@ from mlxctl.ir import AudioPart, ImagePart, Message, Part, Role, TextPart, Think
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_json, decode_part, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
+from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
 from mlxctl.protocols.thinking_signature import carried_thinking
@@ -25,26 +26,38 @@ _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
     "message": msgspec.json.Decoder(schema.Message),
     "function_call": msgspec.json.Decoder(schema.FunctionCall),
     "function_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
+    "custom_tool_call": msgspec.json.Decoder(schema.CustomToolCall),
+    "custom_tool_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
     "reasoning": msgspec.json.Decoder(schema.Reasoning),
 }
 # What other servers' own tools and services leave in a history; it means nothing to a model that never had them.
 FOREIGN_KINDS = frozenset(
     {
-        "additional_tools", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction",
-        "compaction_trigger", "computer_call", "computer_call_output", "configuration_update", "custom_tool_call",
-        "custom_tool_call_output", "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output",
-        "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output", "shell_call",
-        "shell_call_output", "tool_search_call", "tool_search_output", "web_search_call",
+        "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger",
+        "computer_call", "computer_call_output", "configuration_update", "file_search_call", "image_generation_call",
+        "local_shell_call", "local_shell_call_output", "mcp_approval_request", "mcp_approval_response", "mcp_call",
+        "mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output", "tool_search_call",
+        "tool_search_output", "web_search_call",
     }
 )  # fmt: skip
-_ID_PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
+ADDITIONAL_TOOLS = "additional_tools"
+"""The type of an item that is no part of the conversation: it offers tools."""
+
+_ID_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "reasoning": "rs",
+}
 
 
 def kind_of(item: msgspec.Raw, path: str) -> str:
     """Return the type of an item; two of them may leave it out. Raises InvalidRequest for one that nobody knows."""
     tagged = decode_part(item, _TAGGED, path)
     kind = tagged.type or ("item_reference" if tagged.role is None else "message")
-    if kind in _KINDS or kind in FOREIGN_KINDS or kind == "item_reference":
+    if kind in _KINDS or kind in FOREIGN_KINDS or kind in ("item_reference", ADDITIONAL_TOOLS):
         return kind
     known = ", ".join(map(repr, [*_KINDS, "item_reference"]))
     raise InvalidRequest(f"{path}.type is {kind!r}, which is not supported here; use one of: {known}", param=f"{path}.type")
@@ -94,6 +107,10 @@ class Conversation:
                 self._call_ids.add(call.call_id)
                 name = full_name(call.name, call.namespace)
                 self._answer.append(ToolCallPart(id=call.call_id, name=name, arguments=call.arguments))
+            case schema.CustomToolCall() as call:
+                self._call_ids.add(call.call_id)
+                name = full_name(call.name, call.namespace)
+                self._answer.append(ToolCallPart(id=call.call_id, name=name, arguments=freeform_arguments(call.input)))
             case schema.FunctionCallOutput() as result:
                 refuse_orphan_result(result.call_id, self._call_ids, path=f"{path}.call_id")
                 content = [part for part in _content(result.output, f"{path}.output") if not isinstance(part, AudioPart)]

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from mlxctl.ir import Part, TextPart, TextResult, ThinkingPart, TokenLogprob, ToolCallPart
+from mlxctl.protocols.openai.freeform import FreeformInput
 from mlxctl.protocols.openai.logprobs import token_object
 from mlxctl.protocols.openai.responses.tools import ToolOffer
 from mlxctl.protocols.thinking_signature import sign
@@ -46,7 +47,8 @@ class OutputStyle:
     def call(self, index: int, call: ToolCallPart) -> Item:
         """Return a call; one whose arguments are no complete object is incomplete, so that nobody acts on it."""
         status: Status = "completed" if _is_object(call.arguments) else "incomplete"
-        return self.started_call(index, call.id, call.name) | {"arguments": call.arguments, "status": status}
+        said = {"input": FreeformInput.of(call.arguments)} if self.offer.is_freeform(call.name) else {"arguments": call.arguments}
+        return self.started_call(index, call.id, call.name) | said | {"status": status}
 
     def started_message(self, index: int) -> Item:
         """Return a message before its first word."""
@@ -68,13 +70,14 @@ class OutputStyle:
     def started_call(self, index: int, call_id: str, full_name: str) -> Item:
         """Return a call before its arguments."""
         name, namespace = self.offer.called(full_name)
+        is_freeform = self.offer.is_freeform(full_name)
         item: Item = {
-            "id": self.item_id("fc", index),
-            "type": "function_call",
+            "id": self.item_id("ctc" if is_freeform else "fc", index),
+            "type": "custom_tool_call" if is_freeform else "function_call",
             "status": "in_progress",
             "call_id": call_id,
             "name": name,
-            "arguments": "",
+            "input" if is_freeform else "arguments": "",
         }
         return item if namespace is None else item | {"namespace": namespace}
 

@@ -9,15 +9,16 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint, GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.decoding import decode_body, decode_part
 from mlxctl.protocols.openai.responses import schema
-from mlxctl.protocols.openai.responses.items import FOREIGN_KINDS, Conversation, kept_shape, kind_of, referred_id
+from mlxctl.protocols.openai.responses.items import ADDITIONAL_TOOLS, FOREIGN_KINDS, Conversation, kept_shape, kind_of, referred_id
 from mlxctl.protocols.openai.responses.tools import ToolOffer
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
 from mlxctl.stores import StoredItem
 
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
+_ADDITIONAL_TOOLS = msgspec.json.Decoder(schema.AdditionalTools)
 _WITH_LOGPROBS = "message.output_text.logprobs"
 
 
@@ -74,6 +75,17 @@ def references(request: schema.ResponsesRequest) -> References:
     return References(previous_id=request.previous_response_id, item_ids=item_ids)
 
 
+def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, str]]:
+    """Return the tools that are offered, each with its path: those of the request, and those in items of its input."""
+    tools = [(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())]
+    for index, item in enumerate(request.input if isinstance(request.input, list) else ()):
+        path = f"input[{index}]"
+        if kind_of(item, path) == ADDITIONAL_TOOLS:
+            more = decode_part(item, _ADDITIONAL_TOOLS, path).tools or ()
+            tools += [(tool, f"{path}.tools[{place}]") for place, tool in enumerate(more)]
+    return tools
+
+
 def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id: str) -> ReadInput:
     """Read the conversation; items without an id are kept with one made of `spare_id`. Raises InvalidRequest."""
     conversation = Conversation()
@@ -113,6 +125,8 @@ def _add_items(
         if kind == "item_reference":
             item = _referred(item, recalled, path)
             kind = kind_of(item, path)
+        if kind == ADDITIONAL_TOOLS:
+            continue
         if kind in FOREIGN_KINDS:
             dropped.append(kind)
             continue

@@ -116,7 +116,7 @@ def _format(wish: schema.PlainFormat | schema.ObjectFormat | schema.SchemaFormat
 
 def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
     if isinstance(choice, schema.NamedTool):
-        return {"type": "function", **_reference(choice)}
+        return {"type": "custom" if isinstance(choice, schema.NamedCustomTool) else "function", **_reference(choice)}
     if isinstance(choice, schema.AllowedTools):
         tools = [{"type": tool.type or "function", **_reference(tool)} for tool in choice.tools if tool.name is not None]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
+from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.ranges import MaxTokens, Name, NumTopLogprobs
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields
@@ -73,6 +74,15 @@ class FunctionCall(Struct):
     namespace: str | None = None
 
 
+class CustomToolCall(Struct):
+    """A replayed call of a tool that takes any text."""
+
+    call_id: str
+    name: str
+    input: str
+    namespace: str | None = None
+
+
 class FunctionCallOutput(Struct):
     """What a tool gave back."""
 
@@ -116,6 +126,28 @@ class Function(Struct):
     strict: bool | None = None
 
 
+class PlainInput(Struct, tag_field="type", tag="text"):
+    """Any text."""
+
+
+class GrammarInput(InputGrammar, tag_field="type", tag="grammar"):
+    """A text that fits a grammar."""
+
+
+class Custom(Struct):
+    """The definition of a tool that takes any text."""
+
+    name: Name
+    description: str | None = None
+    format: PlainInput | GrammarInput | None = None
+
+
+class AdditionalTools(Struct):
+    """Tools that are offered from within the input."""
+
+    tools: list[Raw] | None = None
+
+
 class Namespace(Struct):
     """Tools under a common name."""
 
@@ -131,8 +163,12 @@ class NamedTool(Struct, tag_field="type", tag="function"):
     namespace: str | None = None
 
 
+class NamedCustomTool(NamedTool, tag_field="type", tag="custom"):
+    """A reference to a tool that takes any text."""
+
+
 class AllowedTool(Struct):
-    """A reference to a tool of any type; those that are no functions are not offered anyway."""
+    """A reference to a tool of any type; those that only the protocol's maker can run are not offered anyway."""
 
     type: str | None = None
     name: str | None = None
@@ -178,6 +214,19 @@ class TextOptions(Struct):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
+# What can be asked for beside the answer. Most of it is of tools that only the protocol's maker can run: there is none of it here.
+Includable = Literal[
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+    "message.input_image.image_url",
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+]
+
+
 class ResponsesRequest(FormFields, kw_only=True):
     """The whole body."""
 
@@ -186,12 +235,12 @@ class ResponsesRequest(FormFields, kw_only=True):
     instructions: str | None = None
     previous_response_id: str | None = None
     tools: list[Raw] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | AllowedTools | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: MaxTokens | None = None
-    max_tool_calls: int | None = None
+    max_tool_calls: MaxTokens | None = None
     top_logprobs: NumTopLogprobs | None = None
-    include: list[str] | None = None
+    include: list[Includable] | None = None
     reasoning: ReasoningOptions | None = None
     thinking_budget: ThinkingBudget | None = None
     text: TextOptions | None = None

@@ -1,4 +1,4 @@
-"""The tools of a request: flat functions, and functions in namespaces.
+"""The tools of a request: functions and tools that take any text, flat or in namespaces.
 
 The model knows a tool of a namespace as `namespace__name`; callers say, and are told, the two apart.
 """
@@ -12,12 +12,14 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice, ToolSpec
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_part, refuse_deep_nesting
+from mlxctl.protocols.openai.freeform import freeform_spec
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
 
 _SEPARATOR = "__"
 _TAGGED = msgspec.json.Decoder(schema.Tagged)
 _FUNCTION = msgspec.json.Decoder(schema.Function)
+_CUSTOM = msgspec.json.Decoder(schema.Custom)
 _NAMESPACE = msgspec.json.Decoder(schema.Namespace)
 
 
@@ -28,35 +30,26 @@ def full_name(name: str, namespace: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A function on offer: as the model knows it, and as the caller calls it."""
+    """A tool on offer: as the model knows it, as the caller calls it, and as a response repeats it, its namespace left out."""
 
     spec: ToolSpec
     name: str
     namespace: str | None
-    strict: bool
-
-    def describe(self) -> dict[str, object]:
-        """Return the definition as a response repeats it, its namespace left out."""
-        description, parameters = self.spec.description or None, self.spec.parameters
-        return {
-            "type": "function",
-            "name": self.name,
-            "description": description,
-            "parameters": parameters,
-            "strict": self.strict,
-        }
+    description: dict[str, object]
+    is_freeform: bool = False
 
 
 class ToolOffer:
     """Reads the tools and the choice among them. `dropped` are the types of tools that only the protocol's maker can run."""
 
-    def __init__(self, tools: Sequence[msgspec.Raw]) -> None:
+    def __init__(self, tools: Sequence[tuple[msgspec.Raw, str]]) -> None:
+        """Read tools, each with its path. Raises InvalidRequest."""
         self.dropped: list[str] = []
         self.offered: list[OfferedTool] = []
         self._descriptions: dict[str, str] = {}
         self._names: list[tuple[str, str]] = []
-        for index, tool in enumerate(tools):
-            self._add(tool, f"tools[{index}]")
+        for tool, path in tools:
+            self._add(tool, path)
         refuse_duplicate_names(self._names)
         self._by_full_name = {tool.spec.name: tool for tool in self.offered}
 
@@ -69,6 +62,11 @@ class ToolOffer:
         """Return name and namespace of the tool that the model called; what was never offered has no namespace."""
         tool = self._by_full_name.get(name)
         return (name, None) if tool is None else (tool.name, tool.namespace)
+
+    def is_freeform(self, name: str) -> bool:
+        """Whether the tool that the model called takes any text."""
+        tool = self._by_full_name.get(name)
+        return tool is not None and tool.is_freeform
 
     def choose(self, choice: str | schema.NamedTool | schema.AllowedTools | None) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
         """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
@@ -93,31 +91,36 @@ class ToolOffer:
         spaces: dict[str, list[dict[str, object]]] = {}
         for tool in self.offered:
             if tool.namespace is None:
-                described.append(tool.describe())
+                described.append(tool.description)
                 continue
             if tool.namespace not in spaces:
                 inner = spaces[tool.namespace] = []
                 description = self._descriptions[tool.namespace]
                 described.append({"type": "namespace", "name": tool.namespace, "description": description, "tools": inner})
-            spaces[tool.namespace].append(tool.describe())
+            spaces[tool.namespace].append(tool.description)
         return described
 
     def _add(self, tool: msgspec.Raw, path: str) -> None:
+        if self._type_of(tool, path) != "namespace":
+            self._offer(tool, path, namespace=None)
+            return
+        space = decode_part(tool, _NAMESPACE, path)
+        self._descriptions[space.name] = space.description or ""
+        for index, inner in enumerate(space.tools):
+            self._offer(inner, f"{path}.tools[{index}]", namespace=space.name)
+
+    def _offer(self, tool: msgspec.Raw, path: str, *, namespace: str | None) -> None:
         match self._type_of(tool, path):
             case "function":
-                self._offer(tool, path, namespace=None)
-            case "namespace":
-                space = decode_part(tool, _NAMESPACE, path)
-                self._descriptions[space.name] = space.description or ""
-                for index, inner in enumerate(space.tools):
-                    inner_path = f"{path}.tools[{index}]"
-                    kind = self._type_of(inner, inner_path)
-                    if kind == "function":
-                        self._offer(inner, inner_path, namespace=space.name)
-                    else:
-                        self.dropped.append(kind)
+                self._take(_function(tool, path, namespace), path)
+            case "custom":
+                self._take(_custom(tool, path, namespace), path)
             case kind:
                 self.dropped.append(kind)
+
+    def _take(self, tool: OfferedTool, path: str) -> None:
+        self._names.append((tool.spec.name, f"{path}.name"))
+        self.offered.append(tool)
 
     @staticmethod
     def _type_of(tool: msgspec.Raw, path: str) -> str:
@@ -126,27 +129,13 @@ class ToolOffer:
             raise missing(f"{path}.type")
         return kind
 
-    def _offer(self, tool: msgspec.Raw, path: str, *, namespace: str | None) -> None:
-        function = decode_part(tool, _FUNCTION, path)
-        refuse_deep_nesting(function.parameters, f"{path}.parameters")
-        name = full_name(function.name, namespace)
-        self._names.append((name, f"{path}.name"))
-        spec = ToolSpec(
-            name=name,
-            description=function.description or "",
-            parameters=function.parameters or {},
-            is_strict=bool(function.strict),
-            param=f"{path}.parameters",
-        )
-        self.offered.append(OfferedTool(spec=spec, name=function.name, namespace=namespace, strict=bool(function.strict)))
-
     def _allowed(self, choice: schema.AllowedTools) -> tuple[ToolSpec, ...]:
         names = set(self._allowed_names(choice))
         return tuple(spec for spec in self.specs if spec.name in names)
 
     def _allowed_names(self, choice: schema.AllowedTools) -> Iterable[str]:
         for index, tool in enumerate(choice.tools):
-            if tool.type not in (None, "function"):
+            if tool.type not in (None, "function", "custom"):
                 continue
             path = f"tool_choice.tools[{index}].name"
             if tool.name is None:
@@ -155,3 +144,39 @@ class ToolOffer:
             if name not in self._by_full_name:
                 raise InvalidRequest(f"{path} is {name!r}, which is not the name of an offered tool", param=path)
             yield name
+
+
+def _function(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
+    function = decode_part(tool, _FUNCTION, path)
+    refuse_deep_nesting(function.parameters, f"{path}.parameters")
+    spec = ToolSpec(
+        name=full_name(function.name, namespace),
+        description=function.description or "",
+        parameters=function.parameters or {},
+        is_strict=bool(function.strict),
+        param=f"{path}.parameters",
+    )
+    description: dict[str, object] = {
+        "type": "function",
+        "name": function.name,
+        "description": function.description or None,
+        "parameters": spec.parameters,
+        "strict": spec.is_strict,
+    }
+    return OfferedTool(spec=spec, name=function.name, namespace=namespace, description=description)
+
+
+def _custom(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
+    custom = decode_part(tool, _CUSTOM, path)
+    grammar = custom.format if isinstance(custom.format, schema.GrammarInput) else None
+    name, param = full_name(custom.name, namespace), f"{path}.format.definition"
+    spec = freeform_spec(name, description=custom.description, grammar=grammar, param=param)
+    description: dict[str, object] = {
+        "type": "custom",
+        "name": custom.name,
+        "description": custom.description or "",
+        "format": {"type": "text"},
+    }
+    if grammar is not None:
+        description["format"] = msgspec.to_builtins(grammar)
+    return OfferedTool(spec=spec, name=custom.name, namespace=namespace, description=description, is_freeform=True)

@@ -1,0 +1,97 @@
+"""The tools of a chat and the choice among them, in the words of the house."""
+
+from collections.abc import Iterable
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ToolChoice, ToolSpec
+from mlxctl.protocols.complaints import missing
+from mlxctl.protocols.decoding import refuse_deep_nesting
+from mlxctl.protocols.openai import chat_schema as schema
+from mlxctl.protocols.openai.freeform import freeform_spec
+from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
+
+
+def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
+    """Return the types of the offered tools that only the protocol's maker can run."""
+    return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "function", "custom"))
+
+
+def freeform_names(request: schema.ChatRequest) -> frozenset[str]:
+    """Return the names of the tools that take any text."""
+    return frozenset(tool.custom.name for tool in request.tools or () if tool.type == "custom" and tool.custom)
+
+
+def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
+    tools = tool_specs(request.tools or ())
+    match request.tool_choice:
+        case None:
+            choice = ToolChoice()
+        case schema.NamedTool() | schema.NamedCustomTool() as named:
+            choice = ToolChoice(mode="named", name=_reference(named)[1])
+        case schema.AllowedToolsChoice(allowed_tools=allowed):
+            tools = _allowed(tools, allowed)
+            choice = ToolChoice(mode=allowed.mode)
+        case mode:
+            choice = ToolChoice(mode=mode)
+    offered = [tool.name for tool in tools]
+    kind = "custom" if isinstance(request.tool_choice, schema.NamedCustomTool) else "function"
+    refuse_impossible_choice(choice, offered, param="tool_choice", name_param=f"tool_choice.{kind}.name")
+    return tools, choice
+
+
+def tool_specs(tools: Iterable[schema.Tool]) -> tuple[ToolSpec, ...]:
+    """Translate the offered tools, without those of other servers. Raises InvalidRequest."""
+    specs: list[ToolSpec] = []
+    names: list[tuple[str, str]] = []
+    for index, tool in enumerate(tools):
+        match tool.type:
+            case None | "function":
+                kind, spec = "function", _function_spec(tool.function, f"tools[{index}].function")
+            case "custom":
+                kind, spec = "custom", _custom_spec(tool.custom, f"tools[{index}].custom")
+            case _:
+                continue
+        names.append((spec.name, f"tools[{index}].{kind}.name"))
+        specs.append(spec)
+    refuse_duplicate_names(names)
+    return tuple(specs)
+
+
+def _function_spec(function: schema.Function | None, path: str) -> ToolSpec:
+    if function is None:
+        raise missing(path)
+    refuse_deep_nesting(function.parameters, f"{path}.parameters")
+    return ToolSpec(
+        name=function.name,
+        description=function.description or "",
+        parameters=function.parameters or {},
+        is_strict=bool(function.strict),
+        param=f"{path}.parameters",
+    )
+
+
+def _custom_spec(custom: schema.Custom | None, path: str) -> ToolSpec:
+    if custom is None:
+        raise missing(path)
+    grammar = custom.format.grammar if isinstance(custom.format, schema.GrammarInput) else None
+    param = f"{path}.format.grammar.definition"
+    return freeform_spec(custom.name, description=custom.description, grammar=grammar, param=param)
+
+
+def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple[ToolSpec, ...]:
+    offered, names = {tool.name for tool in tools}, set[str]()
+    for index, reference in enumerate(allowed.tools):
+        kind, name = _reference(reference)
+        if name not in offered:
+            path = f"tool_choice.allowed_tools.tools[{index}].{kind}.name"
+            raise InvalidRequest(f"{path} is {name!r}, which is not the name of an offered tool", param=path)
+        names.add(name)
+    return tuple(tool for tool in tools if tool.name in names)
+
+
+def _reference(tool: schema.NamedTool | schema.NamedCustomTool) -> tuple[str, str]:
+    """Return the kind and the name of a tool that is referred to."""
+    if isinstance(tool, schema.NamedCustomTool):
+        return "custom", tool.custom.name
+    return "function", tool.function.name

@@ -1,0 +1,145 @@
+"""Tools that take any text: functions of one string to the model, `custom` tools to clients, in chats and in responses."""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    Finished,
+    StreamEvent,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+    ToolChoice,
+    collect,
+)
+from mlxctl.protocols import OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.protocols.openai.freeform import FreeformInput, freeform_arguments
+
+from .scripts import CHAT_BODY, RESPONSES_BODY, USAGE, chat, data_of, responses, stream
+
+REGEX = {"definition": "[a-c]+", "syntax": "regex"}
+LARK = {"definition": 'start: "+" /[a-z]+/', "syntax": "lark"}
+PATCH: dict[str, Any] = {"type": "custom", "name": "patch", "description": "Change files"}
+CHAT_PATCH: dict[str, Any] = {"type": "custom", "custom": {"name": "patch", "description": "Change files"}}
+TEXTS = st.text(alphabet='ab "\\/{}:\n\t\x00é☀🦊', max_size=12)
+
+
+def called(arguments: str, *, cuts: Sequence[int] = (), name: str = "patch") -> list[StreamEvent]:
+    edges = [0, *sorted(cut % (len(arguments) + 1) for cut in cuts), len(arguments)]
+    deltas = [ToolArgumentsDelta(index=0, json=arguments[start:end]) for start, end in pairwise(edges)]
+    ended = Finished(reason="tool_calls", usage=USAGE)
+    return [ToolCallStarted(index=0, id="call_1", name=name), *deltas, ToolCallEnded(index=0), ended]
+
+
+@given(text=TEXTS, is_ascii=st.booleans(), cuts=st.lists(st.integers(0, 99), max_size=6))
+def test_a_text_is_the_same_however_its_json_is_written_and_comes(text: str, is_ascii: bool, cuts: list[int]) -> None:
+    events = called(json.dumps({"input": text}, ensure_ascii=is_ascii), cuts=cuts)
+    done = [event for event in data_of(stream(responses(tools=[PATCH]), events)) if event["type"].startswith("response.custom")]
+    assert done[-1]["input"] == "".join(event["delta"] for event in done[:-1]) == text
+    whole = json.loads(responses(tools=[PATCH]).whole(collect(events)))["output"][0]
+    assert (whole["type"], whole["name"], whole["input"]) == ("custom_tool_call", "patch", text)
+    deltas = [chunk["choices"][0]["delta"] for chunk in data_of(stream(chat(tools=[CHAT_PATCH]), events))]
+    assert "".join(call["custom"]["input"] for delta in deltas for call in delta.get("tool_calls", ())) == text
+    (call,) = json.loads(chat(tools=[CHAT_PATCH]).whole(collect(events)))["choices"][0]["message"]["tool_calls"]
+    assert call == {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": text}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{ "input" :\n"a\nb" }', "a\nb"),
+        ('{"why": 1, "input": "a"}', "a"),
+        ('{"patch": "a"}', '{"patch": "a"}'),
+        ("*** Begin", "*** Begin"),
+        ('{"input": 5}', '{"input": 5}'),
+        ('{"input": "cut o', "cut o"),
+        ('{"input": "cut \\u26', "cut "),
+        ('{"input": "\\ud83e!"}', "\ufffd!"),
+        ('{"input": "\\udd8a"}', "\ufffd"),
+        ('{"input": "\\x"}', "\\x"),
+        ("", ""),
+    ],
+)
+def test_what_a_model_says_otherwise_is_the_text_as_far_as_it_can_be_told(arguments: str, text: str) -> None:
+    assert FreeformInput.of(arguments) == text
+    reader = FreeformInput()
+    assert "".join(map(reader.feed, arguments)) + reader.finish() == text
+
+
+def test_a_model_is_offered_a_function_of_one_string() -> None:
+    asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH]}).encode())
+    same = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [PATCH]}).encode())
+    (tool,) = asked.tools
+    assert (tool,) == same.tools
+    assert (tool.name, tool.description, tool.is_strict) == ("patch", "Change files", False)
+    assert tool.parameters["properties"] == {"input": {"type": "string"}}
+
+
+def test_a_regular_expression_is_held_and_a_lark_grammar_is_told() -> None:
+    chat_tool = {"type": "custom", "custom": {"name": "patch", "format": {"type": "grammar", "grammar": REGEX}}}
+    (held,) = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [chat_tool]}).encode()).tools
+    assert held.is_strict
+    assert held.parameters["properties"]["input"]["pattern"] == "^(?:[a-c]+)$"
+    assert held.param == "tools[0].custom.format.grammar.definition"
+    tool = PATCH | {"format": {"type": "grammar", **LARK}}
+    (told,) = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [tool]}).encode()).tools
+    assert not told.is_strict
+    assert told.description.startswith("Change files")
+    assert told.description.endswith(LARK["definition"])
+
+
+def test_calls_and_results_come_back() -> None:
+    items = [
+        {"role": "user", "content": "Go"},
+        {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": 'a "b"'},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
+    ]
+    formatter = OpenAIResponsesFormatter()
+    from_items = formatter.parse(json.dumps({"model": "tiny", "input": items}).encode()).messages
+    replayed = {"id": "c1", "type": "custom", "custom": {"name": "patch", "input": 'a "b"'}}
+    chatted = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "tool_calls": [replayed]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+    assert OpenAIChatFormatter().parse(json.dumps({"model": "tiny", "messages": chatted}).encode()).messages == from_items
+    assert from_items[1].tool_calls == (ToolCallPart(id="c1", name="patch", arguments=freeform_arguments('a "b"')),)
+    formatter.whole(collect(called("{}")))
+    assert formatter.record is not None
+    assert [item.id.split("_")[0] for item in formatter.record.input] == ["msg", "ctc", "ctco"]
+
+
+def test_such_a_tool_can_be_chosen_by_name() -> None:
+    choice: dict[str, Any] = {"type": "custom", "custom": {"name": "patch"}}
+    asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": choice}).encode())
+    assert asked.tool_choice == ToolChoice(mode="named", name="patch")
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [choice]}}
+    asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": allowed}).encode())
+    assert asked.tool_choice == ToolChoice(mode="required")
+    body = RESPONSES_BODY | {"tools": [PATCH], "tool_choice": {"type": "custom", "name": "patch"}}
+    formatter = OpenAIResponsesFormatter()
+    assert formatter.parse(json.dumps(body).encode()).tool_choice == ToolChoice(mode="named", name="patch")
+    assert json.loads(formatter.whole(collect(called("{}"))))["tool_choice"] == {"type": "custom", "name": "patch"}
+
+
+def test_tools_may_be_offered_from_within_the_input() -> None:
+    space = {"type": "namespace", "name": "files", "tools": [PATCH]}
+    items = [{"type": "additional_tools", "role": "developer", "tools": [space]}, {"role": "user", "content": "Go"}]
+    formatter = OpenAIResponsesFormatter()
+    asked = formatter.parse(json.dumps({"model": "tiny", "input": items}).encode())
+    assert [tool.name for tool in asked.tools] == ["files__patch"]
+    assert [message.role for message in asked.messages] == ["user"]
+    (item,) = json.loads(formatter.whole(collect(called('{"input": "x"}', name="files__patch"))))["output"]
+    assert (item["type"], item["name"], item["namespace"], item["input"]) == ("custom_tool_call", "patch", "files", "x")
+    items[0]["tools"] = [{"type": "custom"}]
+    with pytest.raises(InvalidRequest) as refused:
+        OpenAIResponsesFormatter().parse(json.dumps({"model": "tiny", "input": items}).encode())
+    assert refused.value.param == "input[0].tools[0].name"
