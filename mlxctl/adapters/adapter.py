@@ -17,11 +17,20 @@ from mlxctl.adapters.result_images import shown_images
 from mlxctl.adapters.sampling import final_sampling, sampling_defaults
 from mlxctl.adapters.shape import TemplateShape, probe_shape
 from mlxctl.adapters.stop_tokens import find_stop_tokens
+from mlxctl.adapters.token_logprobs import prompt_logprobs
 from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
-from mlxctl.ir import EmbeddingRecipe, GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
+from mlxctl.ir import (
+    EmbeddingRecipe,
+    GenerationRequest,
+    ModelCapabilities,
+    ModelFacts,
+    SamplingParams,
+    TokenLogprob,
+    TokenScore,
+)
 from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -185,8 +194,13 @@ class ModelAdapter:
             stop_token_ids=self.stop_token_ids,
             max_tokens=self._max_tokens(request, token_ids),
             echo=echo if request.echo else "",
+            scores_prompt=request.scores_prompt,
             guidance=guidance,
         )
+
+    def prompt_logprobs(self, prepared: PreparedInput, scores: Sequence[TokenScore]) -> tuple[TokenLogprob, ...]:
+        """Return the log-probabilities of an echoed prompt; `scores` are those of its tokens from the second on."""
+        return prompt_logprobs(prepared.echo, prepared.token_ids, scores, self.vocabulary)
 
     def prepare_embedding(
         self, text: str | tuple[int, ...], param: str, *, prompt_name: str | None = None, may_cut: bool = False
@@ -285,8 +299,8 @@ class ModelAdapter:
         )
 
     def _max_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
-        rest = self.facts.context_length - len(token_ids)
-        if rest <= 0:
+        rest, num_needed = self.facts.context_length - len(token_ids), 0 if request.max_tokens == 0 else 1
+        if rest < num_needed:
             raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self.facts.context_length)
         return rest if request.max_tokens is None else min(request.max_tokens, rest)
 

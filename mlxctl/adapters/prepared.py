@@ -20,8 +20,9 @@ class PreparedInput:
 
     `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what follows it, that the prompt
     ends with and the model continues (an opened thinking, a forced call); it decides how the answer is read from its first token.
-    `echo` is the prompt as text when the answer has to begin with it. `opened` is the segment of a conversation's text that the
-    answer continues. `guidance` is what the answer has to look like. `pictures` are those whose tokens are in the prompt.
+    `echo` is the prompt as text when the answer has to begin with it, with log-probabilities if it `scores_prompt`.
+    `opened` is the segment of a conversation's text that the answer continues. `guidance` is what the answer has to look like.
+    `pictures` are those whose tokens are in the prompt.
     """
 
     token_ids: tuple[int, ...]
@@ -30,6 +31,7 @@ class PreparedInput:
     max_tokens: int
     prompt_tail: str = ""
     echo: str = ""
+    scores_prompt: bool = False
     opened: OpenSegment | None = None
     guidance: Guidance | None = None
     pictures: tuple[Picture, ...] = ()

@@ -27,6 +27,7 @@ class Batch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowResult:
     """What a step gave for one row: a token that was read back, what was restored and where to pause, or why the row failed.
+    `prompt_scores` are those of the tokens behind each that was prefilled.
 
     With `is_fetching` nothing was restored yet: it is on its way from disk, and `resume` says when it has come.
     """
@@ -34,6 +35,7 @@ class RowResult:
     sequence: Sequence
     token_id: int | None = None
     score: Score | None = None
+    prompt_scores: Many[Score] = ()
     failure: str | None = None
     found: Found = NOTHING_FOUND
     stop_positions: Many[int] = ()

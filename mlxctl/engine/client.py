@@ -118,6 +118,7 @@ class EngineClient:
         cache: CacheOptions = _ALL_CACHED,
         guidance: Guidance | None = None,
         pictures: Sequence[Picture] = (),
+        scores_prompt: bool = False,
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
         connection = self._begin()
@@ -137,6 +138,7 @@ class EngineClient:
                 cache_ttl_seconds=cache.ttl_seconds,
                 guidance=guidance,
                 pictures=list(pictures),
+                scores_prompt=scores_prompt,
             )
         )
         return stream

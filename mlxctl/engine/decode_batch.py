@@ -9,7 +9,8 @@ from mlxctl.engine import caches as kv
 from mlxctl.engine.batch import RowResult
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.messages import Score
-from mlxctl.engine.sampler import BatchSampler, ScoresInFlight
+from mlxctl.engine.sampler import BatchSampler
+from mlxctl.engine.scoring import ScoresInFlight
 from mlxctl.engine.sequence import Sequence
 from mlxctl.engine.steering import Steering, steer
 
@@ -106,7 +107,7 @@ class DecodeBatch:
     def settle_scores(self) -> None:
         """Wait for the scores in flight and keep them by sequence: their rows are about to be ordered anew."""
         if self._scores is not None:
-            scores = self._scores.read(self.rows)
+            scores = self._scores.read([row.sampling.num_top_logprobs for row in self.rows])
             self.early_scores |= {row.sequence_id: score for row, score in zip(self.rows, scores, strict=True)}
             self._scores = None
 
@@ -133,7 +134,9 @@ class StepInFlight:
         if not any(self._was_sampled):
             return []
         token_ids: Any = self._tokens.tolist()
-        scores = self._scores.read(self._rows) if self._scores else [None] * len(self._rows)
+        scores = (
+            self._scores.read([row.sampling.num_top_logprobs for row in self._rows]) if self._scores else [None] * len(self._rows)
+        )
         return [
             self._result(row, token_id, score)
             for row, token_id, score, was_sampled in zip(self._rows, token_ids, scores, self._was_sampled, strict=True)

@@ -41,7 +41,10 @@ class UnloadModel(Command, frozen=True, kw_only=True):
 
 
 class Submit(Command, frozen=True, kw_only=True):
-    """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token, `max_tokens`, or a Cancel."""
+    """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token, `max_tokens`, or a Cancel.
+
+    With `max_tokens` 0 the prompt is only read. With `scores_prompt` all of it is computed here, and nothing of it is kept.
+    """
 
     sequence_id: int
     model: str
@@ -55,6 +58,7 @@ class Submit(Command, frozen=True, kw_only=True):
     cache_ttl_seconds: float | None = None
     guidance: Guidance | None = None
     pictures: list[Picture] = []
+    scores_prompt: bool = False
 
 
 class Embed(Command, frozen=True, kw_only=True):
@@ -168,7 +172,7 @@ class ModelUnloaded(Report, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, array_like=True):
-    """Log-probabilities of one generated token: its own, then (id, log-probability) of the most likely, best first."""
+    """Log-probabilities of one token: its own, then (id, log-probability) of the most likely, best first."""
 
     logprob: float
     top: list[tuple[int, float]]
@@ -177,7 +181,8 @@ class Score(msgspec.Struct, frozen=True, array_like=True):
 class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one step meant for one sequence.
 
-    `token_ids` are new tokens, `scores` their log-probabilities if asked for. `num_processed` tells how much of the prompt has
+    `token_ids` are new tokens, `scores` their log-probabilities if asked for. `prompt_scores` are those of the next tokens of the
+    prompt, from its second on, if these were asked for. `num_processed` tells how much of the prompt has
     been read, in reports before the first token, with what LookedUp says beside. A
     row with `finish_reason` or `failure` is the sequence's last.
     """
@@ -185,6 +190,7 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence_id: int
     token_ids: list[int] = []
     scores: list[Score] = []
+    prompt_scores: list[Score] = []
     num_processed: int | None = None
     num_cached: int = 0
     num_known: int = 0

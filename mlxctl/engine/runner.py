@@ -16,6 +16,8 @@ from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.half_read import HalfRead, Room
 from mlxctl.engine.last_conversation import LastConversation
 from mlxctl.engine.loading import LoadedWeights
+from mlxctl.engine.messages import Score
+from mlxctl.engine.scoring import score_prompt
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
 from mlxctl.engine.short_rests import SHORT_TOKENS, passes
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
@@ -51,7 +53,7 @@ class ModelRunner:
         self._room_stream = mx.new_stream(mx.default_device())
 
     def run(self, batch: Batch) -> list[RowResult]:
-        """Compute the batch and return what came back; a prefill that went well returns nothing."""
+        """Compute the batch and return what came back; a prefill that went well returns only scores, and who ends with it."""
         if batch.phase == "decode":
             return self._decode(batch.groups)
         if batch.phase == "restore":
@@ -213,33 +215,42 @@ class ModelRunner:
     def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
         prompt = self._prompts[sequence.sequence_id]
         start = sequence.num_computed_tokens
+        scores: list[Score] = []
         try:
             if num_tokens:
-                self._read(sequence, prompt, start, start + num_tokens)
+                scores = self._read(sequence, prompt, start, start + num_tokens)
         except (RuntimeError, ValueError, MemoryError) as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
         end = start + num_tokens
         is_stop = end in sequence.stop_positions
         self._remember(sequence, end, prompt.caches, is_stop=is_stop)
-        if sequence.num_tokens_to_prefill == num_tokens:
+        is_read = sequence.num_tokens_to_prefill == num_tokens
+        if is_read and sequence.max_tokens:
             del self._prompts[sequence.sequence_id]
             self._batches.append(
                 DecodeBatch.of_prefilled(
                     self._model, vocabulary_size=self.vocabulary_size, sequences=[sequence], caches=prompt.caches
                 )
             )
-        return []
+        # One that ends here keeps its caches until it is dropped, which remembers them.
+        is_news = scores or (is_read and not sequence.max_tokens)
+        return [RowResult(sequence=sequence, prompt_scores=scores)] if is_news else []
 
-    def _read(self, sequence: Sequence, prompt: HalfRead, start: int, end: int) -> None:
-        # The logits are never evaluated, so the output head costs nothing here.
-        if prompt.view is None:
+    def _read(self, sequence: Sequence, prompt: HalfRead, start: int, end: int) -> list[Score]:
+        scores: list[Score] = []
+        # The logits are evaluated for scores only, so the output head costs nothing elsewhere.
+        if sequence.scores_prompt:
+            tokens, num_top = _numbers(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
+            scores = score_prompt(self._model, prompt.caches, tokens, num_top=num_top, vocabulary_size=self.vocabulary_size)
+        elif prompt.view is None:
             self._model(mx.array(_numbers(sequence, start, end))[None], cache=prompt.caches)
         else:
             prompt.view.read(start, end, prompt.caches)
         kv.evaluate(prompt.caches)
         if end < sequence.num_prompt_tokens - 1:
             self._make_room(sequence, prompt)
+        return scores
 
     def _make_room(self, sequence: Sequence, prompt: HalfRead) -> None:
         if prompt.room is None:

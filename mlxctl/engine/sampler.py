@@ -10,15 +10,14 @@ a restart. Which passes run depends on what the rows use; a pass that a row does
 """
 
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.cuts import MinPCut, TopCut, TypicalCut, XtcCut
-from mlxctl.engine.messages import Score
 from mlxctl.engine.penalties import MinTokens, Penalties, column
+from mlxctl.engine.scoring import ScoresInFlight, scores_of
 from mlxctl.engine.sequence import Sequence
 from mlxctl.engine.steering import Steering
 from mlxctl.engine.tone import ToneCurves
@@ -42,36 +41,6 @@ def chance(seed: int, position: int) -> float:
     """Return the number from 0 to 1 that decides at `position` whether a cut by chance applies."""
     high, low = position_key(seed ^ _CHANCE_SALT, position)
     return ((high << 32) | low) / 2.0**64
-
-
-@dataclass(frozen=True, slots=True)
-class ScoresInFlight:
-    """Log-probabilities of one step, float32: of the chosen tokens (B,), and of the likeliest, unsorted, (B, n)."""
-
-    chosen: mx.array
-    top_ids: mx.array | None
-    top_logprobs: mx.array | None
-
-    def arrays(self) -> list[mx.array]:
-        """Return what has to be evaluated."""
-        return [array for array in (self.chosen, self.top_ids, self.top_logprobs) if array is not None]
-
-    def read(self, rows: Many[Sequence]) -> list[Score | None]:
-        """Wait for the device and return a score for each row that asked."""
-        chosen: Any = self.chosen.tolist()
-        ids: Any = self.top_ids.tolist() if self.top_ids is not None else None
-        logprobs: Any = self.top_logprobs.tolist() if self.top_logprobs is not None else None
-        scores: list[Score | None] = []
-        for index, row in enumerate(rows):
-            wanted = row.sampling.num_top_logprobs
-            if wanted is None:
-                scores.append(None)
-                continue
-            top: list[tuple[int, float]] = []
-            if wanted and ids is not None and logprobs is not None:
-                top = sorted(zip(ids[index], logprobs[index], strict=True), key=lambda pair: (-pair[1], pair[0]))[:wanted]
-            scores.append(Score(chosen[index], top))
-        return scores
 
 
 class BatchSampler:
@@ -108,7 +77,7 @@ class BatchSampler:
             tokens = mx.where(forced >= 0, forced.astype(mx.uint32), tokens)
         if self._penalties is not None:
             self._penalties.count(tokens)
-        return tokens, None if self._num_scores is None else _scores(raw, tokens, self._num_scores)
+        return tokens, None if self._num_scores is None else scores_of(raw, tokens, self._num_scores)
 
     def _shape(self, raw: mx.array, rows: Many[Sequence], steering: Steering | None) -> mx.array:
         shaped = raw
@@ -158,13 +127,3 @@ def _bias(params: Many[SamplingParams], vocabulary_size: int) -> mx.array | None
         for token_id, value in row.logit_bias.items():
             bias[index, int(token_id)] = value
     return mx.array(bias)
-
-
-def _scores(raw: mx.array, tokens: mx.array, num_top: int) -> ScoresInFlight:
-    logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
-    chosen = mx.take_along_axis(logprobs, tokens[:, None], axis=-1)[:, 0]
-    if num_top == 0:
-        return ScoresInFlight(chosen, None, None)
-    num_top = min(num_top, logprobs.shape[-1] - 1)
-    ids = mx.argpartition(-logprobs, kth=num_top - 1, axis=-1)[:, :num_top]
-    return ScoresInFlight(chosen, ids, mx.take_along_axis(logprobs, ids, axis=-1))

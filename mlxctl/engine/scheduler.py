@@ -5,11 +5,12 @@ work they take turns, so that a long prompt costs the decoding rows one short sl
 """
 
 from collections.abc import Iterable
+from collections.abc import Sequence as Many
 from typing import Literal
 
 from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.fairness import FairQueue
-from mlxctl.engine.messages import RowUpdate
+from mlxctl.engine.messages import RowUpdate, Score
 from mlxctl.engine.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.pacing import PrefillPacer
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Sequence, SequenceState
@@ -250,9 +251,23 @@ class Scheduler:
             sequence.served_at = now
             self._fair.charge(sequence, num_tokens)
         self.num_prompt_tokens += batch.num_tokens
+        scores = {result.sequence.sequence_id: list(result.prompt_scores) for result in results}
+        updates = [
+            _progress(sequence, now, scores.get(sequence.sequence_id, []))
+            for sequence in batch.prompts
+            if _is_news(sequence, now) or sequence.sequence_id in scores
+        ]
         if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
-            queue.start_decoding(batch.prompts)
-        return [_progress(sequence, now) for sequence in batch.prompts if _is_news(sequence, now)]
+            self._go_on(queue, batch.prompts)
+        return updates
+
+    def _go_on(self, queue: ModelQueue, read: Many[Sequence]) -> None:
+        """Let prompts that have been read decode; one that may have no token has come to its end."""
+        for sequence in read:
+            if not sequence.max_tokens:
+                self._forget(sequence)
+        if decoding := [sequence for sequence in read if sequence.max_tokens]:
+            queue.start_decoding(decoding)
 
     @staticmethod
     def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
@@ -296,8 +311,9 @@ def _is_news(sequence: Sequence, now: float) -> bool:
     return sequence.num_tokens_to_prefill == 0 or now - sequence.told_at >= _PROGRESS_SECONDS
 
 
-def _progress(sequence: Sequence, now: float) -> RowUpdate:
+def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
     sequence.told_at = now
+    is_over = sequence.num_tokens_to_prefill == 0 and not sequence.max_tokens
     return RowUpdate(
         sequence_id=sequence.sequence_id,
         num_processed=sequence.num_computed_tokens,
@@ -305,6 +321,8 @@ def _progress(sequence: Sequence, now: float) -> RowUpdate:
         num_known=sequence.found.num_known,
         num_new=sequence.found.num_new,
         gone=sequence.found.gone,
+        prompt_scores=scores,
+        finish_reason="length" if is_over else None,
     )
 
 

@@ -83,6 +83,7 @@ class Sequence:
     guide: Guide | None = None
     pictures: tuple[Picture, ...] = ()
     salts: tuple[Salt, ...] = ()
+    scores_prompt: bool = False
 
     @classmethod
     def from_submit(cls, command: Submit, *, now: float, guide: Guide | None = None) -> "Sequence":
@@ -96,13 +97,15 @@ class Sequence:
             max_tokens=command.max_tokens,
             priority=command.priority,
             fairness_key=command.fairness_key,
-            cache_mode=command.cache_mode,
+            # What the prefix cache knows of a prompt has no scores.
+            cache_mode="off" if command.scores_prompt else command.cache_mode,
             cache_ttl_seconds=command.cache_ttl_seconds,
             arrived_at=now,
             served_at=now,
             guide=guide,
             pictures=tuple(command.pictures),
             salts=picture_salts(command.pictures),
+            scores_prompt=command.scores_prompt,
         )
 
     @property
@@ -164,6 +167,11 @@ class Sequence:
         producer.priority = max(producer.priority, self.priority)
         if shared_length not in producer.stop_positions:
             insort(producer.stop_positions, shared_length)
+
+    @property
+    def is_read_alone(self) -> bool:
+        """Whether more is done with its prompt than to run its tokens through the model before the first token is drawn."""
+        return bool(self.pictures) or self.scores_prompt or not self.max_tokens
 
     @property
     def length(self) -> int:

@@ -43,8 +43,7 @@ def passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
 
 
 def _is_short(prompt: Prompt) -> bool:
-    # What is read of a prompt with pictures are no tokens.
-    return prompt.num_tokens_to_prefill <= SHORT_TOKENS and not prompt.pictures
+    return prompt.num_tokens_to_prefill <= SHORT_TOKENS and not prompt.is_read_alone
 
 
 def _fit(prompts: Sequence[Prompt], max_tokens: int) -> bool:

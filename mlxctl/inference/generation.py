@@ -7,8 +7,9 @@ from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.cache.seen import SeenRequest
+from mlxctl.inference.echo import Echo
 from mlxctl.inference.request_log import RequestEntry
-from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextDelta, TextResult, TokenScore, Usage
+from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenScore, Usage
 
 
 class Generation:
@@ -16,7 +17,7 @@ class Generation:
 
     The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
     cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
-    `echo` is text that comes before what is generated. `on_complete` gets all generated ids once the engine has ended them.
+    `echo` comes before what is generated. `on_complete` gets all generated ids once the engine has ended them.
     `on_end` is called at the end, however it came about; it may be called twice.
     """
 
@@ -30,7 +31,7 @@ class Generation:
         num_prompt_tokens: int,
         on_complete: Callable[[Sequence[int]], None],
         on_end: Callable[[], None],
-        echo: str = "",
+        echo: Echo,
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._entry = entry
@@ -47,9 +48,8 @@ class Generation:
         return self
 
     async def __anext__(self) -> list[StreamEvent]:
-        if self._echo:
-            echo, self._echo = self._echo, ""
-            return [TextDelta(text=echo)]
+        if echo := self._echo.take():
+            return [*echo]
         while not self._is_over:
             updates = await self._next_updates()
             if not updates:
@@ -104,6 +104,8 @@ class Generation:
                 self._processor.num_kept_tokens = update.num_new
                 self._entry.read(update.num_processed, update.num_cached)
                 self._seen.found(update)
+        self._echo.add(updates)
+        events += self._echo.take()
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.num_cached)
         self._generated_ids += token_ids

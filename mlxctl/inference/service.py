@@ -13,6 +13,7 @@ from mlxctl.errors import MlxctlError
 from mlxctl.inference import preparing
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.cache import CacheInspector, Explanation
+from mlxctl.inference.echo import Echo
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.pool import ModelPool
@@ -140,6 +141,9 @@ class InferenceService:
         request = replace(request, sampling=with_tone_curve(request.sampling, self._tone_curve))
         try:
             prepared = await preparing.prepare(adapter, request)
+            if request.scores_prompt:
+                # So the engine takes it, and so it is to be explained.
+                request = replace(request, cache=replace(request.cache, mode="off"))
             generations = self._submit_all(adapter, lease, request, prepared)
         finally:
             lease.release()
@@ -208,6 +212,7 @@ class InferenceService:
             cache=request.cache,
             guidance=prepared.guidance,
             pictures=prepared.pictures,
+            scores_prompt=prepared.scores_prompt,
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
@@ -220,7 +225,7 @@ class InferenceService:
             num_prompt_tokens=num_prompt_tokens,
             on_complete=partial(adapter.remember_answer, prepared),
             on_end=lease.share().release,
-            echo=prepared.echo,
+            echo=Echo.of(prepared, adapter),
         )
 
     def _without_headers(self, request: GenerationRequest) -> GenerationRequest:

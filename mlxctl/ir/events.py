@@ -13,7 +13,7 @@ FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenScore:
-    """What the engine knows of one generated token: its id, its natural log-probability in float32 (of the raw logits, before
+    """What the engine knows of one token: its id, its natural log-probability in float32 (of the raw logits, before
     penalties and temperature), and the most likely candidates beside it as (id, log-probability), best first."""
 
     token_id: int
@@ -33,12 +33,15 @@ class TopLogprob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """The token that was chosen, its log-probability, and the most likely candidates beside it, best first."""
+    """A token of an answer, its log-probability, and the most likely candidates beside it, best first.
+
+    `data` are its bytes in the text, and `token` all of it. The first token of a prompt, which nothing comes before, has None.
+    """
 
     token_id: int
     token: str
     data: bytes
-    logprob: float
+    logprob: float | None
     top: tuple[TopLogprob, ...] = ()
 
 

@@ -151,11 +151,13 @@ class CacheOptions:
 class GenerationRequest:
     """Everything that one generation needs to know, in no protocol's words.
 
-    `max_tokens` None means as many as the context window holds. `template_kwargs` go to the chat template as they are.
+    `max_tokens` None means as many as the context window holds, 0 that the prompt is only read. `template_kwargs` go to the chat
+    template as they are.
     `fairness_key` groups requests that share a place in the queue (an API key, a session); higher `priority` goes first.
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or thinking; a request has
-    either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt.
+    either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt,
+    and with `scores_prompt` that prompt has its log-probabilities.
     `session_id` names the conversation that a request belongs to: requests are compared within it when misses are explained.
     `constraint` is the form of the visible answer; calls that are forced are constrained by their tools.
     With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it. With `ignore_eos` an
@@ -167,6 +169,7 @@ class GenerationRequest:
     prompts: tuple[str | tuple[int, ...], ...] = ()
     num_choices: int = 1
     echo: bool = False
+    scores_prompt: bool = False
     drop_oldest: bool = False
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = ToolChoice()

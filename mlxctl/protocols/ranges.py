@@ -17,6 +17,7 @@ LogitBias = Annotated[dict[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NumTopLogprobs = Annotated[int, Meta(ge=0, le=20)]
 MaxTokens = Annotated[int, Meta(ge=1)]
+MaxTokensOrNone = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1)]

@@ -19,6 +19,7 @@ class Output:
 
     token_ids: list[int] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
+    prompt_scores: list[Score] = field(default_factory=list)
     last: RowUpdate | None = None
     num_cached: int = 0
 
@@ -58,6 +59,7 @@ def submit(
     priority: int = 0,
     cache: CacheOptions = _ALL_CACHED,
     guidance: Guidance | None = None,
+    scores_prompt: bool = False,
 ) -> TokenStream:
     """Start a sequence."""
     return client.submit(
@@ -69,6 +71,7 @@ def submit(
         priority=priority,
         cache=cache,
         guidance=guidance,
+        scores_prompt=scores_prompt,
     )
 
 
@@ -79,6 +82,7 @@ async def finish(stream: TokenStream) -> Output:
         for update in updates:
             output.token_ids += update.token_ids
             output.scores += update.scores
+            output.prompt_scores += update.prompt_scores
             output.last = update
             output.num_cached = max(output.num_cached, update.num_cached)
     return output

@@ -171,7 +171,7 @@ def test_scores_are_those_of_the_free_distribution() -> None:
     tokens, scores = sampler.sample(values, rows, Steering(masked=[0], masks=masks))
     assert tokens.tolist() == [1, 0]
     assert scores is not None
-    (score, _) = scores.read(rows)
+    (score, _) = scores.read([row.sampling.num_top_logprobs for row in rows])
     assert score is not None
     assert score.logprob == pytest.approx(float(np.log(softmax(np.array([0.0, -1.0]))[1])), abs=1e-5)
     assert score.top[0][0] == 0

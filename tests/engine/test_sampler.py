@@ -123,7 +123,7 @@ def test_scores_are_of_the_raw_distribution_in_float32_and_only_for_rows_that_as
 
     _, in_flight = sampler.sample(logits, rows)
     assert in_flight is not None
-    first, second, third = in_flight.read(rows)
+    first, second, third = in_flight.read([row.sampling.num_top_logprobs for row in rows])
 
     normaliser = math.log(sum(math.exp(-index) for index in range(VOCABULARY)))
     assert first is not None

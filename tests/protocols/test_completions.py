@@ -1,6 +1,7 @@
 """Legacy completions: every way to ask, which answers are given out, and what log-probabilities look like."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,25 @@ def test_a_prompt_comes_in_four_shapes(prompt: object, prompts: tuple[object, ..
     assert asked.messages == ()
 
 
+def test_an_echoed_prompt_is_scored_where_log_probabilities_are_asked_for() -> None:
+    asked = parse(echo=True, logprobs=1, max_tokens=0)
+    assert (asked.echo, asked.scores_prompt, asked.max_tokens, asked.sampling.num_top_logprobs) == (True, True, 0, 1)
+    assert not parse(logprobs=1).scores_prompt
+    assert not parse(echo=True, best_of=2).scores_prompt
+
+
+def test_the_first_token_of_a_prompt_has_no_log_probability_and_decides_nothing() -> None:
+    better = scored(("O", 0.0), ("n", -9.0), ("c", -9.0), ("a", -1.0))
+    first = replace(better.logprobs[0], logprob=None)
+    better = replace(better, logprobs=(first, *better.logprobs[1:]))
+    worse = scored(("O", 0.0), ("n", -9.0), ("c", -9.0), ("b", -2.0), ("c", -2.0))
+    formatter = completion(echo=True, logprobs=0, best_of=2)
+    (choice,) = json.loads(formatter.whole(worse, better))["choices"]
+    assert choice["text"] == "Onca"
+    assert choice["logprobs"]["token_logprobs"] == [None, -9.0, -9.0, -1.0]
+    assert choice["logprobs"]["top_logprobs"][:2] == [None, {"n": -9.0}]
+
+
 def test_best_of_decides_how_many_are_tried() -> None:
     assert parse(n=2).num_choices == 2
     assert parse(n=2, best_of=5).num_choices == 5
@@ -56,7 +76,7 @@ def test_best_of_decides_how_many_are_tried() -> None:
     ("fields", "param"),
     [
         ({"suffix": "."}, "suffix"),
-        ({"echo": True, "logprobs": 0}, "logprobs"),
+        ({"max_tokens": 0}, "max_tokens"),
         ({"n": 3, "best_of": 2}, "best_of"),
         ({"best_of": 2, "stream": True}, "best_of"),
         ({"prompt": ["Once", "Twice"], "n": 65}, "prompt"),

@@ -49,6 +49,16 @@ def test_a_completion_counts_too(openai_client: openai.OpenAI) -> None:
     assert again.usage.prompt_tokens_details.cached_tokens == again.usage.prompt_tokens - 1
 
 
+def test_a_prompt_is_read_ahead_of_its_question(anthropic_client: anthropic.Anthropic) -> None:
+    asked: Any = {"model": "tiny", "messages": [{"role": "user", "content": _text()}]}
+    whole = anthropic_client.messages.create(**asked, max_tokens=0)
+    assert (whole.content, whole.stop_reason, whole.usage.output_tokens) == ([], "max_tokens", 0)
+    with anthropic_client.messages.stream(**asked, max_tokens=0) as stream:
+        assert stream.get_final_message().content == []
+    known = anthropic_client.messages.create(**asked, max_tokens=4).usage
+    assert known.cache_read_input_tokens == whole.usage.input_tokens - 1
+
+
 def test_marked_messages_tell_what_was_kept_and_then_what_was_read(anthropic_client: anthropic.Anthropic) -> None:
     system: list[Any] = [{"type": "text", "text": _text(), "cache_control": {"type": "ephemeral"}}]
     asked: Any = {"model": "tiny", "system": system, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}

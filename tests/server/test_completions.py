@@ -48,6 +48,44 @@ def test_log_probabilities_have_a_place_for_each_token(openai_client: openai.Ope
     assert all(2 <= len(candidates) <= 3 for candidates in logprobs.top_logprobs or ())
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_text_can_be_scored_as_it_would_have_been_generated(openai_client: openai.OpenAI, streams: bool) -> None:
+    said = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
+    assert said.logprobs is not None
+    asked: dict[str, Any] = {"model": "tiny", "prompt": "Once upon" + said.text, "max_tokens": 0, "echo": True, "logprobs": 2}
+    if streams:
+        choices = [choice for chunk in openai_client.completions.create(**asked, stream=True) for choice in chunk.choices]
+        assert [choice.finish_reason for choice in choices] == [None, "length"]
+    else:
+        choices = openai_client.completions.create(**asked).choices
+    logprobs = choices[0].logprobs
+    assert logprobs is not None
+    assert choices[0].text == "".join(logprobs.tokens or ()) == asked["prompt"]
+    assert logprobs.token_logprobs is not None
+    assert (logprobs.token_logprobs[0], logprobs.top_logprobs and logprobs.top_logprobs[0]) == (None, None)
+    assert logprobs.tokens is not None
+    assert logprobs.text_offset == [sum(map(len, logprobs.tokens[:place])) for place in range(len(logprobs.tokens))]
+    tail = len(said.logprobs.tokens or ())
+    assert logprobs.tokens[-tail:] == said.logprobs.tokens
+    assert logprobs.token_logprobs[-tail:] == pytest.approx(said.logprobs.token_logprobs, abs=1e-3)
+
+
+def test_texts_are_scored_as_an_evaluation_asks_for_it(openai_client: openai.OpenAI) -> None:
+    """The body that lm-evaluation-harness sends: several lists of ids, one token more, which is left out of the sum."""
+    prompts = [[40, 41, 42, 43], [50, 51], [60]]
+    answer = openai_client.completions.create(model="tiny", prompt=prompts, max_tokens=1, logprobs=1, echo=True, seed=1)
+    for prompt, choice in zip(prompts, answer.choices, strict=True):
+        assert choice.logprobs is not None
+        scores, top = choice.logprobs.token_logprobs, choice.logprobs.top_logprobs
+        assert scores is not None
+        assert top is not None
+        assert len(scores) == len(top) == len(prompt) + 1
+        assert all(score is not None and score <= 0 for score in scores[1:])
+        assert all(max(here, key=lambda token: here[token]) in here for here in top[1:])
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 3
+
+
 def test_best_of_gives_out_the_likeliest(openai_client: openai.OpenAI) -> None:
     best = openai_client.completions.create(**ASKED, prompt="Hi", best_of=4)
     tried = openai_client.completions.create(**ASKED, prompt="Hi", n=4, logprobs=0)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.protocols.cache_options import CacheControl
-from mlxctl.protocols.ranges import MaxTokens, Name, StopStrings, Temperature, TopK, TopP
+from mlxctl.protocols.ranges import MaxTokens, MaxTokensOrNone, Name, StopStrings, Temperature, TopK, TopP
 
 
 class Text(Struct, tag_field="type", tag="text"):
@@ -175,9 +175,12 @@ class CountTokensRequest(Struct, kw_only=True):
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):
-    """The body of `messages`. `n` is no field of this protocol: one that asks for more answers is refused by name."""
+    """The body of `messages`. With `max_tokens` 0 the prompt is only read, so that its next question is answered sooner.
 
-    max_tokens: MaxTokens
+    `n` is no field of this protocol: one that asks for more answers is refused by name.
+    """
+
+    max_tokens: MaxTokensOrNone
     stop_sequences: StopStrings | None = None
     temperature: Temperature | None = None
     top_p: TopP | None = None

@@ -48,6 +48,7 @@ class OpenAICompletionsFormatter:
         self._model = completion.model
         self._include_usage = bool(completion.stream_options and completion.stream_options.include_usage)
         self._wants_logprobs = completion.logprobs is not None
+        self._scores_prompt = request.scores_prompt
         self._num_tried, self._num_wanted = request.num_choices, completion.n or 1
         self._logprobs = [TextLogprobs() for _ in range(len(request.prompts) * request.num_choices)]
         self._head = b"data: " + _encode(self._envelope())[:-1] + b',"choices":[{"text":'
@@ -108,7 +109,11 @@ class OpenAICompletionsFormatter:
         """Return the answers whose tokens were likeliest on average, best first; one without any token comes last."""
         if self._num_tried == self._num_wanted:
             return results
-        return sorted(results, key=_likelihood, reverse=True)[: self._num_wanted]
+        return sorted(results, key=self._likelihood, reverse=True)[: self._num_wanted]
+
+    def _likelihood(self, result: TextResult) -> float:
+        generated = result.logprobs[result.usage.num_prompt_tokens if self._scores_prompt else 0 :]
+        return fmean(token.logprob or 0.0 for token in generated) if generated else float("-inf")
 
     def _envelope(self) -> dict[str, object]:
         return {
@@ -130,7 +135,3 @@ class OpenAICompletionsFormatter:
 
 def _finish_reason(end: Finished | TextResult) -> str:
     return "length" if end.reason == "length" else "stop"
-
-
-def _likelihood(result: TextResult) -> float:
-    return fmean(token.logprob for token in result.logprobs) if result.logprobs else float("-inf")

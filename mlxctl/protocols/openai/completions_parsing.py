@@ -21,9 +21,8 @@ def decode_completion(body: bytes) -> schema.CompletionRequest:
     if request.suffix:
         message = "suffix is not supported: models here continue a text, they do not fill a gap; leave it out"
         raise InvalidRequest(message, param="suffix", code="unsupported_parameter")
-    if request.echo and request.logprobs is not None:
-        message = "logprobs of an echoed prompt are not supported; leave out echo or logprobs"
-        raise InvalidRequest(message, param="logprobs", code="unsupported_parameter")
+    if request.max_tokens == 0 and not request.echo:
+        raise InvalidRequest("max_tokens is 0, so that there is nothing to answer; ask for more, or for echo", param="max_tokens")
     num_tried, num_wanted = num_candidates(request), request.n or 1
     if num_tried < num_wanted:
         raise InvalidRequest(f"best_of is {num_tried}, but n asks for {num_wanted}; best_of must be as large", param="best_of")
@@ -49,6 +48,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         prompts=prompts,
         num_choices=num_choices,
         echo=bool(request.echo),
+        scores_prompt=bool(request.echo) and request.logprobs is not None,
         sampling=_sampling(request),
         constraint=the_constraint(request),
         max_tokens=request.max_tokens,

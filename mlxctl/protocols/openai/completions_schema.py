@@ -6,7 +6,7 @@ from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
-from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
+from mlxctl.protocols.ranges import MaxTokensOrNone, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.structured_output import FormFields
 
 
@@ -17,7 +17,7 @@ class CompletionRequest(FormFields, kw_only=True):
     prompt: TextInputs
     n: NumChoices | None = None
     best_of: NumChoices | None = None
-    max_tokens: MaxTokens | None = None
+    max_tokens: MaxTokensOrNone | None = None
     stop: StopString | StopStrings | None = None
     ignore_eos: bool | None = None
     logprobs: NumTopLogprobs | None = None

@@ -15,14 +15,15 @@ class TextLogprobs:
     def write(self, logprobs: Iterable[TokenLogprob]) -> dict[str, object]:
         """Return the object for the next tokens."""
         tokens: list[str] = []
-        chosen: list[float] = []
-        candidates: list[dict[str, float]] = []
+        chosen: list[float | None] = []
+        candidates: list[dict[str, float] | None] = []
         offsets: list[int] = []
         for token in logprobs:
             tokens.append(token.token)
-            chosen.append(max(token.logprob, LOWEST))
             others = {candidate.token: max(candidate.logprob, LOWEST) for candidate in token.top}
-            candidates.append(others | {token.token: chosen[-1]})
+            known = None if token.logprob is None else max(token.logprob, LOWEST)
+            chosen.append(known)
+            candidates.append(None if known is None else others | {token.token: known})
             offsets.append(self._num_characters)
             self._num_characters += _num_begun(token.data)
         return {"tokens": tokens, "token_logprobs": chosen, "top_logprobs": candidates, "text_offset": offsets}

@@ -169,11 +169,11 @@ class ChatChunk(Struct):
 
 
 class TextLogprobs(Struct):
-    """Log-probabilities in four lists, with one place for each token."""
+    """Log-probabilities in four lists, with one place for each token; the first one of an echoed prompt has none."""
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 

@@ -1,0 +1,38 @@
+"""The log-probabilities of a prompt stand at the characters of the text that the caller sent."""
+
+import pytest
+
+from mlxctl.adapters.token_logprobs import prompt_logprobs
+from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.ir import TokenScore
+
+
+class Words(Vocabulary):
+    """A vocabulary whose tokens are given."""
+
+    def __init__(self, *words: bytes) -> None:
+        self._words = words
+
+    def bytes_of(self, token_id: int) -> bytes:
+        return self._words[token_id]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "parts"),
+    [
+        ("the fox", (b"the", b" fox"), [b"the", b" fox"]),
+        ("the fox", (b"<s>", b"the", b" fox"), [b"", b"the", b" fox"]),
+        ("the fox", (b" the", b" fox"), [b"the", b" fox"]),
+        ("the fox", (b"<s>", b" the", b" fox"), [b"", b"the", b" fox"]),
+        ("é", (b"\xc3", b"\xa9"), [b"\xc3", b"\xa9"]),
+        ("The Fox", (b"The", b" fox"), [b"The", b" fox"]),
+        ("", (b"<s>",), [b""]),
+    ],
+)
+def test_each_token_is_so_much_of_the_text(text: str, words: tuple[bytes, ...], parts: list[bytes]) -> None:
+    scores = [TokenScore(token_id=place, logprob=-1.0, top=((0, -0.5),)) for place in range(1, len(words))]
+    told = prompt_logprobs(text, range(len(words)), scores, Words(*words))
+    assert [token.data for token in told] == parts
+    assert [token.token for token in told] == [word.decode("utf-8", "replace") for word in words]
+    assert [token.logprob for token in told] == [None, *(-1.0 for _ in words[1:])]
+    assert [len(token.top) for token in told] == [0, *(1 for _ in words[1:])]
