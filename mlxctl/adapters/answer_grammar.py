@@ -69,16 +69,19 @@ class AnswerGrammars:
         """The rest of a call whose beginning is in the prompt."""
         name = request.tool_choice.name
         tools = [tool for tool in offered if name in (None, tool.name)]
-        more = self._calls.more(tools) if name is None and request.parallel_tool_calls else ""
-        rules = [*self._calls.rules(tools, after=self._force_call(name) or ""), f"start: first {more}"]
+        is_parallel = name is None and request.parallel_tool_calls
+        more = self._calls.more(tools) if is_parallel else ""
+        rules = [*self._calls.rules(tools, after=self._force_call(name) or "", is_parallel=is_parallel), f"start: first {more}"]
         return compose("\n".join(rules), self._calls.parts(tools))
 
     def _form_grammar(self, request: GenerationRequest, form: Definition, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
         if not offered:
             rules = [f"start: {self._before(prompt)} @form", *self._thought_rules(prompt)]
             return compose("\n".join(rules), {"form": form})
-        more = self._calls.more(offered) if request.parallel_tool_calls else ""
-        rules = [f"start: {self._before(prompt)} (@form | whole {more})", *self._calls.rules(offered, after="")]
+        is_parallel = request.parallel_tool_calls
+        more = self._calls.more(offered) if is_parallel else ""
+        rules = [f"start: {self._before(prompt)} (@form | whole {more})"]
+        rules += self._calls.rules(offered, after="", is_parallel=is_parallel)
         return compose("\n".join([*rules, *self._thought_rules(prompt)]), {"form": form, **self._calls.parts(offered)})
 
     def _free_grammar(self, request: GenerationRequest, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
@@ -103,7 +106,9 @@ class AnswerGrammars:
             f"body: (TEXT | begun message | message | {spell(self._thinking.closer)})* (begun whole | whole)?",
             "start: " + ("message body | whole" if prompt.tail.endswith(tuple(begun) or "\0") else "body"),
         ]
-        return compose("\n".join([*rules, *self._calls.rules(offered, after="")]), self._calls.parts(offered))
+        # In such a format an answer ends with its first call.
+        rules += self._calls.rules(offered, after="", is_parallel=False)
+        return compose("\n".join(rules), self._calls.parts(offered))
 
     def _before(self, prompt: Prompt) -> str:
         """What may stand before the form: the heads of messages, a thought, the blanks behind it."""

@@ -26,11 +26,14 @@ class CallRules:
         self._stops = stops
         self._proof = proof
 
-    def rules(self, tools: Sequence[ToolSpec], *, after: str) -> list[str]:
-        """Return the rules; `first` is what is left when `after` was said already."""
-        rules = [_SPACE, "whole: " + " | ".join(self._call(tool, index, "") for index, tool in enumerate(tools))]
+    def rules(self, tools: Sequence[ToolSpec], *, after: str, is_parallel: bool) -> list[str]:
+        """Return the rules; `first` is what is left when `after` was said already. Blocks hold several calls if `is_parallel`."""
+        closing = self._closing(tools[0].name)
+        rules = [_SPACE, f"whole: {self._block(tools, closing, '', is_parallel)}"]
         if after:
-            rules.append("first: " + " | ".join(self._call(tool, index, after) for index, tool in enumerate(tools)))
+            rules.append(f"first: {self._block(tools, closing, after, is_parallel)}")
+        if is_parallel and closing.joint is not None:
+            rules += ["NUMBER: /[0-9]{1,2}/", f"another: {self._calls(tools, closing, closing.block[0], is_first=False)}"]
         return rules
 
     def more(self, tools: Sequence[ToolSpec]) -> str:
@@ -48,10 +51,10 @@ class CallRules:
         begin = self._force_call(None) or ""
         plain = [text for text in sorted(self._parser.openers) if not self._spelling.begins_with_control(text)]
         opener = "" if self._spelling.begins_with_control(begin) else max(filter(begin.startswith, plain), key=len, default="")
-        rules = [f"TEXT: {text_without(plain)}", r"GAP: /[ \t\r\n]*/", *self.rules(tools, after=opener)]
+        rules = [f"TEXT: {text_without(plain)}", r"GAP: /[ \t\r\n]*/", *self.rules(tools, after=opener, is_parallel=is_parallel)]
         if begin[:1] in self._parser.bare_openers:
             rules.append(f"OTHER: {text_without(plain, first=self._parser.bare_openers)}")
-            return [*rules, f"free: OTHER | GAP whole {self.more(tools)}"]
+            return [*rules, f"free: OTHER | GAP whole {self.more(tools) if is_parallel else ''}"]
         # Where no token marks a call, only one terminal can tell a text from the marker behind it.
         rules += [f"BEGUN: TEXT {self._spelling.spell(opener)}", f"AGAIN: GAP {self._spelling.spell(opener)}"] if opener else []
         call, again = ("BEGUN first", "AGAIN first") if opener else ("TEXT whole", "GAP whole")
@@ -63,19 +66,36 @@ class CallRules:
     def _arguments(self, tool: ToolSpec) -> Definition:
         return self._proof.check(call_arguments(tool, self._closing(tool.name).notation, self._spelling), tool.param)
 
-    def _call(self, tool: ToolSpec, index: int, after: str) -> str:
+    def _block(self, tools: Sequence[ToolSpec], closing: Closing, after: str, is_parallel: bool) -> str:
+        """A block of calls, of which `after` was said already."""
+        more = f"({self._spelling.spell(closing.joint)} another)*" if is_parallel and closing.joint is not None else ""
+        end = self._spelling.spell(self._without_stop(closing.block[1]))
+        return f"({self._calls(tools, closing, after, is_first=True)}) {more} {end}"
+
+    def _calls(self, tools: Sequence[ToolSpec], closing: Closing, after: str, *, is_first: bool) -> str:
+        """One call in a block, which goes on or ends behind it."""
+        space = "SPACE" if isinstance(closing.notation, JsonNotation) else ""
+        end = closing.text.removesuffix(closing.block[1])
+        end = self._spelling.spell(end if closing.block[1] else self._without_stop(end))
+        begins = [self._begin(tool, closing, after, is_first=is_first) for tool in tools]
+        return " | ".join(f"{begin} {space} @arguments_{index} {end}" for index, begin in enumerate(begins))
+
+    def _begin(self, tool: ToolSpec, closing: Closing, after: str, *, is_first: bool) -> str:
         prefix = self._force_call(tool.name) or ""
         assert prefix.startswith(after), "what begins any call begins the text of every call"
-        closing = self._closing(tool.name)
-        space = "SPACE" if isinstance(closing.notation, JsonNotation) else ""
-        return f"{self._spelling.spell(prefix[len(after) :])} {space} @arguments_{index} {self._end(closing)}"
+        text = prefix[len(after) :]
+        if is_first or closing.counter is None:
+            return self._spelling.spell(text)
+        left, right = closing.counter
+        before, _, behind = text.partition(f"{left}0{right}")
+        return f"{self._spelling.spell(before + left)} NUMBER {self._spelling.spell(right + behind)}"
 
     def _closing(self, name: str) -> Closing:
         closing = self._parser.closing_behind(self._force_call(name) or "")
         assert closing is not None, "every format that can be forced says how its calls go on"
         return closing
 
-    def _end(self, closing: Closing) -> str:
+    def _without_stop(self, text: str) -> str:
         # A stop token ends the answer by itself.
-        last = next((stop for stop in self._stops if closing.text.endswith(stop)), "")
-        return self._spelling.spell(closing.text.removesuffix(last))
+        last = next((stop for stop in self._stops if text.endswith(stop)), "")
+        return text.removesuffix(last)

@@ -8,7 +8,8 @@ from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
-_OPENER = "<|START_ACTION|>"
+_OPENER, _CLOSER = "<|START_ACTION|>", "<|END_ACTION|>"
+_ACTION = "Action:```json\n["
 _FORM = CallObject(name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments"))
 
 
@@ -21,21 +22,26 @@ def _force_call(name: str | None) -> str:
 
 
 def _force_action(name: str | None) -> str:
-    begin = "Action:```json\n["
-    return begin if name is None else f'{begin}\n    {{\n        "tool_name": {quote(name)},\n        "parameters":'
+    return _ACTION if name is None else f'{_ACTION}\n    {{\n        "tool_name": {quote(name)},\n        "parameters":'
 
 
 TOOLS = ToolParser(
     id="command_r",
     opener=_OPENER,
     other_openers=("Action:```json", "Action: ```json", "Action:\n```json"),
-    closer="<|END_ACTION|>",
+    closer=_CLOSER,
     other_closers=("```",),
     open_body=_open_body,
     forced_prefix=_force_call,
     closings=(
-        Closing(behind='\n        "parameters":', text="\n    }\n]```"),
-        Closing(behind='"parameters":', text="}\n]<|END_ACTION|>"),
+        Closing(behind='\n        "parameters":', text="\n    }\n]```", joint=",", block=(_ACTION, "\n]```")),
+        Closing(
+            behind='"parameters":',
+            text=f"}}\n]{_CLOSER}",
+            joint=",\n    ",
+            block=(f"{_OPENER}[\n    ", f"\n]{_CLOSER}"),
+            counter=('"tool_call_id": "', '"'),
+        ),
     ),
     dialects=(_force_action,),
 )

@@ -94,12 +94,19 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a call goes on whose forced prefix has this `begin`, and ends with `behind`: arguments in their notation, then `text`."""
+    """How a call goes on whose forced prefix has this `begin`, and ends with `behind`: arguments in their notation, then `text`.
+
+    Where a block holds several calls, `joint` stands between them, and `block` is how it begins and ends, itself a part of the
+    forced prefix and of `text`. `counter` is what stands around the number of a call, which is 0 in the forced prefix.
+    """
 
     begin: str = ""
     behind: str
     text: str
     notation: Notation = _JSON
+    joint: str | None = None
+    block: tuple[str, str] = ("", "")
+    counter: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

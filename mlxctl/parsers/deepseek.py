@@ -66,6 +66,8 @@ def _close_dsml(block: str) -> Closing:
         begin=f"<{_DSML}{block}>",
         behind='">\n',
         text=f"</{_DSML}invoke>\n</{_DSML}{block}>",
+        joint="",
+        block=(f"<{_DSML}{block}>\n", f"</{_DSML}{block}>"),
         notation=TagNotation(
             begin=f'<{_DSML}parameter name="{{name}}" string="false">',
             begin_string=f'<{_DSML}parameter name="{{name}}" string="true">',
@@ -85,8 +87,8 @@ TOOLS = ToolParser(
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
     closings=(
-        Closing(behind=_SEPARATOR, text=f"{_CALL_END}{_CALLS_END}"),
-        Closing(behind="```json\n", text=f"\n```{_CALL_END}{_CALLS_END}"),
+        Closing(behind=_SEPARATOR, text=f"{_CALL_END}{_CALLS_END}", joint="", block=(_CALLS, _CALLS_END)),
+        Closing(behind="```json\n", text=f"\n```{_CALL_END}{_CALLS_END}", joint="\n", block=(_CALLS, _CALLS_END)),
         *(_close_dsml(block) for block in _BLOCKS),
     ),
     dialects=(_force_typed, *(lambda name, block=block: _force_dsml(block, name) for block in _BLOCKS)),

@@ -25,5 +25,5 @@ TOOLS = ToolParser(
     closer="```",
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(behind="(", text=")\n```", notation=PythonNotation()),),
+    closings=(Closing(behind="(", text=")\n```", notation=PythonNotation(), joint="\n", block=(f"{_OPENER}\n", "\n```")),),
 )

@@ -56,5 +56,6 @@ TOOLS = ToolParser(
     inner_markers=("<arg_key>", _KEY_CLOSER, "<arg_value>", "</arg_value>"),
     forced_prefix=_force_on_one_line,
     dialects=(_force_on_lines,),
+    separator="\n",
     closings=(Closing(behind="\n", text=_CLOSER, notation=_tags("\n")), Closing(behind="", text=_CLOSER, notation=_tags(""))),
 )

@@ -30,5 +30,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=("<name>", "<arguments>"),
     forced_prefix=_force_call,
+    separator="\n",
     closings=(Closing(behind="<arguments>", text="</arguments></tool_call>"),),
 )

@@ -21,5 +21,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}]"),),
+    closings=(Closing(behind='"arguments":', text="}]", joint=", ", block=(f"{_OPENER}[", "]")),),
 )

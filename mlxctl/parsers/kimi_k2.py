@@ -9,6 +9,8 @@ _SECTION, _CALL, _ARGUMENTS, _CALL_END = (
     "<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
 )  # fmt: skip
 
+_SECTION_END = "<|tool_calls_section_end|>"
+
 _HEAD = CallHead(
     pattern=re.compile(
         r"\s*(?:<\|tool_call_begin\|>)?\s*(?:functions\.)?(?P<name>[^\s<|{}]+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*"
@@ -32,9 +34,17 @@ TOOLS = ToolParser(
     id="kimi_k2",
     opener=_SECTION,
     other_openers=(_CALL,),
-    closer="<|tool_calls_section_end|>",
+    closer=_SECTION_END,
     open_body=_open_body,
     inner_markers=(_ARGUMENTS, _CALL_END),
     forced_prefix=_force_call,
-    closings=(Closing(behind=_ARGUMENTS, text=f"{_CALL_END}<|tool_calls_section_end|>"),),
+    closings=(
+        Closing(
+            behind=_ARGUMENTS,
+            text=f"{_CALL_END}{_SECTION_END}",
+            joint="",
+            block=(_SECTION, _SECTION_END),
+            counter=(":", _ARGUMENTS),
+        ),
+    ),
 )

@@ -4,7 +4,7 @@ from mlxctl.ir import PythonNotation
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.python_calls import PythonCallsBody
 
-_OPENER = "<|tool_call_start|>"
+_OPENER, _CLOSER = "<|tool_call_start|>", "<|tool_call_end|>"
 
 
 def _open_body(opening: Opening) -> PythonCallsBody:
@@ -18,8 +18,10 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="liquid_python",
     opener=_OPENER,
-    closer="<|tool_call_end|>",
+    closer=_CLOSER,
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(behind="(", text=")]<|tool_call_end|>", notation=PythonNotation()),),
+    closings=(
+        Closing(behind="(", text=f")]{_CLOSER}", notation=PythonNotation(), joint=", ", block=(f"{_OPENER}[", f"]{_CLOSER}")),
+    ),
 )

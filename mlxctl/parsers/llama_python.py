@@ -45,5 +45,8 @@ TOOLS = ToolParser(
     forced_prefix=_force_object,
     dialects=(_force_typed_object, _force_list),
     arguments_opening=' {"',
-    closings=(Closing(behind='"parameters":', text="}"), Closing(behind="(", text=")]", notation=PythonNotation())),
+    closings=(
+        Closing(behind='"parameters":', text="}", joint="; "),
+        Closing(behind="(", text=")]", notation=PythonNotation(), joint=", ", block=("[", "]")),
+    ),
 )

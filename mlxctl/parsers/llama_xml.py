@@ -29,5 +29,5 @@ TOOLS = ToolParser(
     closer=_CLOSER,
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(behind=">", text=_CLOSER),),
+    closings=(Closing(behind=">", text=_CLOSER, joint=""),),
 )

@@ -37,6 +37,7 @@ TOOLS = ToolParser(
         Closing(
             behind='">',
             text="</function>",
+            joint="",
             notation=TagNotation(begin='<param name="{name}">', end="</param>", ends=("</param>",), sections=("<![CDATA[", "]]>")),
         ),
     ),

@@ -4,7 +4,7 @@ from mlxctl.ir import TagNotation
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
-_OPENER, _INVOKE = "<minimax:tool_call>", "<invoke name="
+_OPENER, _CLOSER, _INVOKE = "<minimax:tool_call>", "</minimax:tool_call>", "<invoke name="
 
 _TAGS = CallTags(
     call_opener=_INVOKE,
@@ -27,13 +27,15 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="minimax_m2",
     opener=_OPENER,
-    closer="</minimax:tool_call>",
+    closer=_CLOSER,
     open_body=_open_body,
     forced_prefix=_force_call,
     closings=(
         Closing(
             behind='">\n',
-            text="</invoke>\n</minimax:tool_call>",
+            text=f"</invoke>\n{_CLOSER}",
+            joint="",
+            block=(f"{_OPENER}\n", _CLOSER),
             notation=TagNotation(begin='<parameter name="{name}">', end="</parameter>\n", ends=("</parameter>",)),
         ),
     ),

@@ -45,5 +45,11 @@ TOOLS = ToolParser(
     inner_markers=(_ID, _ARGUMENTS),
     forced_prefix=_force_head,
     dialects=(_force_list, _force_spaced_list),
-    closings=(Closing(behind=_ARGUMENTS, text=""), Closing(behind='"arguments":', text="}]")),
+    closings=(
+        Closing(behind=_ARGUMENTS, text="", joint=_OPENER, block=(_OPENER, "")),
+        *(
+            Closing(begin=begin, behind='"arguments":', text="}]", joint=", ", block=(begin, "]"))
+            for begin in (f"{_OPENER}[", f"{_OPENER} [")
+        ),
+    ),
 )

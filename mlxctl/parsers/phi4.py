@@ -4,7 +4,7 @@ from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
-_OPENER, _WORD = "<|tool_call|>", "functools["
+_OPENER, _CLOSER, _WORD = "<|tool_call|>", "<|/tool_call|>", "functools["
 
 
 def _open_body(opening: Opening) -> JsonCallsBody:
@@ -19,9 +19,9 @@ TOOLS = ToolParser(
     id="phi4",
     opener=_OPENER,
     other_openers=(_WORD,),
-    closer="<|/tool_call|>",
+    closer=_CLOSER,
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}]<|/tool_call|>"),),
+    closings=(Closing(behind='"arguments":', text=f"}}]{_CLOSER}", joint=", ", block=(f"{_OPENER}[", f"]{_CLOSER}")),),
 )

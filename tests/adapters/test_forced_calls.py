@@ -88,11 +88,11 @@ def answers_of(parser_id: str, index: int, has_marks: bool) -> Answers:
     return Answers(parser_of(parser_id, index), thinking_parser("null"), has_marks=has_marks)
 
 
-def forced(parameters: Any, mode: Any, **more: Any) -> GenerationRequest:
+def forced(parameters: Any, mode: Any, *, is_parallel: bool = False, **more: Any) -> GenerationRequest:
     tools = (ToolSpec(name="look_up", parameters=parameters, **more), ToolSpec(name="look", parameters={"type": "object"}))
     choice = ToolChoice(mode=mode, name="look_up" if mode == "named" else None)
     return GenerationRequest(
-        model="tiny", messages=(text_message("user", "Hi"),), tools=tools, tool_choice=choice, parallel_tool_calls=False
+        model="tiny", messages=(text_message("user", "Hi"),), tools=tools, tool_choice=choice, parallel_tool_calls=is_parallel
     )
 
 
@@ -100,27 +100,103 @@ def closers(parser: ToolParser) -> list[str]:
     closing = parser.closing_behind(parser.forced_prefix("look_up") or "")
     assert closing is not None
     ends = [closing.notation.end, "\n" + closing.notation.end] if isinstance(closing.notation, TagNotation) else []
-    return ["look_up", *ends, closing.text, "}" + closing.text, '"', "'", "}", "]", *sorted(parser.markers)]
+    again = f"{closing.text.removesuffix(closing.block[1])}{closing.joint}"
+    return ["look_up", *ends, closing.text, "}" + closing.text, again, '"', "'", "}", "]", *sorted(parser.markers)]
 
 
 @pytest.mark.parametrize(("parser_id", "index"), FORMATS)
 @settings(
     max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
-@given(schema=SCHEMAS, seed=st.integers(0, 1 << 32), mode=st.sampled_from(["named", "required"]), has_marks=st.booleans())
+@given(
+    schema=SCHEMAS,
+    seed=st.integers(0, 1 << 32),
+    mode=st.sampled_from(["named", "required"]),
+    is_parallel=st.booleans(),
+    has_marks=st.booleans(),
+)
 def test_whatever_a_forced_call_may_be_it_is_read_as_a_call_that_fits(
-    parser_id: str, index: int, schema: Any, seed: int, mode: str, has_marks: bool
+    parser_id: str, index: int, schema: Any, seed: int, mode: str, is_parallel: bool, has_marks: bool
 ) -> None:
     parser = parser_of(parser_id, index)
-    request = forced(schema, mode)
+    request = forced(schema, mode, is_parallel=is_parallel)
     text = answers_of(parser_id, index, has_marks).some(request, random.Random(seed), closers(parser))
     assume(text is not None)
     whole = (parser.forced_prefix(request.tool_choice.name) or "") + (text or "")
     spoken = extract(whole, tools=parser, offered=request.tools)
-    assert len(spoken.tool_calls) == 1, whole
-    (call,) = spoken.tool_calls
-    parameters = next(tool.parameters for tool in request.tools if tool.name == call.name)
-    Draft202012Validator(parameters).validate(json.loads(call.arguments))
+    assert spoken.tool_calls, whole
+    assert len(spoken.tool_calls) == 1 or (is_parallel and mode == "required"), whole
+    for call in spoken.tool_calls:
+        parameters = next(tool.parameters for tool in request.tools if tool.name == call.name)
+        Draft202012Validator(parameters).validate(json.loads(call.arguments))
+
+
+TWO_CALLS = {
+    ("hermes_json", 0): (
+        '<tool_call>\n{"name": "look_up", "arguments": {"a": 1}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+    ),
+    ("mistral", 0): '[TOOL_CALLS]look_up[ARGS]{"a": 1}[TOOL_CALLS]look[ARGS]{}',
+    ("mistral", 1): '[TOOL_CALLS][{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]',
+    ("mistral", 2): '[TOOL_CALLS] [{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]',
+    ("granite", 0): '<|tool_call|>[{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]',
+    ("phi4", 0): '<|tool_call|>[{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]<|/tool_call|>',
+    ("command_r", 0): (
+        '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "look_up", "parameters": {"a": 1}},\n'
+        '    {"tool_call_id": "1", "tool_name": "look", "parameters": {}}\n]<|END_ACTION|>'
+    ),
+    ("kimi_k2", 0): (
+        '<|tool_calls_section_begin|><|tool_call_begin|>functions.look_up:0<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|>'
+        "<|tool_call_begin|>functions.look:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
+    ),
+    ("deepseek", 0): (
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>look_up<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜>'
+        "<｜tool▁call▁begin｜>look<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    ("deepseek", 1): (
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look_up\n```json\n{"a": 1}\n```<｜tool▁call▁end｜>\n'
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    ("deepseek", 2): (
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="look_up">\n'
+        '<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+        '<｜DSML｜invoke name="look">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>'
+    ),
+    ("minimax_m2", 0): (
+        '<minimax:tool_call>\n<invoke name="look_up">\n<parameter name="a">1</parameter>\n</invoke>\n'
+        '<invoke name="look">\n</invoke>\n</minimax:tool_call>'
+    ),
+    ("liquid_python", 0): "<|tool_call_start|>[look_up(a=1), look()]<|tool_call_end|>",
+    ("glm4_native", 0): (
+        "<tool_call>look_up<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>\n<tool_call>look</tool_call>"
+    ),
+    ("glm4_xml", 0): (
+        '<tool_call><name>look_up</name><arguments>{"a": 1}</arguments></tool_call>\n'
+        "<tool_call><name>look</name><arguments>{}</arguments></tool_call>"
+    ),
+    ("gemma", 0): "```tool_code\nlook_up(a=1)\nlook()\n```",
+    ("llama_python", 0): '{"name": "look_up", "parameters": {"a": 1}}; {"name": "look", "parameters": {}}',
+    ("llama_python", 2): "[look_up(a=1), look()]",
+    ("llama_xml", 0): '<function=look_up>{"a": 1}</function><function=look>{}</function>',
+    ("minicpm5", 0): '<function name="look_up"><param name="a">1</param></function><function name="look"></function>',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("parser_id", "index"), TWO_CALLS)
+@pytest.mark.parametrize("has_marks", [True, False])
+def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_be(
+    parser_id: str, index: int, has_marks: bool
+) -> None:
+    parser, answers = parser_of(parser_id, index), answers_of(parser_id, index, has_marks)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    whole = TWO_CALLS[parser_id, index]
+    rest = whole.removeprefix(parser.forced_prefix(None) or "")
+    assert rest != whole
+    assert answers.allows(rest, forced(schema, "required", is_parallel=True))
+    assert not answers.allows(rest, forced(schema, "required", is_parallel=False))
+    assert not answers.allows(rest.replace("1", "true"), forced(schema, "required", is_parallel=True))
+    calls = extract(whole, tools=parser, offered=forced(schema, "required").tools).tool_calls
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("look_up", {"a": 1}), ("look", {})]
 
 
 def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:
