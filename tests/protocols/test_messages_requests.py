@@ -193,7 +193,7 @@ def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() ->
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
         ({"n": 2}, "n"),
         ({"output_config": {"format": {"type": "yaml"}}}, "output_config.format.type"),
         ({"messages": [user({"type": "document", "source": {}})]}, "messages[0].content[0].type"),
