@@ -15,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from mlxctl.engine.embedding.weights import embedding_classes
+from mlxctl.engine.embedding.weights import embedding_classes, modules_of
+from mlxctl.engine.imports import import_aside
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe
@@ -151,6 +152,8 @@ def weights_in_pieces(
     started = time.monotonic()
     try:
         package = import_mlx_lm()
+        for _ in import_aside(*modules_of(embedding)) if embedding else ():
+            yield 0
         classes = {} if embedding is None else {"get_model_classes": partial(embedding_classes, recipe=embedding, path=path)}
         model, _ = package.load_model(path, lazy=True, trust_remote_code=trust_remote_code, **classes)
         yield from _read(model)
@@ -197,9 +200,9 @@ def _with_sight(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Gener
 
 def _seeing(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator[int, None, LoadedWeights]:
     from mlxctl.engine.measuring import parameter_bytes
-    from mlxctl.engine.vision.opening import import_mlx_vlm, join, open_tower
+    from mlxctl.engine.vision.opening import join, open_tower
 
-    for _ in import_mlx_vlm():
+    for _ in import_aside("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
         yield weights.weights_bytes
     tower = open_tower(path, weights.model.language_model.model.embed_tokens)
     for num_bytes in _read(tower):

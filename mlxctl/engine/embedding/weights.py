@@ -54,11 +54,16 @@ def embedding_classes(config: Mapping[str, Any], recipe: EmbeddingRecipe, path: 
     return EmbeddingModel, arguments
 
 
+def modules_of(recipe: EmbeddingRecipe) -> tuple[str, ...]:
+    """Return what has the model's layers beside mlx-lm."""
+    return () if recipe.encoder is None or recipe.encoder == "gemma3_text" else (f"mlx_vlm.models.{recipe.encoder}",)
+
+
 def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type[Any], type[Any], str]:
     """Return the classes and what stands before the names of the layers' weights, which a model that was saved headless lacks."""
-    if recipe.encoder is None or recipe.encoder == "gemma3_text":
+    if not modules_of(recipe):
         from mlx_lm.utils import _get_classes
 
         return *_get_classes(dict(config)), _LAYERS
-    module = importlib.import_module(f"mlx_vlm.models.{recipe.encoder}")
+    module = importlib.import_module(*modules_of(recipe))
     return module.Model, module.ModelConfig, ""

@@ -1,8 +1,5 @@
 """Brings what a model sees with into memory, beside the model of words, which is loaded already. MLX thread only."""
 
-import importlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,23 +9,6 @@ import mlx.core as mx
 from mlxctl.engine.vision.eyes import eye_of
 from mlxctl.engine.vision.seeing_model import SeeingModel
 from mlxctl.ir import Picture, SightRecipe
-
-# How long the thread waits for an import before it looks after the others again.
-_IMPORT_SLICE_SECONDS = 0.005
-
-
-def import_mlx_vlm() -> Iterator[None]:
-    """Import mlx-vlm on a thread of its own, and pause again and again until it is there: it takes seconds the first time.
-
-    Raises what the import raises.
-    """
-    helper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import-mlx-vlm")
-    coming = helper.submit(importlib.import_module, "mlx_vlm.utils")
-    helper.shutdown(wait=False)
-    while not coming.done():
-        wait([coming], timeout=_IMPORT_SLICE_SECONDS)
-        yield
-    coming.result()
 
 
 def open_tower(path: Path, words: Any) -> Any:
