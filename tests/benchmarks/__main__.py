@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests import forge
-from tests.benchmarks import agent_replay, memory, packing, prefix, prefix_index, quantised_kv, serving, terminal
+from tests.benchmarks import agent_replay, embedding, memory, packing, prefix, prefix_index, quantised_kv, serving, terminal
 from tests.benchmarks.client_cost import client_cost
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
@@ -45,6 +45,7 @@ def main() -> None:
         "kv",
         "terminal",
         "client",
+        "embedding",
     ]
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--out", type=Path, default=_RESULT)
@@ -70,7 +71,9 @@ def _measure(options: argparse.Namespace) -> Any:
         yield from terminal.findings(options.rounds)
     if wanted("client"):
         yield from client_cost(rounds=options.rounds)
-    if options.only in ("restart", "packing", "kv", "terminal", "client"):
+    if wanted("embedding"):
+        yield from embedding.throughput(rounds=options.rounds)
+    if options.only in ("restart", "packing", "kv", "terminal", "client", "embedding"):
         return
     raw = Raw(model)
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:

@@ -59,9 +59,9 @@ class Draw:
         """Draw a layer with a bias."""
         return {f"{name}.weight": self.matrix(rows, columns, gain=gain), f"{name}.bias": self.vector(rows)}
 
-    def norm(self, name: str) -> Weights:
+    def norm(self, name: str, width: int) -> Weights:
         """Draw a layer norm with a bias."""
-        return {f"{name}.weight": self.vector(_WIDTH, around=1.0), f"{name}.bias": self.vector(_WIDTH)}
+        return {f"{name}.weight": self.vector(width, around=1.0), f"{name}.bias": self.vector(width)}
 
 
 def build_encoder(family: EncoderFamily, directory: Path) -> None:
@@ -131,63 +131,63 @@ def _byte_pairs() -> tuple[Tokenizer, Any]:
 
 
 def _bert_weights(config: dict[str, Any], draw: Draw) -> Weights:
-    inner, layers = config["intermediate_size"], range(config["num_hidden_layers"])
+    width, inner, layers = config["hidden_size"], config["intermediate_size"], range(config["num_hidden_layers"])
     weights = {
-        "embeddings.word_embeddings.weight": draw.table(_VOCABULARY, _WIDTH),
-        "embeddings.position_embeddings.weight": draw.table(config["max_position_embeddings"], _WIDTH),
-        "embeddings.token_type_embeddings.weight": draw.table(config["type_vocab_size"], _WIDTH),
+        "embeddings.word_embeddings.weight": draw.table(_VOCABULARY, width),
+        "embeddings.position_embeddings.weight": draw.table(config["max_position_embeddings"], width),
+        "embeddings.token_type_embeddings.weight": draw.table(config["type_vocab_size"], width),
         "embeddings.position_ids": np.arange(config["max_position_embeddings"])[None],
-        **draw.norm("embeddings.LayerNorm"),
-        **draw.linear("pooler.dense", _WIDTH, _WIDTH),
+        **draw.norm("embeddings.LayerNorm", width),
+        **draw.linear("pooler.dense", width, width),
     }
     for layer in (f"encoder.layer.{index}" for index in layers):
         for name in ("query", "key", "value"):
-            weights |= draw.linear(f"{layer}.attention.self.{name}", _WIDTH, _WIDTH, gain=1.5)
-        weights |= draw.linear(f"{layer}.attention.output.dense", _WIDTH, _WIDTH)
-        weights |= draw.norm(f"{layer}.attention.output.LayerNorm")
-        weights |= draw.linear(f"{layer}.intermediate.dense", inner, _WIDTH)
-        weights |= draw.linear(f"{layer}.output.dense", _WIDTH, inner)
-        weights |= draw.norm(f"{layer}.output.LayerNorm")
+            weights |= draw.linear(f"{layer}.attention.self.{name}", width, width, gain=1.5)
+        weights |= draw.linear(f"{layer}.attention.output.dense", width, width)
+        weights |= draw.norm(f"{layer}.attention.output.LayerNorm", width)
+        weights |= draw.linear(f"{layer}.intermediate.dense", inner, width)
+        weights |= draw.linear(f"{layer}.output.dense", width, inner)
+        weights |= draw.norm(f"{layer}.output.LayerNorm", width)
     return weights
 
 
 def _modernbert_weights(config: dict[str, Any], draw: Draw) -> Weights:
-    inner = config["intermediate_size"]
+    width, inner = config["hidden_size"], config["intermediate_size"]
     weights = {
-        "model.embeddings.tok_embeddings.weight": draw.table(_VOCABULARY, _WIDTH),
-        "model.embeddings.norm.weight": draw.vector(_WIDTH, around=1.0),
-        "model.final_norm.weight": draw.vector(_WIDTH, around=1.0),
-        "head.dense.weight": draw.matrix(_WIDTH, _WIDTH),
+        "model.embeddings.tok_embeddings.weight": draw.table(_VOCABULARY, width),
+        "model.embeddings.norm.weight": draw.vector(width, around=1.0),
+        "model.final_norm.weight": draw.vector(width, around=1.0),
+        "head.dense.weight": draw.matrix(width, width),
     }
     for index in range(config["num_hidden_layers"]):
         layer = f"model.layers.{index}"
         if index:
-            weights[f"{layer}.attn_norm.weight"] = draw.vector(_WIDTH, around=1.0)
-        weights[f"{layer}.attn.Wqkv.weight"] = draw.matrix(3 * _WIDTH, _WIDTH, gain=1.5)
-        weights[f"{layer}.attn.Wo.weight"] = draw.matrix(_WIDTH, _WIDTH)
-        weights[f"{layer}.mlp_norm.weight"] = draw.vector(_WIDTH, around=1.0)
-        weights[f"{layer}.mlp.Wi.weight"] = draw.matrix(2 * inner, _WIDTH)
-        weights[f"{layer}.mlp.Wo.weight"] = draw.matrix(_WIDTH, inner)
+            weights[f"{layer}.attn_norm.weight"] = draw.vector(width, around=1.0)
+        weights[f"{layer}.attn.Wqkv.weight"] = draw.matrix(3 * width, width, gain=1.5)
+        weights[f"{layer}.attn.Wo.weight"] = draw.matrix(width, width)
+        weights[f"{layer}.mlp_norm.weight"] = draw.vector(width, around=1.0)
+        weights[f"{layer}.mlp.Wi.weight"] = draw.matrix(2 * inner, width)
+        weights[f"{layer}.mlp.Wo.weight"] = draw.matrix(width, inner)
     return weights
 
 
 def _gemma_weights(config: dict[str, Any], draw: Draw) -> Weights:
-    inner, size = config["intermediate_size"], config["head_dim"]
+    width, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     heads, kept = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
     norms = ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")
-    weights = {"embed_tokens.weight": draw.table(_VOCABULARY, _WIDTH) * _WIDTH**-0.5, "norm.weight": draw.vector(_WIDTH)}
+    weights = {"embed_tokens.weight": draw.table(_VOCABULARY, width) * width**-0.5, "norm.weight": draw.vector(width)}
     for layer in (f"layers.{index}" for index in range(config["num_hidden_layers"])):
         for name, (rows, columns) in {
-            "self_attn.q_proj": (heads, _WIDTH),
-            "self_attn.k_proj": (kept, _WIDTH),
-            "self_attn.v_proj": (kept, _WIDTH),
-            "self_attn.o_proj": (_WIDTH, heads),
-            "mlp.gate_proj": (inner, _WIDTH),
-            "mlp.up_proj": (inner, _WIDTH),
-            "mlp.down_proj": (_WIDTH, inner),
+            "self_attn.q_proj": (heads, width),
+            "self_attn.k_proj": (kept, width),
+            "self_attn.v_proj": (kept, width),
+            "self_attn.o_proj": (width, heads),
+            "mlp.gate_proj": (inner, width),
+            "mlp.up_proj": (inner, width),
+            "mlp.down_proj": (width, inner),
         }.items():
             weights[f"{layer}.{name}.weight"] = draw.matrix(rows, columns)
-        weights |= {f"{layer}.{name}.weight": draw.vector(_WIDTH) for name in norms}
+        weights |= {f"{layer}.{name}.weight": draw.vector(width) for name in norms}
         weights |= {f"{layer}.self_attn.{name}.weight": draw.vector(size, around=0.5) for name in ("q_norm", "k_norm")}
     return weights
 
@@ -289,4 +289,18 @@ _ALL = (
         dense=((_WIDTH, 2 * _WIDTH), (2 * _WIDTH, 48)),
     ),
 )
-ENCODERS = {family.name: family for family in _ALL}
+_BENCH = EncoderFamily(
+    name="bert_bench",
+    config={
+        **_config("bert", "BertModel", pad_token_id=0, **_BERT),
+        "hidden_size": 256,
+        "intermediate_size": 1024,
+        "num_hidden_layers": 6,
+    },
+    ends=("[CLS]", "[SEP]"),
+    special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    tokenizer=_word_pieces,
+    weights=_bert_weights,
+    beside=_MEAN,
+)
+ENCODERS = {family.name: family for family in (*_ALL, _BENCH)}
