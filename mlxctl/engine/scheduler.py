@@ -271,7 +271,8 @@ class Scheduler:
 
     @staticmethod
     def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
-        if not batch.num_tokens:
+        # A look takes as long as it takes, and says nothing of how fast tokens are read.
+        if not batch.num_tokens or batch.prompts[0].looks(batch.num_tokens):
             return
         if len(batch.prompts) == 1:
             pacer.observe_prefill(batch.num_tokens, seconds, contended=batch.contended)

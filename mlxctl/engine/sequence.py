@@ -150,6 +150,12 @@ class Sequence:
                 end = picture.start if picture.start > start else picture.end
         return end - start
 
+    def looks(self, num_tokens: int) -> bool:
+        """Whether reading the next tokens takes a look at a picture: one that begins there, or of which the beginning was known."""
+        start, end = self.num_computed_tokens, self.num_computed_tokens + num_tokens
+        first = 0 if start == self.num_cached_tokens else start
+        return any(first <= picture.start < end and start < picture.end for picture in self.pictures)
+
     @property
     def position_shift(self) -> int:
         """What to add to the place of a token after the prompt's pictures to have its position."""
