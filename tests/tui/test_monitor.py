@@ -19,6 +19,7 @@ from mlxctl.tui.monitor_app import MonitorApp
 from mlxctl.tui.observation import Observation, Trends
 from mlxctl.tui.partner import RemotePartner
 from mlxctl.tui.watching import as_text
+from mlxctl.tui.widgets.plot import bars
 
 from .screens import Screen, drive, masked
 
@@ -69,6 +70,12 @@ def test_the_time_to_the_first_token_is_of_requests_that_are_new() -> None:
     trends.add(moment(2.0, view(2, first_token_seconds=0.3), view(1, first_token_seconds=0.1)))
     trends.add(moment(3.0, view(2, first_token_seconds=0.3)))
     assert list(trends.first_token) == [100.0, 300.0, 300.0]
+
+
+def test_bars_begin_at_nothing_and_show_whatever_is_more_than_that() -> None:
+    assert bars([0.0, 0.001, 50.0, 100.0]) == "   █\n ▁██"
+    assert bars([7.0, 7.0]) == "██\n██"
+    assert bars([0.0, 0.0]) == "  \n  "
 
 
 def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:

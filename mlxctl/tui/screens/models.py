@@ -22,7 +22,8 @@ class ModelsScreen(ModalScreen[str | None]):
     ModelsScreen { align: center middle;
         & Vertical { width: 80; max-width: 98%; height: auto; max-height: 96%; padding: 0 1; border: round $primary;
             background: $surface; border-title-color: $primary; }
-        & OptionList { height: auto; max-height: 16; border: none; background: transparent; padding: 0; }
+        & OptionList { height: auto; max-height: 16; background: transparent; padding: 0;
+            &, &:focus { border: none; } }
         & Static { color: $text-muted; height: auto; } }
     """
     BINDINGS = [Binding("escape,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual declares it so

@@ -25,7 +25,8 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
     SessionsScreen { align: center middle;
         & Vertical { width: 96; max-width: 98%; height: 24; max-height: 96%; padding: 0 1; border: round $primary;
             background: $surface; border-title-color: $primary; }
-        & OptionList { height: 1fr; border: none; background: transparent; padding: 0; margin: 1 0 0 0; }
+        & OptionList { height: 1fr; background: transparent; padding: 0; margin: 1 0 0 0;
+            &, &:focus { border: none; } }
         & Static { color: $text-muted; height: auto; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
