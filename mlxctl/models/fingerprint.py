@@ -21,7 +21,12 @@ _SMALL_FILES = (
     "chat_template.jinja",
     "chat_template.json",
     "preprocessor_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
 )
+# What comes behind the layers of an embedding model, each in a folder of its own.
+_MODULES = "[0-9]*_*"
 _LENGTH_BYTES = 8
 _SAMPLE_BYTES = 256
 
@@ -33,9 +38,11 @@ def fingerprint(path: Path) -> str:
         for name in _SMALL_FILES:
             if (path / name).is_file():
                 _add(digest, name.encode(), (path / name).read_bytes())
-        for file in sorted(path.glob("*.safetensors")):
+        for file in sorted(path.glob(f"{_MODULES}/config.json")):
+            _add(digest, str(file.relative_to(path)).encode(), file.read_bytes())
+        for file in sorted([*path.glob("*.safetensors"), *path.glob(f"{_MODULES}/*.safetensors")]):
             read_header(file)
-            _add(digest, file.name.encode(), *_weight_samples(file))
+            _add(digest, str(file.relative_to(path)).encode(), *_weight_samples(file))
     except OSError as error:
         raise BrokenModel(path, f"model {spoken_name(path)!r} cannot be read: {error}") from error
     return digest.hexdigest()

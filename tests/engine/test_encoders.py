@@ -1,8 +1,11 @@
 """Encoders in a running engine: vectors as their definitions make them, whatever else is in the batch, beside rows that decode."""
 
 import asyncio
+import json
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,11 +33,12 @@ def source(kind: str) -> ModelSource:
 
 
 @asynccontextmanager
-async def engine(*kinds: str, others: Sequence[str] = (), max_slice: int = 4096) -> AsyncIterator[EngineClient]:
+async def engine(*kinds: str | ModelSource, others: Sequence[str] = (), max_slice: int = 4096) -> AsyncIterator[EngineClient]:
     """An engine with forged encoders and models that write text, which computes at most `max_slice` tokens at a time."""
     chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
     client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
-    await client.start([*map(source, kinds), *sources(others)])
+    encoders = [source(kind) if isinstance(kind, str) else kind for kind in kinds]
+    await client.start([*encoders, *sources(others)])
     try:
         await client.wait_ready()
         yield client
@@ -102,6 +106,39 @@ def test_company_and_padding_never_change_a_vector(texts: list[list[int]], kind:
 
     for together, alone in zip(*asyncio.run(ask()), strict=True):
         np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+@KINDS
+def test_a_quantised_encoder_embeds_much_as_the_one_that_it_was_made_from(kind: str, tmp_path: Path) -> None:
+    async def ask(model: ModelSource) -> list[Any]:
+        async with engine(model) as client:
+            return await embed(client, kind, TEXTS[:4])
+
+    small = read_model(quantised(kind, tmp_path / kind))
+    packed = ModelSource(name=kind, path=small.path, weights_bytes=small.weights_bytes, embedding=small.embedding)
+    assert small.weights_bytes < 0.5 * source(kind).weights_bytes
+    for one, other in zip(asyncio.run(ask(packed)), defined(kind, TEXTS[:4]), strict=True):
+        assert 0.99 < one @ other < 1 - 1e-7
+
+
+def quantised(kind: str, directory: Path) -> Path:
+    """The forged encoder in 8 bits, as converters write it: every matrix whose rows are whole groups, tables included."""
+    import mlx.core as mx
+
+    model = Path(shutil.copytree(forge.encoder(kind), directory))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"quantization": {"group_size": 64, "bits": 8}}))
+    weights: dict[str, mx.array] = {}
+    for name, array in mx.load(str(model / "model.safetensors")).items():
+        if name.endswith(".weight") and array.ndim == 2:
+            packed = mx.quantize(array, group_size=64, bits=8)
+            layer = name.removesuffix(".weight")
+            weights |= dict(zip((name, f"{layer}.scales", f"{layer}.biases"), packed, strict=True))
+        else:
+            weights[name] = array
+    mx.eval(weights)
+    mx.save_safetensors(str(model / "model.safetensors"), weights)
+    return model
 
 
 def test_fewer_dimensions_are_the_first_ones_behind_the_dense_layers_brought_to_the_length_one() -> None:

@@ -10,6 +10,7 @@ import pytest
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import DenseLayer, EmbeddingRecipe
 from mlxctl.models import describe_model, fit_model, read_model, this_machine
+from mlxctl.models.fingerprint import fingerprint
 from tests import forge
 
 
@@ -169,3 +170,14 @@ def test_a_dense_module_that_is_not_computed_here_is_refused(tmp_path: Path, tol
     write(model, "2_Dense/config.json", told)
     with pytest.raises(BrokenModel, match=complaint):
         read_model(model)
+
+
+def test_what_comes_behind_the_layers_makes_another_model_of_it(tmp_path: Path) -> None:
+    model = copied("embeddinggemma", tmp_path / "x")
+    digests = {fingerprint(forge.encoder("embeddinggemma"))}
+    write(model, "1_Pooling/config.json", {"pooling_mode_cls_token": True})
+    digests.add(fingerprint(model))
+    (model / "2_Dense/model.safetensors").write_bytes((model / "3_Dense/model.safetensors").read_bytes())
+    digests.add(fingerprint(model))
+    write(model, "modules.json", json.loads((model / "modules.json").read_text())[:2])
+    assert len(digests | {fingerprint(model)}) == 4
