@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.adapters.answer_grammar import AnswerGrammars, refuse_early_end
+from mlxctl.adapters.beginnings import beginning_of, num_common
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
@@ -178,6 +179,7 @@ class ModelAdapter:
             opened=opened,
             guidance=guidance,
             pictures=seen.pictures,
+            num_longer_tokens=self._num_longer_tokens(request, seen.token_ids),
         )
 
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
@@ -281,6 +283,18 @@ class ModelAdapter:
         if self._sight is None or not images:
             return PromptTokens(token_ids=token_ids)
         return self._sight.put_in(token_ids, images)
+
+    def _num_longer_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
+        """Count the tokens that the prompt has in common with its beginning that is kept for longer; all if that cannot be told."""
+        if request.cache.longer is None or self._writer is None:
+            return 0
+        beginning = beginning_of(request, request.cache.longer)
+        try:
+            text = self._writer.write_unopened(beginning)
+        except InvalidRequest:
+            # The template wants more of a conversation than this.
+            return len(token_ids)
+        return num_common(token_ids, self._put_images_in(self._encode(Prompt(text=text))[0], beginning).token_ids)
 
     def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
         if not token_ids:

@@ -12,6 +12,7 @@ class PromptTokens:
 
     token_ids: tuple[int, ...]
     pictures: tuple[Picture, ...] = ()
+    num_longer_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class PreparedInput:
     `echo` is the prompt as text when the answer has to begin with it, with log-probabilities if it `scores_prompt`.
     `opened` is the segment of a conversation's text that the answer continues. `guidance` is what the answer has to look like.
     `pictures` are those whose tokens are in the prompt.
+    The first `num_longer_tokens` are the beginning that is to be kept for longer than the rest.
     """
 
     token_ids: tuple[int, ...]
@@ -35,3 +37,4 @@ class PreparedInput:
     opened: OpenSegment | None = None
     guidance: Guidance | None = None
     pictures: tuple[Picture, ...] = ()
+    num_longer_tokens: int = 0

@@ -1,6 +1,7 @@
 """From token ids to events: one per generation, used from the event loop's thread."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mlxctl.adapters.prepared import PreparedInput
@@ -33,6 +34,7 @@ class StreamProcessor:
         self.num_kept_tokens = 0
         self.is_finished = False
         self._num_prompt_tokens = len(prepared.token_ids)
+        self._num_longer_tokens = prepared.num_longer_tokens
         self._num_completion_tokens = 0
         self._num_thinking_tokens = 0
         self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
@@ -46,6 +48,17 @@ class StreamProcessor:
             prompt_tail=prepared.prompt_tail,
             max_calls=None if request.parallel_tool_calls else 1,
             logprobs_between=None if self._ledger is None else self._ledger.take,
+        )
+
+    @property
+    def prompt_usage(self) -> Usage:
+        """Counts of the prompt. What is kept of it is its end: all behind what was known."""
+        num_known = self._num_prompt_tokens - self.num_kept_tokens
+        return Usage(
+            num_prompt_tokens=self._num_prompt_tokens,
+            num_cached_tokens=self.num_cached_tokens,
+            num_kept_tokens=self.num_kept_tokens,
+            num_longer_kept_tokens=min(max(0, self._num_longer_tokens - num_known), self.num_kept_tokens),
         )
 
     def feed(self, token_ids: Sequence[int], scores: Sequence[TokenScore] = ()) -> list[StreamEvent]:
@@ -88,10 +101,8 @@ class StreamProcessor:
             reason = "stop_sequence"
         elif reason == "stop" and self._machine.num_complete_calls:
             reason = "tool_calls"
-        usage = Usage(
-            num_prompt_tokens=self._num_prompt_tokens,
-            num_cached_tokens=self.num_cached_tokens,
-            num_kept_tokens=self.num_kept_tokens,
+        usage = replace(
+            self.prompt_usage,
             num_completion_tokens=self._num_completion_tokens,
             num_thinking_tokens=self._num_thinking_tokens,
         )

@@ -101,7 +101,14 @@ class PromptWriter:
         has_opening = takes_arguments and self.force_call is self._tools.forced_prefix
         return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else "")
 
-    def _render(self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None) -> str:
+    def write_unopened(self, request: GenerationRequest) -> str:
+        """Write a conversation to its end, without what opens an answer; raises InvalidRequest as `write` does."""
+        wants_thinking = False if request.tool_choice.is_forced else self._wants_thinking(request)
+        return self._render(request, self._offered_tools(request), wants_thinking, is_open=False)
+
+    def _render(
+        self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None, *, is_open: bool = True
+    ) -> str:
         # Results that become text are a user's, who may always show images.
         shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
         messages = template_messages(
@@ -117,6 +124,7 @@ class PromptWriter:
             reshape(messages, self._shape, self._written or TAGS),
             tools=() if self._written is not None else offered,
             options=self._options(request, wants_thinking),
+            add_generation_prompt=is_open,
         )
 
     def _offered_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:

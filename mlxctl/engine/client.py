@@ -42,6 +42,7 @@ from mlxctl.engine.token_stream import TokenStream
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
 from mlxctl.ir import CacheOptions, Guidance, Picture, SamplingParams
 from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.prefix_cache.lifetime import Lifetime
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -116,11 +117,15 @@ class EngineClient:
         priority: int = 0,
         fairness_key: str = "",
         cache: CacheOptions = _ALL_CACHED,
+        num_longer_tokens: int = 0,
         guidance: Guidance | None = None,
         pictures: Sequence[Picture] = (),
         scores_prompt: bool = False,
     ) -> TokenStream:
-        """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull."""
+        """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull.
+
+        `num_longer_tokens` are those of the beginning that `cache` keeps for longer.
+        """
         connection = self._begin()
         stream = TokenStream(next(self._numbers), self._cancel)
         self._streams[stream.sequence_id] = stream
@@ -135,7 +140,7 @@ class EngineClient:
                 priority=priority,
                 fairness_key=fairness_key,
                 cache_mode=cache.mode,
-                cache_ttl_seconds=cache.ttl_seconds,
+                lifetime=_lifetime(cache, num_longer_tokens),
                 guidance=guidance,
                 pictures=list(pictures),
                 scores_prompt=scores_prompt,
@@ -392,3 +397,8 @@ class EngineClient:
     def _note_end(self) -> None:
         if not self.num_open:
             self._is_idle.set()
+
+
+def _lifetime(cache: CacheOptions, num_longer_tokens: int) -> Lifetime:
+    longer_seconds = cache.longer.ttl_seconds if cache.longer else None
+    return Lifetime(seconds=cache.ttl_seconds, num_longer_tokens=num_longer_tokens, longer_seconds=longer_seconds)

@@ -9,6 +9,7 @@ import msgspec
 
 from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, KVFormat, Picture, SamplingParams, SightRecipe
 from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -55,7 +56,7 @@ class Submit(Command, frozen=True, kw_only=True):
     priority: int = 0
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
-    cache_ttl_seconds: float | None = None
+    lifetime: Lifetime = FOR_GOOD
     guidance: Guidance | None = None
     pictures: list[Picture] = []
     scores_prompt: bool = False

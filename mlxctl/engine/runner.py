@@ -25,6 +25,7 @@ from mlxctl.prefix_cache.chunks import Salt, Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.entries import Chunk
+from mlxctl.prefix_cache.lifetime import FOR_GOOD
 from mlxctl.prefix_cache.packing import Record
 
 
@@ -124,7 +125,7 @@ class ModelRunner:
     def _keep_last(self, batch: DecodeBatch) -> None:
         """Keep the cache of a row that was alone, if the prefix cache may have a copy of all of it without an end."""
         row = batch.rows[0]
-        if len(batch.rows) > 1 or row.cache_mode != "full" or row.cache_ttl_seconds is not None:
+        if len(batch.rows) > 1 or row.cache_mode != "full" or row.lifetime != FOR_GOOD:
             return
         tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
         if len(tokens) == row.length and self._prefix_cache.keeps(len(tokens)):
@@ -137,8 +138,7 @@ class ModelRunner:
         num_tokens = self._last.num_usable(sequence.prompt_token_ids, sequence.salts) if self._last is not None else 0
         if self._last is None or num_tokens < plan.num_cached or not self._prefix_cache.keeps(num_tokens):
             return None
-        ttl_seconds = sequence.cache_ttl_seconds
-        self._known[sequence.sequence_id] = self._prefix_cache.take_over(plan, num_tokens, ttl_seconds=ttl_seconds)
+        self._known[sequence.sequence_id] = self._prefix_cache.take_over(plan, num_tokens, lifetime=sequence.lifetime)
         self._prompts[sequence.sequence_id] = self._half_read(sequence, self._last.take(num_tokens))
         self._last = None
         num_new = min(found.num_new, sequence.num_prompt_tokens - num_tokens)
@@ -175,7 +175,7 @@ class ModelRunner:
             row=row,
             known=known,
             is_stop=is_stop,
-            ttl_seconds=sequence.cache_ttl_seconds,
+            lifetime=sequence.lifetime,
             salts=sequence.salts,
         )
 
@@ -197,7 +197,7 @@ class ModelRunner:
             plan,
             caches,
             capacity=cache_capacity(sequence.num_prompt_tokens),
-            ttl_seconds=sequence.cache_ttl_seconds,
+            lifetime=sequence.lifetime,
             # PERF: what is read together is copied into one batch, so that a copy of its own would be memory touched for nothing.
             is_lazy=is_joined_soon and sequence.num_prompt_tokens - plan.num_cached <= SHORT_TOKENS,
         )

@@ -10,6 +10,7 @@ from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
 from mlxctl.ir import CacheMode, Picture, SamplingParams
 from mlxctl.prefix_cache.chunks import Salt, Tokens, picture_salts
+from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 
 ANSWER_ROOM_TOKENS = 256
 """Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
@@ -64,7 +65,7 @@ class Sequence:
     priority: int = 0
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
-    cache_ttl_seconds: float | None = None
+    lifetime: Lifetime = FOR_GOOD
     found: Found = NOTHING_FOUND
     arrived_at: float = 0.0
     served_at: float = 0.0
@@ -99,7 +100,7 @@ class Sequence:
             fairness_key=command.fairness_key,
             # What the prefix cache knows of a prompt has no scores.
             cache_mode="off" if command.scores_prompt else command.cache_mode,
-            cache_ttl_seconds=command.cache_ttl_seconds,
+            lifetime=command.lifetime,
             arrived_at=now,
             served_at=now,
             guide=guide,

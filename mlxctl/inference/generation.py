@@ -70,11 +70,7 @@ class Generation:
     @property
     def prompt_usage(self) -> Usage:
         """Counts of the prompt; what the cache had of it is known from the first events on."""
-        return Usage(
-            num_prompt_tokens=self.num_prompt_tokens,
-            num_cached_tokens=self._processor.num_cached_tokens,
-            num_kept_tokens=self._processor.num_kept_tokens,
-        )
+        return self._processor.prompt_usage
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""

@@ -210,6 +210,7 @@ class InferenceService:
             priority=request.priority,
             fairness_key=request.fairness_key,
             cache=request.cache,
+            num_longer_tokens=prepared.num_longer_tokens,
             guidance=prepared.guidance,
             pictures=prepared.pictures,
             scores_prompt=prepared.scores_prompt,

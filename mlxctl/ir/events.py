@@ -49,13 +49,15 @@ class TokenLogprob:
 class Usage:
     """Token counts of one request.
 
-    Of the prompt, `num_cached_tokens` came from the prefix cache, `num_kept_tokens` were new to it and are kept.
+    Of the prompt, `num_cached_tokens` came from the prefix cache, `num_kept_tokens` were new to it and are kept,
+    `num_longer_kept_tokens` of these for longer than the rest.
     `num_completion_tokens` includes thinking and tool calls.
     """
 
     num_prompt_tokens: int
     num_cached_tokens: int = 0
     num_kept_tokens: int = 0
+    num_longer_kept_tokens: int = 0
     num_completion_tokens: int = 0
     num_thinking_tokens: int = 0
 

@@ -135,16 +135,30 @@ CacheMode = Literal["full", "prefix", "off"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LongerBeginning:
+    """The beginning of a conversation that is to be kept for longer than the rest.
+
+    It has so many messages, of which the last goes without its last `num_parts_behind` parts; without messages it is so many tools.
+    """
+
+    ttl_seconds: float
+    num_tools: int
+    num_messages: int = 0
+    num_parts_behind: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOptions:
     """What the prefix cache does for a request.
 
     `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the answer is not kept.
     `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the request used and left is kept after it, None
-    as long as there is room; what others keep for longer stays.
+    as long as there is room; what others keep for longer stays. A `longer` beginning has a time of its own.
     """
 
     mode: CacheMode = "full"
     ttl_seconds: float | None = None
+    longer: LongerBeginning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 from mlxctl.prefix_cache.packing import Packing, Record, pack_record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
 
@@ -135,11 +136,11 @@ class PrefixCache:
         return Promotion(self._disk, self._index, self._layout, match=match, wanted=wanted)
 
     def restore(
-        self, plan: Plan, caches: list[Any], *, capacity: int, ttl_seconds: float | None = None, is_lazy: bool = False
+        self, plan: Plan, caches: list[Any], *, capacity: int, lifetime: Lifetime = FOR_GOOD, is_lazy: bool = False
     ) -> "tuple[int, Chunk[Record] | None]":
         """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
 
-        They get room for `capacity` tokens. What was used lives on for `ttl_seconds`, or without an end. With `is_lazy` the copy is
+        They get room for `capacity` tokens. What was used lives on for its `lifetime`. With `is_lazy` the copy is
         made when it is used. After a failure nothing is held, and the caches are in no usable state.
         """
         num_cached = plan.num_cached
@@ -150,7 +151,7 @@ class PrefixCache:
                 held = [payload for chunk in chunks for place, payload in chunk.payloads() if place < num_cached]
                 records = [unpack_record(payload) for payload in held]
                 self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity, is_lazy=is_lazy)
-                self._index.touch(chunks[-1], ttl_seconds=ttl_seconds)
+                self._use(chunks[-1], lifetime)
                 if plan.checkpoint is not None:
                     self._index.touch_state(plan.checkpoint)
                 for chunk in chunks:
@@ -163,7 +164,7 @@ class PrefixCache:
         self._count(plan.hit, num_cached)
         return num_cached, _last_full(chunks, num_cached)
 
-    def take_over(self, plan: Plan, num_tokens: int, *, ttl_seconds: float | None = None) -> "Chunk[Record] | None":
+    def take_over(self, plan: Plan, num_tokens: int, *, lifetime: Lifetime = FOR_GOOD) -> "Chunk[Record] | None":
         """Take note that somebody goes on with a cache of his own that holds `num_tokens`, at least what the plan found.
 
         Returns the last full chunk of these that is here.
@@ -171,7 +172,7 @@ class PrefixCache:
         for chunk in plan.chunks:
             chunk.num_hits += 1
         if plan.chunks:
-            self._index.touch(plan.chunks[-1], ttl_seconds=ttl_seconds)
+            self._use(plan.chunks[-1], lifetime)
         self._count(plan.hit if plan.num_cached else "prefix", num_tokens)
         return _last_full(plan.chunks, num_tokens)
 
@@ -188,18 +189,18 @@ class PrefixCache:
         row: int | None = None,
         known: "Chunk[Record] | None",
         is_stop: bool,
-        ttl_seconds: float | None = None,
+        lifetime: Lifetime = FOR_GOOD,
         salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
         """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`; `salts` are images.
 
-        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for `ttl_seconds`,
-        or until it is evicted. Returns the last full chunk that is known now.
+        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for its
+        `lifetime`, or until it is evicted. Returns the last full chunk that is known now.
         """
         if not self.keeps(num_tokens):
             return known
         try:
-            return self._remember(tokens, num_tokens, caches, row, known, is_stop, ttl_seconds, salts)
+            return self._remember(tokens, num_tokens, caches, row, known, is_stop, lifetime, salts)
         except Exception:
             self._failed("remembering")
             return known
@@ -219,14 +220,14 @@ class PrefixCache:
         row: int | None,
         known: "Chunk[Record] | None",
         is_stop: bool,
-        ttl_seconds: float | None,
+        lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
         place = known
         start = known.end if known is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            place = self._publish(tokens[start:end].tobytes(), caches, row, known, ttl_seconds, salts)
+            place = self._publish(tokens[start:end].tobytes(), caches, row, known, lifetime, salts)
             if place is None:
                 return known
             start = end
@@ -237,7 +238,7 @@ class PrefixCache:
             self._index.add_checkpoint(place, Checkpoint(num_tokens, state, state.num_bytes))
             self._thin(place)
         if place is not None and self._index.holds(place):
-            self._index.touch(place, ttl_seconds=ttl_seconds)
+            self._use(place, lifetime)
         return known
 
     def _publish(
@@ -246,7 +247,7 @@ class PrefixCache:
         caches: list[Any],
         row: int | None,
         known: "Chunk[Record] | None",
-        ttl_seconds: float | None,
+        lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
         """Keep a chunk after the full chunk `known`: of what others have already nothing is copied."""
@@ -258,8 +259,17 @@ class PrefixCache:
         cut = self._layout.cut(caches, start + offer.num_tokens, start + len(piece) // 4, row=row)
         record = self._stored(cut, start)
         return self._index.publish(
-            self._namespace, known, piece, record, record.num_bytes, salts, offer=offer, ttl_seconds=ttl_seconds
+            self._namespace, known, piece, record, record.num_bytes, salts, offer=offer, ttl_seconds=lifetime.of_chunk(start)
         )
+
+    def _use(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
+        """Make the path to the chunk the most recently used, and let each part of it live on."""
+        self._index.touch(chunk, ttl_seconds=lifetime.of_chunk(chunk.start))
+        place: Chunk[Record] | None = chunk
+        while place is not None and place.start >= lifetime.num_longer_tokens:
+            place = place.parent
+        if place is not None and place is not chunk:
+            self._index.touch(place, ttl_seconds=lifetime.longer_seconds)
 
     def _stored(self, record: KVRecord, start: int) -> Record:
         is_packed = self._packing is not None and start >= self._packing.exact_tokens

@@ -5,11 +5,10 @@ only, for answers that are never sent back; `off` takes over nothing and keeps n
 and left is kept for so long after it, unless another request keeps it for longer; without one it is kept as long as there is room.
 `session_id` names the conversation, for people who look into the cache.
 
-A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) says the same as a `ttl`; the longest of a request holds for
-its whole prompt. One without a `ttl` changes nothing, since a cache of one's own need not forget after five minutes.
+A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) says it for the prompt up to where it stands, and the last one
+for what comes after it, too. One without a `ttl` changes nothing, since a cache of one's own need not forget after five minutes.
 """
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -17,7 +16,7 @@ from msgspec import Meta, Struct
 from mlxctl.ir import CacheMode, CacheOptions
 
 _MAX_TTL_SECONDS = 365 * 24 * 3600
-_SECONDS = {"5m": 300.0, "1h": 3600.0}
+SECONDS = {"5m": 300.0, "1h": 3600.0}
 
 TtlSeconds = Annotated[float, Meta(gt=0, le=_MAX_TTL_SECONDS)]
 SessionId = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -33,8 +32,3 @@ class CacheControl(Struct):
 def cache_options(mode: CacheMode | None, ttl_seconds: float | None) -> CacheOptions:
     """Return what `cache_mode` and `ttl` mean."""
     return CacheOptions(mode=mode or "full", ttl_seconds=ttl_seconds)
-
-
-def marked_options(marks: Iterable[CacheControl]) -> CacheOptions:
-    """Return what all marks of a request mean."""
-    return CacheOptions(ttl_seconds=max((_SECONDS[mark.ttl] for mark in marks if mark.ttl is not None), default=None))

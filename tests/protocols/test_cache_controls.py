@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import CacheOptions, Finished, GenerationRequest, TextDelta, Usage
+from mlxctl.ir import CacheOptions, Finished, GenerationRequest, LongerBeginning, TextDelta, Usage
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     OpenAIChatFormatter,
@@ -85,6 +85,73 @@ def test_a_mark_anywhere_says_how_long(fields: dict[str, Any]) -> None:
 def test_five_minutes_are_five_minutes_and_a_mark_without_a_time_sets_none() -> None:
     assert messages(cache_control=MARK | {"ttl": "5m"}).cache.ttl_seconds == 300
     assert messages(cache_control=MARK).cache == CacheOptions()
+
+
+def marked(text: str, ttl: str | None = None) -> dict[str, Any]:
+    return {"type": "text", "text": text, "cache_control": MARK | ({"ttl": ttl} if ttl else {})}
+
+
+PLAIN = {"type": "text", "text": "More"}
+CLOCK = {"name": "clock", "input_schema": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [marked("noon", "1h")]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "longer"),
+    [
+        (
+            {"system": [marked("Hi", "1h"), PLAIN]},
+            LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=1, num_parts_behind=1),
+        ),
+        (
+            {"tools": [CLOCK | {"cache_control": MARK | {"ttl": "1h"}}, CLOCK | {"name": "other"}]},
+            LongerBeginning(ttl_seconds=3600, num_tools=1),
+        ),
+        (
+            {"messages": [{"role": "user", "content": [marked("a", "5m"), marked("b", "1h")]}, *HELLO]},
+            LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=1),
+        ),
+        (
+            {
+                "system": "Be brief",
+                "messages": [
+                    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "clock", "input": {}}]},
+                    {"role": "user", "content": [RESULT, PLAIN]},
+                ],
+            },
+            LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=3),
+        ),
+    ],
+    ids=["a part of a system prompt", "a tool", "a part of a message", "a tool's result"],
+)
+def test_what_a_mark_keeps_for_an_hour_ends_where_it_stands_when_a_later_one_says_five_minutes(
+    fields: dict[str, Any], longer: LongerBeginning
+) -> None:
+    fields = {"messages": HELLO} | fields
+    later = {"role": "user", "content": [marked("And now?", "5m")]}
+    asked = messages(**fields | {"messages": [*fields["messages"], later]})
+    assert asked.cache == CacheOptions(ttl_seconds=300, longer=longer)
+
+
+def test_a_later_mark_without_a_time_leaves_the_hour_for_all_but_is_counted_as_five_minutes() -> None:
+    asked = messages(system=[marked("Hi", "1h")], messages=[{"role": "user", "content": [marked("Hello")]}])
+    assert asked.cache == CacheOptions(ttl_seconds=3600, longer=LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=1))
+
+
+@pytest.mark.parametrize(
+    ("ttls", "expected"), [((), (0, 0)), ((None,), (60, 0)), (("5m",), (60, 0)), (("1h",), (0, 60)), (("1h", "5m"), (20, 40))]
+)
+def test_usage_tells_what_is_kept_for_how_long(ttls: tuple[str | None, ...], expected: tuple[int, int]) -> None:
+    formatter = AnthropicMessagesFormatter()
+    body = {"model": "m", "max_tokens": 9, "messages": HELLO, "system": [marked("Hi", ttl) for ttl in ttls] or "Hi"}
+    formatter.parse(json.dumps(body).encode())
+    num_longer = 40 if len(ttls) > 1 else 0
+    usage = Usage(num_prompt_tokens=100, num_cached_tokens=15, num_kept_tokens=60, num_longer_kept_tokens=num_longer)
+
+    told = data_of(formatter.begin(usage))[0]["message"]["usage"]
+
+    assert told["cache_creation"] == {"ephemeral_5m_input_tokens": expected[0], "ephemeral_1h_input_tokens": expected[1]}
+    assert told["cache_creation_input_tokens"] == sum(expected)
 
 
 def test_a_mark_of_another_time_is_refused_by_name() -> None:

@@ -75,6 +75,34 @@ def test_marked_messages_tell_what_was_kept_and_then_what_was_read(anthropic_cli
     assert opening.cache_read_input_tokens == second.cache_read_input_tokens
 
 
+def test_what_is_kept_for_an_hour_and_for_five_minutes_is_told_apart_to_the_token(
+    server: ServerProcess, anthropic_client: anthropic.Anthropic
+) -> None:
+    hour, minutes = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral", "ttl": "5m"}
+    system, question = _text(), _text()
+
+    def usage(system_mark: Any, question_mark: Any, question: str) -> anthropic.types.Usage:
+        return anthropic_client.messages.create(
+            model="tiny",
+            system=[{"type": "text", "text": system, "cache_control": system_mark}],
+            messages=[{"role": "user", "content": [{"type": "text", "text": question, "cache_control": question_mark}]}],
+            max_tokens=4,
+        ).usage
+
+    first = usage(hour, minutes, question)
+    # The system prompt is known now, so that all that is new of another question is kept for five minutes.
+    second = usage(hour, minutes, _text())
+
+    assert first.cache_creation is not None
+    assert second.cache_creation is not None
+    counted = anthropic_client.messages.count_tokens(model="tiny", messages=[{"role": "user", "content": question}]).input_tokens
+    kept_long, kept_short = first.cache_creation.ephemeral_1h_input_tokens, first.cache_creation.ephemeral_5m_input_tokens
+    assert kept_long + kept_short == first.cache_creation_input_tokens
+    assert kept_short == counted
+    assert second.cache_creation.ephemeral_1h_input_tokens == 0
+    assert second.cache_creation.ephemeral_5m_input_tokens == second.cache_creation_input_tokens > 0
+
+
 def test_a_request_without_the_cache_reads_nothing_and_leaves_nothing(server: ServerProcess) -> None:
     text = _text()
     assert _counts(server, text, cache_mode="off")[1] == 0

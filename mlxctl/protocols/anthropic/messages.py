@@ -27,9 +27,10 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, named_event
+from mlxctl.protocols.anthropic.cache_marks import cache_marks, last_is_long
 from mlxctl.protocols.anthropic.errors import error_json
-from mlxctl.protocols.anthropic.messages_parsing import cache_marks, decode_messages, dropped_tool_types, to_generation_request
-from mlxctl.protocols.anthropic.usage import usage_object
+from mlxctl.protocols.anthropic.messages_parsing import decode_messages, dropped_tool_types, to_generation_request
+from mlxctl.protocols.anthropic.usage import KeptFor, usage_object
 
 _STOP_REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
@@ -49,7 +50,7 @@ class AnthropicMessagesFormatter:
         self.dropped_tools: tuple[str, ...] = ()
         self._id = response_id or f"msg_{secrets.token_hex(12)}"
         self._has_begun = False
-        self._has_marks = False
+        self._kept_for: KeptFor | None = None
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request body. Raises InvalidRequest."""
@@ -57,7 +58,8 @@ class AnthropicMessagesFormatter:
         request = to_generation_request(messages)
         self.dropped_tools = dropped_tool_types(messages)
         self._model = messages.model
-        self._has_marks = bool(cache_marks(messages))
+        marks = cache_marks(messages)
+        self._kept_for = ("1h" if last_is_long(marks) else "5m") if marks else None
         self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
         self._blocks = BlockWriter(omit_thinking=self._omit_thinking)
         return request
@@ -85,7 +87,7 @@ class AnthropicMessagesFormatter:
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
                 delta = {"stop_reason": _STOP_REASONS[event.reason], "stop_sequence": event.stop_sequence}
-                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage, has_marks=self._has_marks)})
+                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage, kept_for=self._kept_for)})
                 return self._blocks.close() + end
             case _:
                 assert_never(event)
@@ -126,5 +128,5 @@ class AnthropicMessagesFormatter:
             "content": content,
             "stop_reason": stop_reason,
             "stop_sequence": stop_sequence,
-            "usage": usage_object(usage, has_marks=self._has_marks),
+            "usage": usage_object(usage, kept_for=self._kept_for),
         }

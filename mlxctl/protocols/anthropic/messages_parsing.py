@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
+from mlxctl.protocols.anthropic.cache_marks import marked_options
 from mlxctl.protocols.anthropic.conversation import Conversation
-from mlxctl.protocols.cache_options import CacheControl, marked_options
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.ranges import top_k_option
@@ -44,28 +44,16 @@ def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
 
 def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
+    prompt = to_prompt_request(request)
     return replace(
-        to_prompt_request(request),
+        prompt,
         sampling=SamplingOptions(temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)),
         constraint=_constraint(request),
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
-        cache=marked_options(cache_marks(request)),
+        cache=marked_options(request, to_prompt_request, prompt),
     )
-
-
-def cache_marks(request: schema.CountTokensRequest) -> list[CacheControl]:
-    """Return every cache_control of a request, wherever it stands."""
-    places: list[Any] = [request, *(request.tools or ()), *_listed(request.system)]
-    for message in request.messages:
-        blocks = _listed(message.content)
-        places += [*blocks, *(inner for block in blocks for inner in _listed(getattr(block, "content", None)))]
-    return [mark for place in places if (mark := getattr(place, "cache_control", None)) is not None]
-
-
-def _listed(content: Any) -> list[Any]:
-    return content if isinstance(content, list) else []
 
 
 def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:

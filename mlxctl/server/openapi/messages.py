@@ -13,11 +13,19 @@ class ThinkingTokens(Struct):
     thinking_tokens: int
 
 
+class CacheCreation(Struct):
+    """What is newly kept, by the time that it is kept for."""
+
+    ephemeral_5m_input_tokens: int
+    ephemeral_1h_input_tokens: int
+
+
 class AnthropicUsage(Struct):
     """Tokens of a message; what the cache had is not part of `input_tokens`."""
 
     input_tokens: int
     cache_creation_input_tokens: int
+    cache_creation: CacheCreation
     cache_read_input_tokens: int
     output_tokens: int
     output_tokens_details: ThinkingTokens

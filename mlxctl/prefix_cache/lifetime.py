@@ -1,0 +1,22 @@
+"""How long what a request used and left is kept. Pure value."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """Chunks that begin among the first `num_longer_tokens` are kept for `longer_seconds`, all others for `seconds`.
+
+    That is counted from the last use, and None is for good. What others keep for longer stays.
+    """
+
+    seconds: float | None = None
+    num_longer_tokens: int = 0
+    longer_seconds: float | None = None
+
+    def of_chunk(self, start: int) -> float | None:
+        """Return how long a chunk that begins at position `start` is kept."""
+        return self.longer_seconds if start < self.num_longer_tokens else self.seconds
+
+
+FOR_GOOD = Lifetime()

@@ -1,0 +1,82 @@
+"""Where a messages request marks what to keep, and what that means: `cache_control` on a tool, a block, or the request itself.
+
+Each mark speaks for all of the prompt before it, so of two that say different times the longer one matters where it stands later.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from mlxctl.ir import CacheOptions, GenerationRequest, LongerBeginning
+from mlxctl.protocols.anthropic import messages_schema as schema
+from mlxctl.protocols.cache_options import SECONDS, CacheControl
+
+Request = schema.CountTokensRequest
+_LONG: Literal["1h"] = "1h"
+
+
+def cache_marks(request: Request) -> list[CacheControl]:
+    """Return every mark of a request, in the order of the prompt."""
+    return [mark for mark, _ in _marks(request)]
+
+
+def last_is_long(marks: Sequence[CacheControl]) -> bool:
+    """Whether all of the prompt, as far as it is marked, is kept for the longer time."""
+    return bool(marks) and marks[-1].ttl == _LONG
+
+
+def marked_options(request: Request, read: Callable[[Request], GenerationRequest], whole: GenerationRequest) -> CacheOptions:
+    """Return what the marks mean; `read` translates what decides about a prompt, and `whole` is what it makes of the request."""
+    marks = list(_marks(request))
+    longest = max((SECONDS[mark.ttl] for mark, _ in marks if mark.ttl is not None), default=None)
+    place = max((place for place, (mark, _) in enumerate(marks) if mark.ttl == _LONG), default=None)
+    if place is None or place == len(marks) - 1:
+        return CacheOptions(ttl_seconds=longest)
+    beginning = read(msgspec.structs.replace(marks[place][1](), tool_choice=None))
+    num_messages = len(beginning.messages)
+    longer = LongerBeginning(
+        ttl_seconds=SECONDS[_LONG],
+        num_tools=len(beginning.tools),
+        num_messages=num_messages,
+        num_parts_behind=len(whole.messages[num_messages - 1].parts) - len(beginning.messages[-1].parts) if num_messages else 0,
+    )
+    # A mark without a time sets none: then all is kept for as long as the longest says.
+    is_shorter = any(mark.ttl is not None for mark, _ in marks[place + 1 :])
+    return CacheOptions(ttl_seconds=SECONDS["5m"] if is_shorter else longest, longer=longer)
+
+
+def _marks(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:
+    """Every mark with what gives the request up to it."""
+    for place, part, beginning in _places(request):
+        inner = _listed(getattr(part, "content", None)) if place == "block" else ()
+        for marked in (*inner, part):
+            mark = getattr(marked, "cache_control", None)
+            if mark is not None:
+                yield mark, beginning
+
+
+def _places(request: Request) -> Iterator[tuple[str, Any, Callable[[], Request]]]:
+    """Everything that may carry a mark, in the order of the prompt."""
+    up_to = partial(msgspec.structs.replace, request)
+    for index, tool in enumerate(request.tools or ()):
+        yield "tool", tool, partial(up_to, tools=(request.tools or [])[: index + 1], system=None, messages=[])
+    for index, block in enumerate(_listed(request.system)):
+        yield "system", block, partial(up_to, system=_listed(request.system)[: index + 1], messages=[])
+    for number, message in enumerate(request.messages):
+        blocks = _listed(message.content)
+        for index, block in enumerate(blocks):
+            yield "block", block, partial(_cut, request, number, index + 1)
+    yield "request", request, partial(up_to)
+
+
+def _cut(request: Request, number: int, num_blocks: int) -> Request:
+    """The request up to some blocks of one of its messages."""
+    message: Any = request.messages[number]
+    last = msgspec.structs.replace(message, content=message.content[:num_blocks])
+    return msgspec.structs.replace(request, messages=[*request.messages[:number], last])
+
+
+def _listed(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else []
