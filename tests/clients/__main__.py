@@ -1,4 +1,4 @@
-"""`python -m tests.clients`: have Claude Code and Codex each complete a turn with a tool call, and write down how it went."""
+"""`python -m tests.clients`: have coding agents and libraries each complete a turn with a tool call, and write down how it went."""
 
 import argparse
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 from mlxctl import __version__
+from tests.clients.libraries import LibraryBench
 from tests.clients.turns import ClientBench, Turn
 from tests.forge.shelf import shelf_directory
 from tests.forge.tool_caller import make_in_own_process
@@ -27,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__)
     parser.add_argument("--model", type=Path, default=shelf_directory() / "tool-caller", help="made here if it is not there")
     parser.add_argument("--prefix", type=Path, default=shelf_directory() / "npm", help="where npm has or will put the clients")
+    parser.add_argument("--libraries", type=Path, default=shelf_directory() / "libraries", help="where pip has or will put them")
     parser.add_argument("--save", action="store_true", help=f"write {_RESULTS.name} into bench_results")
     options = parser.parse_args()
     subprocess.run(["npm", "install", "--no-fund", "--no-audit", "--prefix", str(options.prefix), *PACKAGES], check=True)
@@ -34,6 +36,7 @@ def main() -> None:
     if not options.model.exists():
         make_in_own_process(options.model)
     turns, stats = _turns(options.model, options.prefix)
+    turns += _library_turns(options.libraries)
     for turn in turns:
         outcome = "complete" if turn.is_complete else "NOT complete"
         print(f"{turn.client} {turn.version}: {outcome} in {turn.seconds:.0f} s: {turn.answer}")
@@ -53,6 +56,11 @@ def _turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
         turns = [bench.claude_code(), bench.codex()]
         stats = httpx.get(f"{server.url}/stats").json()
         return turns, {name: stats[name] for name in ("num_prompt_tokens", "num_generated_tokens", "cache_tokens_reused")}
+
+
+def _library_turns(home: Path) -> list[Turn]:
+    with tempfile.TemporaryDirectory() as scratch, serving(None) as server:
+        return list(LibraryBench(home, Path(scratch), url=server.url).turns())
 
 
 if __name__ == "__main__":

@@ -14,18 +14,19 @@ _LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What came of one turn; `answer` is what the client printed at the end."""
+    """What came of one turn; `answer` is what the client printed at the end, `proof` what only the tool could tell."""
 
     client: str
     version: str
     exit_code: int
     seconds: float
     answer: str
+    proof: str = SECRET
 
     @property
     def is_complete(self) -> bool:
         """Whether the tool was called, its result was read, and an answer was given."""
-        return self.exit_code == 0 and SECRET in self.answer
+        return self.exit_code == 0 and self.proof in self.answer
 
 
 class ClientBench:

@@ -4,7 +4,7 @@ from typing import Any
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 FUNCTION = {"name": "weather", "description": "Weather in a city", "parameters": SCHEMA}
-TOOLS = [{"type": "function", "function": FUNCTION}]
+TOOLS = [{"type": "function", "function": FUNCTION}, {"type": "custom", "custom": {"name": "patch", "description": "Change files"}}]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 TURNS = [
     {"role": "system", "content": "Be brief."},
@@ -35,6 +35,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "/v1/completions": [
         {"model": "tiny", "prompt": "Once", "max_tokens": 3, "echo": True, "logprobs": 1, "n": 2, "best_of": 2},
         {"model": "tiny", "prompt": ["Once", "Twice"], "max_tokens": 3, **SAMPLING, "stop": "."},
+        {"model": "tiny", "prompt": [[40, 41, 42], [43]], "max_tokens": 0, "echo": True, "logprobs": 2},
         {"model": "tiny", "prompt": "Once", "max_tokens": 3, "guided_regex": "[a-z]{2}"},
         {"model": "tiny", "prompt": [1, 2, 3], "max_tokens": 3, "presence_penalty": 0.5, "min_p": 0.1, "top_k": 4},
     ],
@@ -46,8 +47,14 @@ BODIES: dict[str, list[dict[str, Any]]] = {
                 {"role": "user", "content": "Hi"},
                 {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+                {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "+a"},
+                {"type": "custom_tool_call_output", "call_id": "c2", "output": "done"},
             ],
-            "tools": [{"type": "function", **FUNCTION, "strict": False}, {"type": "web_search"}],
+            "tools": [
+                {"type": "function", **FUNCTION, "strict": False},
+                {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "regex", "definition": "[a-z+]+"}},
+                {"type": "web_search"},
+            ],
             "tool_choice": "auto",
             "reasoning": {"effort": "low", "summary": "auto"},
             "text": {"format": {"type": "json_schema", "name": "city", "schema": SCHEMA}},

@@ -1,0 +1,85 @@
+"""Python clients, each in a virtual environment of its own, against a server with the demo model: one turn with a tool each."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.clients.turns import Turn
+
+MODEL = "mlxctl-demo"
+_QUESTION = "What is the weather in Lisbon?"
+_RESULT = "21 degrees and sunny"
+_LIMIT_SECONDS = 300.0
+_SCRIPTS = Path(__file__).parent / "scripts"
+_LLM_TOOL = f'def get_weather(city: str) -> str:\n    "Get the weather of a city"\n    return "{_RESULT}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """A client by its name, and what pip installs for it; the first package is the one whose version is told."""
+
+    name: str
+    packages: tuple[str, ...]
+
+
+LIBRARIES = (
+    Library(name="langchain", packages=("langchain-openai==1.7.3", "langchain-anthropic==1.7.7")),
+    Library(name="pydantic_ai", packages=("pydantic-ai-slim[openai,anthropic]==2.68.0",)),
+    Library(name="litellm", packages=("litellm==1.106.2", "mcp")),
+    Library(name="llm", packages=("llm==0.36",)),
+)
+
+
+class LibraryBench:
+    """Installs the libraries below `home` where they are not there yet, and has each talk to the server at `url`."""
+
+    def __init__(self, home: Path, scratch: Path, *, url: str) -> None:
+        self._home = home
+        self._scratch = scratch
+        self._url = url
+
+    def turns(self) -> Iterator[Turn]:
+        """Yield the turns of all libraries, one for each protocol that they speak."""
+        for library in LIBRARIES:
+            binaries = self._installed(library)
+            yield from self._llm(library, binaries) if library.name == "llm" else self._script(library, binaries)
+
+    def _installed(self, library: Library) -> Path:
+        place = self._home / library.name
+        if not place.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        subprocess.run([str(place / "bin" / "pip"), "install", "--quiet", *library.packages], check=True)
+        return place / "bin"
+
+    def _script(self, library: Library, binaries: Path) -> Iterator[Turn]:
+        script = str(_SCRIPTS / f"with_{library.name}.py")
+        done, seconds = self._run([str(binaries / "python"), script, self._url, MODEL, _QUESTION, _RESULT])
+        told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        for turn in told or [{"protocol": "none", "answer": done.stderr.strip()[-500:]}]:
+            yield self._turn(library, turn["protocol"], done.returncode, seconds / max(len(told), 1), turn["answer"])
+
+    def _llm(self, library: Library, binaries: Path) -> Iterator[Turn]:
+        model = {"model_id": "here", "model_name": MODEL, "api_base": f"{self._url}/v1", "supports_tools": True}
+        # JSON is YAML, too.
+        (self._scratch / "extra-openai-models.yaml").write_text(json.dumps([model]))
+        command = [str(binaries / "llm"), "-m", "here", "--key", "dummy", "-o", "temperature", "0", "--functions", _LLM_TOOL]
+        done, seconds = self._run([*command, _QUESTION])
+        yield self._turn(library, "chat", done.returncode, seconds, done.stdout.strip())
+
+    def _run(self, command: Sequence[str]) -> "tuple[subprocess.CompletedProcess[str], float]":
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self._scratch), "LLM_USER_PATH": str(self._scratch)}
+        started = time.monotonic()
+        done = subprocess.run(
+            command, cwd=self._scratch, env=environment, capture_output=True, text=True, timeout=_LIMIT_SECONDS, check=False
+        )
+        return done, time.monotonic() - started
+
+    def _turn(self, library: Library, protocol: str, exit_code: int, seconds: float, answer: str) -> Turn:
+        version = library.packages[0].partition("==")[2]
+        client = f"{library.name} ({protocol})"
+        return Turn(client=client, version=version, exit_code=exit_code, seconds=seconds, answer=answer, proof=_RESULT)
