@@ -15,6 +15,9 @@ from mlxctl.grammars import Definition, Spelling, compose
 from mlxctl.ir import Constraint, GenerationRequest, Guidance, ThinkingLimit, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
+# Longer than any context is no limit; and a number that the engine is told has 64 bits.
+_UNLIMITED_THINKING = 1 << 32
+
 
 class AnswerGrammars:
     """Makes the guidance of requests to one model. Thread-safe: nothing changes after it was made."""
@@ -142,7 +145,7 @@ class AnswerGrammars:
 
     def _thinking_limit(self, request: GenerationRequest, prompt: Prompt) -> ThinkingLimit | None:
         max_tokens = request.thinking.max_tokens
-        if max_tokens is None or not prompt.may_think:
+        if max_tokens is None or max_tokens >= _UNLIMITED_THINKING or not prompt.may_think:
             return None
         encode = self._vocabulary.encode
         return ThinkingLimit(

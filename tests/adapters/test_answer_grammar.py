@@ -226,7 +226,8 @@ def test_a_thinking_limit_is_told_in_the_models_own_tokens(demo: Any) -> None:
     assert limited.thinking.max_tokens == 5
     assert demo.vocabulary.decode(limited.thinking.closer_ids) == "</think>"
     assert demo.vocabulary.decode(limited.thinking.closing_ids) == "\n</think>\n\n"
-    assert demo.prepare_input(asked(thinking=ThinkingOptions(enabled=False, max_tokens=5))).guidance is None
+    for unlimited in (ThinkingOptions(enabled=False, max_tokens=5), ThinkingOptions(enabled=True, max_tokens=10**30)):
+        assert demo.prepare_input(asked(thinking=unlimited)).guidance is None
     assert demo.prepare_input(asked()).guidance is None
 
 

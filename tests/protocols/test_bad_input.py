@@ -14,15 +14,20 @@ from hypothesis import strategies as st
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.protocols import (
+    AgentTurnFormatter,
     AnthropicMessagesFormatter,
     ErrorBody,
     OpenAIChatFormatter,
     OpenAICompletionsFormatter,
+    OpenAIEmbeddingsFormatter,
     OpenAIResponsesFormatter,
     anthropic_error,
     openai_error,
+    parse_agent,
+    parse_agent_change,
     parse_count_tokens,
 )
+from mlxctl.stores import StoredAgent
 
 NESTED = json.loads('{"a":' * 200 + "1" + "}" * 200)
 SAMPLES = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}
@@ -360,13 +365,74 @@ RESPONSES_KINDS = {
 ABOUT_THE_ANSWER = {"max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "stream"}
 COUNT = {key: value for key, value in MESSAGES.items() if key not in ABOUT_THE_ANSWER}
 COUNT_KINDS = {path: kinds for path, kinds in MESSAGES_KINDS.items() if path not in ABOUT_THE_ANSWER}
-Parse = Callable[[bytes], GenerationRequest]
+AGENT: dict[str, Any] = {
+    "id": "a1",
+    "model": "tiny",
+    "instructions": "Be kind.",
+    "tools": CHAT["tools"],
+    "context_overflow": "error",
+    "metadata": {"a": "b"},
+}
+AGENT_KINDS = {
+    "id": "string null",
+    "model": "string",
+    "instructions": "string null",
+    "context_overflow": "string",
+    "metadata": "object null",
+    **{path: kinds for path, kinds in CHAT_KINDS.items() if path.startswith("tools")},
+}
+CHANGE = {key: value for key, value in AGENT.items() if key != "id"}
+CHANGE_KINDS = {path: kinds for path, kinds in AGENT_KINDS.items() if path != "id"}
+TURN = {**CHAT, "context_overflow": "error"}
+TURN_KINDS = {**CHAT_KINDS, "model": "string null", "context_overflow": "string null"}
+EMBEDDINGS = {
+    "model": "tiny",
+    "input": ["a"],
+    "encoding_format": "float",
+    "dimensions": 8,
+    "prompt_name": "query",
+    "truncate": False,
+}
+EMBEDDINGS_KINDS = {
+    "model": "string",
+    "input": "string array",
+    "input[0]": "string integer array",
+    "encoding_format": "string null",
+    "dimensions": "integer null",
+    "prompt_name": "string null",
+    "truncate": "boolean null",
+}
+
+
+def parse_turn(body: bytes) -> GenerationRequest:
+    """What a turn asks of an agent that has said nothing yet."""
+    formatter = AgentTurnFormatter(agent_id="a1")
+    formatter.read(body)
+    agent = StoredAgent(
+        number=1,
+        id="a1",
+        model="tiny",
+        settings=b"{}",
+        created=0.0,
+        last_access=0.0,
+        revision=0,
+        num_messages=0,
+        num_bytes=0,
+    )
+    return formatter.translate(agent, [])
+
+
+Parse = Callable[[bytes], Any]
 PROTOCOLS: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
     "chat": (lambda: OpenAIChatFormatter().parse, CHAT, CHAT_KINDS, openai_error),
     "completions": (lambda: OpenAICompletionsFormatter().parse, COMPLETION, COMPLETION_KINDS, openai_error),
     "responses": (lambda: OpenAIResponsesFormatter().parse, RESPONSES, RESPONSES_KINDS, openai_error),
     "messages": (lambda: AnthropicMessagesFormatter().parse, MESSAGES, MESSAGES_KINDS, anthropic_error),
     "count_tokens": (lambda: parse_count_tokens, COUNT, COUNT_KINDS, anthropic_error),
+    "agents": (lambda: parse_agent, AGENT, AGENT_KINDS, openai_error),
+    "agent changes": (lambda: parse_agent_change, CHANGE, CHANGE_KINDS, openai_error),
+    "agent turns": (lambda: parse_turn, TURN, TURN_KINDS, openai_error),
+    "embeddings": (lambda: OpenAIEmbeddingsFormatter().parse, EMBEDDINGS, EMBEDDINGS_KINDS, openai_error),
 }
 
 
@@ -703,11 +769,67 @@ def test_forms_in_a_protocols_own_words_that_cannot_be(protocol: str, path: str,
         ("messages", "max_tokens"),
         ("count_tokens", "model"),
         ("count_tokens", "messages"),
+        ("agents", "model"),
+        ("agent turns", "messages"),
+        ("embeddings", "model"),
+        ("embeddings", "input"),
     ],
 )
 def test_a_missing_field_is_named(protocol: str, path: str) -> None:
     error = refusal(protocol, {key: value for key, value in PROTOCOLS[protocol][1].items() if key != path})
     assert (error.param, error.code) == (path, "missing_required_parameter")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path", "value", "param"),
+    [
+        ("agents", "id", "not/an id", "id"),
+        ("agents", "id", "a" * 65, "id"),
+        ("agents", "model", "", "model"),
+        ("agents", "context_overflow", "shrug", "context_overflow"),
+        ("agents", "metadata", {str(key): "x" for key in range(17)}, "metadata"),
+        ("agents", "metadata.a", "x" * 513, "metadata"),
+        ("agents", "tools", CHAT["tools"] * 2, "tools[1].function.name"),  # type: ignore[operator]
+        ("agents", "tools", CHAT["tools"] * 513, "tools"),  # type: ignore[operator]
+        ("agent changes", "model", None, "model"),
+        ("agent changes", "context_overflow", "shrug", "context_overflow"),
+        ("agent changes", "instruction", "x", "instruction"),
+        ("agent turns", "messages", [], "messages"),
+        ("agent turns", "n", 2, "n"),
+        ("agent turns", "context_overflow", "shrug", "context_overflow"),
+        ("agent turns", "messages[3].tool_call_id", "c9", "messages[3].tool_call_id"),
+        ("agent turns", "tool_choice.function.name", "g", "tool_choice.function.name"),
+        ("agent turns", "max_tokens", 0, "max_tokens"),
+        ("embeddings", "input", [], "input"),
+        ("embeddings", "input", ["a"] * 2049, "input"),
+        ("embeddings", "input", [-1], "input[0]"),
+        ("embeddings", "dimensions", 0, "dimensions"),
+        ("embeddings", "dimensions", -5, "dimensions"),
+        ("embeddings", "encoding_format", "hex", "encoding_format"),
+    ],
+)
+def test_agents_and_embeddings_that_cannot_be(protocol: str, path: str, value: object, param: str) -> None:
+    assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path", "value"),
+    [
+        ("chat", "seed", 10**30),
+        ("chat", "temperature", 10**400),
+        ("completions", "n", 10**30),
+        ("responses", "top_logprobs", 10**30),
+        ("messages", "temperature", 10**400),
+    ],
+)
+def test_a_number_that_is_too_large_to_be_read_is_named_like_any_other(protocol: str, path: str, value: object) -> None:
+    assert (refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param or "").startswith(path)
+
+
+@pytest.mark.parametrize("protocol", ["chat", "messages", "completions"])
+def test_a_huge_limit_is_no_mistake(protocol: str) -> None:
+    create, body, _, _ = PROTOCOLS[protocol]
+    assert create()(json.dumps({**body, "max_tokens": 10**30}).encode()).max_tokens == 10**30
 
 
 @pytest.mark.parametrize(
@@ -721,6 +843,7 @@ def test_a_missing_field_is_named(protocol: str, path: str) -> None:
         ("responses", "input[0]"),
         ("responses", "tools[0].parameters"),
         ("responses", "tools[1].tools[0].parameters"),
+        ("agents", "tools[0].function.parameters"),
     ],
 )
 def test_free_form_json_is_refused_when_it_is_too_deep_for_a_template(protocol: str, path: str) -> None:
@@ -757,7 +880,7 @@ def test_any_value_anywhere_is_taken_or_refused(protocol: str, data: st.DataObje
     changed = with_value(body, data.draw(st.sampled_from(sorted(kinds))), data.draw(JSON_VALUES))
     with suppress(InvalidRequest):
         asked = create()(json.dumps(changed).encode())
-        assert asked.messages or asked.prompts
+        assert asked.model
 
 
 @given(st.integers(0, 3000), st.binary(max_size=3))
@@ -768,4 +891,4 @@ def test_any_damage_to_the_bytes_is_taken_or_refused(protocol: str, place: int, 
     place %= len(text)
     with suppress(InvalidRequest):
         asked = create()(text[:place] + damage + text[place + len(damage) :])
-        assert asked.messages or asked.prompts
+        assert asked.model
