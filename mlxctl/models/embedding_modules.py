@@ -106,7 +106,10 @@ def _read_pooling(path: Path, folder: str) -> Pooled | None:
 def _read_dense(path: Path, folders: Sequence[str], width: int | None) -> tuple[DenseLayer, ...]:
     configs = [read_json_object(path, f"{folder}/config.json") for folder in folders]
     if folders and None in configs:
-        return _dense_among_weights(path, width)
+        found = _dense_among_weights(path, width)
+        if len(found) < len(folders):
+            raise _refusal(path, f"lost its Dense modules, which modules.json names: {', '.join(folders)}")
+        return found
     return tuple(_dense_layer(path, folder, config or {}) for folder, config in zip(folders, configs, strict=True))
 
 

@@ -5,12 +5,12 @@ normalised. Encoders differ there, and only those are taken whose name tells. Wh
 vectors would be wrong without anybody noticing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import EmbeddingRecipe, EncoderKind, Pooling
+from mlxctl.ir import DenseLayer, EmbeddingRecipe, EncoderKind, Pooling
 from mlxctl.models.embedding_modules import Pooled, read_modules
 from mlxctl.models.encoders import find_encoder, longest_text
 from mlxctl.models.files import read_json_object
@@ -34,9 +34,12 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     modules = read_modules(path, width=whole_number(config, "hidden_size"))
     texts = read_json_object(path, "sentence_bert_config.json") or {}
     prompts, prompt = _read_prompts(path)
+    if encoder == "gemma3_text" and modules.pooled is None and not modules.dense:
+        raise _refusal(path, "lost its Dense modules, and EmbeddingGemma's vectors go through two of them")
     pooled = modules.pooled or Pooled(ways=(_guess_pooling(path, encoder),), counts_prompt=True)
     if prompt and not pooled.counts_prompt:
         raise _refusal(path, "leaves its prompt out when it pools (include_prompt), which is not done here")
+    _check_widths(path, modules.dense, whole_number(config, "hidden_size"), num_pooled=len(pooled.ways))
     limits = (whole_number(texts, "max_seq_length"), longest_text(encoder, config) if encoder else None)
     return EmbeddingRecipe(
         pooling=pooled.ways,
@@ -58,6 +61,15 @@ def _refuse_other_models(path: Path, config: Mapping[str, Any]) -> None:
             path,
             f"is of model_type {model_type!r}, and only BERT's kin and the text models that {_RUNTIME} has code for can embed here",
         )
+
+
+def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *, num_pooled: int) -> None:
+    """Refuse layers that do not take what comes before them; `width` is that of the states."""
+    before = width * num_pooled if width else None
+    for layer in dense:
+        if before is not None and layer.num_inputs != before:
+            raise _refusal(path, f"has a Dense module for {layer.num_inputs} numbers, but {before} come before it")
+        before = layer.num_outputs
 
 
 def _guess_pooling(path: Path, encoder: EncoderKind | None) -> Pooling:

@@ -3,6 +3,7 @@
 from array import array
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +12,9 @@ from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=20)
 
 
-def job(job_id: int, lengths: list[int], model: str = "m") -> EmbeddingJob:
-    return EmbeddingJob(job_id=job_id, model=model, texts=[array("I", range(length)) for length in lengths])
+def job(job_id: int, lengths: list[int], model: str = "m", *, may_be_cut: bool = True) -> EmbeddingJob:
+    texts = [array("I", range(length)) for length in lengths]
+    return EmbeddingJob(job_id=job_id, model=model, texts=texts, may_be_cut=may_be_cut)
 
 
 @given(jobs=st.lists(LENGTHS, min_size=1, max_size=4), sizes=st.lists(st.integers(16, 200), min_size=1, max_size=8))
@@ -54,6 +56,37 @@ def test_a_short_job_does_not_wait_for_a_long_one() -> None:
     queue.add(job(1, [500] * 10))
     queue.add(job(2, [5]))
     assert [queue.take(max_tokens=100).job.job_id for _ in range(3)] == [1, 2, 1]
+
+
+def test_texts_that_may_not_be_cut_are_taken_whole_however_long() -> None:
+    queue = EmbeddingQueue()
+    queue.add(job(1, [250, 60, 30], may_be_cut=False))
+    parts = [queue.take(max_tokens=100) for _ in range(3)]
+    assert [(part.places, part.num_tokens, part.is_last_of_text) for part in parts] == [
+        ((2,), 30, True), ((1,), 60, True), ((0,), 250, True),
+    ]  # fmt: skip
+    assert not queue.has_work
+
+
+@pytest.mark.parametrize("lengths", [[250], [250, 260]])
+def test_what_is_put_back_has_the_next_turn_before_all_others(lengths: list[int]) -> None:
+    queue = EmbeddingQueue()
+    queue.add(job(1, lengths, may_be_cut=False))
+    queue.add(job(2, [5]))
+    part = queue.take(max_tokens=100)
+    queue.put_back(part)
+    assert queue.next_model == "m"
+    assert queue.take(max_tokens=100) is part
+    assert queue.take(max_tokens=100).job.job_id == 2
+
+
+def test_what_was_put_back_goes_with_its_job() -> None:
+    queue = EmbeddingQueue()
+    queue.add(job(1, [250], may_be_cut=False))
+    queue.put_back(queue.take(max_tokens=100))
+    assert queue.has_work_for("m")
+    assert [dropped.job_id for dropped in queue.drop([1])] == [1]
+    assert not queue.has_work
 
 
 def test_a_job_that_was_dropped_is_never_taken() -> None:

@@ -163,12 +163,22 @@ def test_dense_layers_that_a_conversion_put_among_the_weights_are_found_by_their
             "Softmax behind it",
         ),
         ({"in_features": 64}, "how wide its Dense module is"),
+        ({"in_features": 32, "out_features": 128}, "for 32 numbers, but 64 come before it"),
     ],
 )
 def test_a_dense_module_that_is_not_computed_here_is_refused(tmp_path: Path, told: dict[str, Any], complaint: str) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
     write(model, "2_Dense/config.json", told)
     with pytest.raises(BrokenModel, match=complaint):
+        read_model(model)
+
+
+@pytest.mark.parametrize("lost", [("2_Dense", "3_Dense"), ("2_Dense", "3_Dense", "1_Pooling", "modules.json")])
+def test_dense_modules_that_a_conversion_lost_are_missed(tmp_path: Path, lost: tuple[str, ...]) -> None:
+    model = copied("embeddinggemma", tmp_path / "embeddinggemma-300m-4bit")
+    for name in lost:
+        shutil.rmtree(model / name) if (model / name).is_dir() else (model / name).unlink()
+    with pytest.raises(BrokenModel, match="lost its Dense modules"):
         read_model(model)
 
 
