@@ -108,6 +108,26 @@ def test_company_and_padding_never_change_a_vector(texts: list[list[int]], kind:
         np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=5), reach=st.none() | st.integers(0, 50))
+def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(lengths: list[int], reach: int | None) -> None:
+    from mlxctl.engine.embedding.encoders import Masks
+
+    width = max(lengths)
+    masks = Masks(lengths, width=width, reach=reach)
+    shape = (len(lengths), 1, width, width)
+    everywhere, nearby = (
+        np.ones(shape, bool) if mask is None else np.broadcast_to(np.array(mask), shape)
+        for mask in (masks.everywhere, masks.nearby)
+    )
+    places = np.arange(width)
+    is_near = abs(places[:, None] - places[None]) <= (width if reach is None else reach)
+    for row, length in enumerate(lengths):
+        is_text = places < length
+        np.testing.assert_array_equal(everywhere[row, 0], np.broadcast_to(is_text, (width, width)))
+        np.testing.assert_array_equal(nearby[row, 0, :length], (is_near & is_text)[:length])
+    assert nearby.any(axis=-1).all()
+
+
 @KINDS
 def test_a_quantised_encoder_embeds_much_as_the_one_that_it_was_made_from(kind: str, tmp_path: Path) -> None:
     async def ask(model: ModelSource) -> list[Any]:
