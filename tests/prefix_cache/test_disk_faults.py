@@ -28,6 +28,7 @@ from tests.prefix_cache.disk_records import closed, opened, read_all, remember, 
 HOME = "prefixes"
 SEGMENT = f"{HOME}/00000000.segment"
 MANIFEST = f"{HOME}/manifest.sqlite"
+PWRITE = os.pwrite
 # Of each of three conversations: three chunks and two states.
 NUM_RECORDS = 15
 
@@ -204,6 +205,13 @@ def unwritable(number: int) -> Callable[..., int]:
     return fail
 
 
+def filling_up(file: int, view: memoryview, offset: int) -> int:
+    """Half of what is to be written still fits."""
+    if len(view) < 512:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return PWRITE(file, view[: len(view) // 2], offset)
+
+
 def without_rows(*_: object) -> None:
     raise sqlite3.OperationalError("attempt to write a readonly database")
 
@@ -212,11 +220,12 @@ def without_rows(*_: object) -> None:
     ("place", "name", "failing", "told"),
     [
         (os, "pwrite", unwritable(errno.ENOSPC), "No space left"),
+        (os, "pwrite", filling_up, "No space left"),
         (os, "pwrite", unwritable(errno.EIO), "Input/output error"),
         (os, "pwrite", unwritable(errno.EACCES), "Permission denied"),
         (Manifest, "add", without_rows, "readonly database"),
     ],
-    ids=["full", "broken", "forbidden", "forbidden manifest"],
+    ids=["full", "full in the middle of a record", "broken", "forbidden", "forbidden manifest"],
 )
 def test_a_disk_that_takes_nothing_costs_what_was_to_be_written_and_one_line(
     filled: Path,
@@ -312,6 +321,24 @@ def test_what_is_pinned_in_memory_stays_pinned_on_disk(tmp_path: Path) -> None:
     tier = opened(tmp_path, max_bytes=1)
     # Its keys and values and the state at its end; the state on the way there is not needed for it.
     assert read_all(tier) == (4, 0)
+    closed(tier)
+
+
+def test_a_beginning_that_is_kept_for_longer_is_so_on_disk_too(tmp_path: Path) -> None:
+    now = [1000.0]
+    index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40, clock=lambda: now[0])
+    last = remember(index, 1)
+    for chunk, ttl in ((last, 300), (last.parent, 3600)):
+        # Kept for good when it was made; so that it is kept for a time, that is taken back.
+        chunk.expires_at = now[0] + ttl
+    last.parent.parent.expires_at = now[0] + 3600
+    tier = opened(tmp_path, clock=lambda: now[0])
+    tier.keep(last)
+    closed(tier)
+
+    now[0] += 301
+    tier = opened(tmp_path, clock=lambda: now[0])
+    assert sorted(chunk.start for chunk in tier.index.chunks()) == [0, 512]
     closed(tier)
 
 

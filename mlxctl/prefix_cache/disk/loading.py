@@ -13,10 +13,14 @@ from mlxctl.prefix_cache.index import PrefixIndex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or nonsense."""
+    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or nonsense.
+
+    Of `num_lost` records the file is too short, or missing.
+    """
 
     extents: tuple[Extent, ...]
     chunks: tuple[Key, ...]
+    num_lost: int
 
 
 def load(
@@ -29,7 +33,8 @@ def load(
     now: float,
 ) -> Leftovers:
     """Fill an empty index and its space. Nothing is read from the segments: that a record is whole shows when it is used."""
-    fitting = [row for row in records if is_plausible(row) and row.extent.end <= file_sizes.get(row.extent.segment, 0)]
+    plausible = [row for row in records if is_plausible(row)]
+    fitting = [row for row in plausible if row.extent.end <= file_sizes.get(row.extent.segment, 0)]
     overlapping = set(space.occupy([row.extent for row in fitting]))
     stored = {
         (row.chunk, row.position): Stored(extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest)
@@ -47,6 +52,7 @@ def load(
     return Leftovers(
         extents=tuple(row.extent for row in records if row.extent not in taken),
         chunks=tuple(row.key for row in chunks if index.find(row.key) is None),
+        num_lost=len(plausible) - len(fitting),
     )
 
 

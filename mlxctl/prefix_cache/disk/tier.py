@@ -69,6 +69,8 @@ class DiskTier:
         sizes = directory.files.sizes()
         leftovers = load(self.index, self._space, chunks=rows, records=records, file_sizes=sizes, now=clock())
         self._writer.put(Remove(leftovers.extents, leftovers.chunks))
+        if leftovers.num_lost:
+            self._note_damage(f"{leftovers.num_lost} are cut off or their file is missing", num=leftovers.num_lost)
         kept = self._space.sizes
         self._writer.put(*(Shorten(number, kept.get(number, 0)) for number in sizes if sizes[number] > kept.get(number, 0)))
         self.index.max_bytes = max_bytes
@@ -117,22 +119,20 @@ class DiskTier:
         return is_kept
 
     def _keep_path(self, chunk: Chunk[Record], deadline: float | None) -> bool:
-        ttl = DEFAULT_TTL_SECONDS if chunk.expires_at == math.inf else chunk.expires_at - self._clock()
-        if ttl <= 0:
-            return False
         path: list[Chunk[Record]] = []
         place: Chunk[Record] | None = chunk
         while place is not None:
             path.append(place)
             place = place.parent
         held: Chunk[Stored] | None = None
-        for place in reversed(path):
-            held = self._keep_one(held, place, ttl, deadline)
+        for place, following in zip(reversed(path), (*reversed(path[:-1]), None), strict=True):
+            ttl = DEFAULT_TTL_SECONDS if place.expires_at == math.inf else place.expires_at - self._clock()
+            held = self._keep_one(held, place, ttl, deadline) if ttl > 0 else None
             if held is None:
                 return False
-        assert held is not None
-        self.index.touch(held, ttl_seconds=ttl)
-        self._has_news = True
+            if following is None or following.expires_at < place.expires_at:
+                self.index.touch(held, ttl_seconds=ttl)
+                self._has_news = True
         return True
 
     def fetch(self, records: Sequence[Stored]) -> Fetch:
@@ -147,9 +147,7 @@ class DiskTier:
 
     def spoil(self, chunk: Chunk[Stored], position: int | None, reason: str) -> None:
         """Forget a record that turned out to be of no use: a chunk with everything that builds on it, or a state in it."""
-        self.num_damaged += 1
-        if self.num_damaged == 1:
-            _log.warning("prefix cache: a record on disk is of no use (%s); it counts as a miss; logged only this once", reason)
+        self._note_damage(reason)
         if position is None:
             self.index.discard(chunk)
             return
@@ -189,6 +187,11 @@ class DiskTier:
         self._write_renewals()
         self._writer.close(deadline=deadline)
         self._directory.lock.release()
+
+    def _note_damage(self, reason: str, *, num: int = 1) -> None:
+        if not self.num_damaged:
+            _log.warning("prefix cache: a record on disk is of no use (%s); it counts as a miss; logged only this once", reason)
+        self.num_damaged += num
 
     def _keep_one(
         self, parent: Chunk[Stored] | None, chunk: Chunk[Record], ttl: float, deadline: float | None

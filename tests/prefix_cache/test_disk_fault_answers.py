@@ -1,0 +1,79 @@
+"""Whatever happened to the files before a start: the answer of a cold run, one line in the log, and verifying names the fault."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mlxctl.prefix_cache.disk import header
+from tests.engine.harness import Output, running_engine
+from tests.prefix_cache.test_disk import on_disk
+from tests.prefix_cache.test_disk_faults import flipped, foreign, missing, problems, truncated, warnings
+from tests.prefix_cache.test_reuse import END_OF_MESSAGE, ask, cold, text
+
+PROMPT = [*text(1100, 1), END_OF_MESSAGE, *text(20, 2)]
+
+
+def served(directory: Path, family: str) -> tuple[Output, Output]:
+    """What a server on this directory answers to the prompt, and to the same once more."""
+
+    async def run() -> tuple[Output, Output]:
+        async with running_engine(family, settings=on_disk(directory)) as client:
+            return await ask(client, family, PROMPT), await ask(client, family, PROMPT)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [(truncated, "truncated"), (flipped, "damaged"), (missing, "missing"), (foreign, "damaged")],
+)
+@pytest.mark.parametrize("family", ["qwen3", "lfm2"])
+def test_a_damaged_prefix_is_read_again_and_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, family: str, damage: Callable[[Path], None], named: str
+) -> None:
+    served(tmp_path, family)
+    damage(tmp_path)
+    assert named in problems(tmp_path)
+
+    first, second = served(tmp_path, family)
+
+    assert [first.token_ids, second.token_ids] == asyncio.run(cold(family, [PROMPT, PROMPT]))
+    assert first.num_cached < len(PROMPT) - 1
+    assert second.num_cached >= 1101
+    assert len(warnings(caplog)) == 1
+    assert problems(tmp_path) == []
+
+
+def test_records_of_a_later_format_are_read_again_and_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(header, "FORMAT_VERSION", 99)
+        served(tmp_path, "qwen3")
+    assert problems(tmp_path)
+
+    first, second = served(tmp_path, "qwen3")
+
+    assert [first.token_ids, second.token_ids] == asyncio.run(cold("qwen3", [PROMPT, PROMPT]))
+    assert (first.num_cached, second.num_cached) == (0, len(PROMPT) - 1)
+    assert len(warnings(caplog)) == 1
+
+
+def test_rows_that_run_at_once_while_prefixes_push_each_other_out_answer_as_alone() -> None:
+    """What one row takes over is never evicted under it, however little room there is."""
+    prompts = [[*text(600, seed % 3), *text(10, 90 + seed)] for seed in range(9)]
+
+    async def run() -> None:
+        tight = on_disk(Path(), memory_bytes=700_000, disk_bytes=0)
+        async with running_engine("qwen3", settings=tight) as client:
+            for _ in range(3):
+                outputs = await asyncio.gather(*(ask(client, "qwen3", prompt) for prompt in prompts))
+                assert [output.token_ids for output in outputs] == expected
+            stats = await client.stats()
+        assert stats.cache_evicted > 0
+        assert stats.cache_tokens_reused > 0
+
+    expected = asyncio.run(cold("qwen3", prompts))
+    asyncio.run(run())
