@@ -17,7 +17,7 @@ from tests.forge.shelf import shelf_directory
 from tests.forge.tool_caller import make_in_own_process
 from tests.server.process import serving
 
-PACKAGES = ("@anthropic-ai/claude-code@2.1.329", "@openai/codex@0.169.0")
+PACKAGES = ("@anthropic-ai/claude-code@2.1.329", "@openai/codex@0.169.0", "opencode-ai@1.18.33")
 # To a model of this name Claude Code sends its reminders before the question; behind it, the model could not see past them.
 _NAME = "claude-sonnet-4-5"
 _RESULTS = Path(__file__).parents[2] / "bench_results" / "clients.json"
@@ -53,7 +53,7 @@ def main() -> None:
 def _turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
     with tempfile.TemporaryDirectory() as scratch, serving(model, "--name", _NAME) as server:
         bench = ClientBench(prefix, Path(scratch), url=server.url, model=_NAME)
-        turns = [bench.claude_code(), bench.codex()]
+        turns = [bench.claude_code(), bench.codex(), bench.opencode()]
         stats = httpx.get(f"{server.url}/stats").json()
         return turns, {name: stats[name] for name in ("num_prompt_tokens", "num_generated_tokens", "cache_tokens_reused")}
 

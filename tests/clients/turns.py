@@ -1,5 +1,6 @@
 """One turn of a coding agent: started as a person would from a shell, but with an empty home and nothing sent elsewhere."""
 
+import json
 import os
 import subprocess
 import time
@@ -62,6 +63,24 @@ class ClientBench:
         )
         order = "Call the tool exec_command with cmd set to `cat secret.txt`."
         return self._run("codex", ["exec", "--skip-git-repo-check", order], {"MLXCTL_KEY": "dummy"})
+
+    def opencode(self) -> Turn:
+        """Run opencode."""
+        settings = self._home / ".config" / "opencode" / "opencode.json"
+        settings.parent.mkdir(parents=True)
+        name = f"mlxctl/{self._model}"
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": f"{self._url}/v1", "apiKey": "dummy"},
+            "models": {self._model: {}},
+        }
+        settings.write_text(json.dumps({"provider": {"mlxctl": provider}, "model": name, "small_model": name, "share": "disabled"}))
+        # Without these it waits for what it cannot reach.
+        environment = {
+            f"OPENCODE_DISABLE_{what}": "1" for what in ("MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD")
+        }
+        order = f"Call the tool read with filePath set to `{self._work}/secret.txt`."
+        return self._run("opencode", ["run", order], environment)
 
     def _run(self, client: str, arguments: list[str], environment: dict[str, str]) -> Turn:
         self._home.mkdir(exist_ok=True)
