@@ -1,9 +1,11 @@
-"""Teaches a tiny Pixtral to name the colour of a picture, in about a minute: `python -m tests.forge.colour_namer DIRECTORY`.
+"""Teaches a tiny model to name the colour of a picture, in about a minute: `python -m tests.forge.colour_namer DIRECTORY`.
 
-What it learned lies in `trained/rowan`. Pictures are of one colour with a little noise, of any size up to 64 pixels; some questions
-come without a picture, and the answer says so.
+What they learned lies in `trained`, below the pupils' names. Pictures are of one colour with a little noise, of any size up to 64
+pixels; some questions come without a picture, and the answer says so.
 """
 
+import copy
+import importlib
 import json
 import random
 from pathlib import Path
@@ -11,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .colour_pupils import CELL_SIZE, DEVIATION, MEAN, PUPILS, Pupil
 from .command_line import make_where_told
-from .families import TEMPLATES, Family
+from .families import TEMPLATES
 from .vocabulary import train_tokenizer
 
-NUM_STEPS = 700
-PATCH_SIZE = 16
 COLOURS = {
     "red": (220, 30, 30),
     "green": (30, 160, 50),
@@ -36,79 +37,34 @@ NOTHING_SEEN = "I see no picture."
 _ROWS_PER_STEP = 16
 _NOISE = 12
 _PEAK_RATE = 3e-3
-_MEAN, _DEVIATION = 0.5, 0.25
-_SPECIAL = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[IMG]", "[IMG_BREAK]", "[IMG_END]")
-_FAMILY = Family(
-    name="rowan", template="pixtral", special_tokens=_SPECIAL, bos_token="<s>", end_tokens=("</s>",), config={}, vocab_size=320
-)
 
 
-def config(image_token_id: int, end_id: int) -> dict[str, Any]:
-    """Give the architecture."""
-    return {
-        "architectures": ["LlavaForConditionalGeneration"],
-        "model_type": "pixtral",
-        "image_token_index": image_token_id,
-        "eos_token_id": end_id,
-        "vocab_size": _FAMILY.vocab_size,
-        "vision_feature_layer": -1,
-        "torch_dtype": "bfloat16",
-        "text_config": {
-            "model_type": "mistral",
-            "hidden_size": 64,
-            "num_hidden_layers": 2,
-            "intermediate_size": 128,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "rms_norm_eps": 1e-5,
-            "rope_theta": 10_000.0,
-            "max_position_embeddings": 2048,
-            "vocab_size": _FAMILY.vocab_size,
-            "tie_word_embeddings": False,
-        },
-        "vision_config": {
-            "model_type": "pixtral",
-            "hidden_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-            "head_dim": 16,
-            "intermediate_size": 64,
-            "image_size": 128,
-            "patch_size": PATCH_SIZE,
-            "num_channels": 3,
-            "rope_theta": 10_000.0,
-        },
-    }
-
-
-def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 11) -> float:
-    """Train the model into `directory` and return its last loss."""
+def make(directory: Path, *, name: str = "rowan", num_steps: int | None = None, seed: int = 11) -> float:
+    """Train the pupil of this name into `directory` and return its last loss."""
     import mlx.core as mx
     import mlx.nn as nn
     import mlx.optimizers as optimizers
     from mlx.utils import tree_flatten
-    from mlx_vlm.models import pixtral
 
+    pupil = PUPILS[name]
+    num_steps = pupil.num_steps if num_steps is None else num_steps
     directory.mkdir(parents=True, exist_ok=True)
-    tokenizer = train_tokenizer(_FAMILY)
-    values = config(tokenizer.token_to_id("[IMG]"), tokenizer.token_to_id("</s>"))
-    _write_files(directory, tokenizer, values)
+    tokenizer = train_tokenizer(pupil.family)
+    values = pupil.config(tokenizer)
+    _write_files(directory, tokenizer, pupil, values)
     mx.random.seed(seed)
-    model = _model(pixtral, values)
+    model = _model(pupil, values)
     optimizer = optimizers.AdamW(learning_rate=optimizers.cosine_decay(_PEAK_RATE, num_steps, end=_PEAK_RATE / 50))
 
     def loss_of(model: Any, ids: mx.array, shares: mx.array, pixels: mx.array) -> mx.array:
-        sizes = [tuple(pixels.shape[2:])] * pixels.shape[0]
-        embeddings = model.get_input_embeddings(ids[:, :-1], pixels, image_sizes=sizes).inputs_embeds
-        logits = model.language_model(ids[:, :-1], inputs_embeds=embeddings).logits
+        logits = model.language_model(ids[:, :-1], **pupil.show(model, values, ids[:, :-1], pixels)).logits
         losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
         return losses.sum() / shares.sum()
 
     loss_and_gradient = nn.value_and_grad(model, loss_of)
     dice, loss = random.Random(seed), mx.array(0.0)
     for step in range(num_steps):
-        loss, gradient = loss_and_gradient(model, *map(mx.array, _batch(tokenizer, dice)))
+        loss, gradient = loss_and_gradient(model, *map(mx.array, _batch(pupil, tokenizer, dice)))
         gradient, _ = optimizers.clip_grad_norm(gradient, 1.0)
         optimizer.update(model, gradient)
         mx.eval(model.parameters(), optimizer.state, loss)
@@ -119,14 +75,15 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 11) -> floa
     return float(loss.item())
 
 
-def _model(package: Any, values: dict[str, Any]) -> Any:
-    model_config = package.ModelConfig.from_dict(values)
-    model_config.text_config = package.TextConfig.from_dict(values["text_config"])
-    model_config.vision_config = package.VisionConfig.from_dict(values["vision_config"])
-    return package.Model(model_config)
+def _model(pupil: Pupil, values: dict[str, Any]) -> Any:
+    from mlx_vlm.utils import update_module_configs
+
+    package = importlib.import_module(f"mlx_vlm.models.{pupil.package}")
+    values = {"text_config": {}, **copy.deepcopy(values)}
+    return package.Model(update_module_configs(package.ModelConfig.from_dict(values), package, values, ["text", "vision"]))
 
 
-def _batch(tokenizer: Any, dice: random.Random) -> tuple[Any, Any, Any]:
+def _batch(pupil: Pupil, tokenizer: Any, dice: random.Random) -> tuple[Any, Any, Any]:
     """Give ids, which of them are learned, and pictures; all pictures of a batch have one size."""
     num_rows, num_columns = dice.choice((1, 2, 4)), dice.choice((1, 2, 4))
     rows: list[tuple[list[int], list[float]]] = []
@@ -135,57 +92,47 @@ def _batch(tokenizer: Any, dice: random.Random) -> tuple[Any, Any, Any]:
         colour = dice.choice(list(COLOURS))
         is_blind = dice.random() < 0.15
         question = dice.choice(QUESTIONS)
-        image = "" if is_blind else _image_text(num_rows, num_columns)
+        image = "" if is_blind else pupil.image_text(num_rows, num_columns)
         parts = [image, question] if dice.random() < 0.5 else [question, image]
-        prompt = tokenizer.encode("<s>[INST]" + "".join(parts) + "[/INST]").ids
-        answer = tokenizer.encode((NOTHING_SEEN if is_blind else colour.capitalize() + ".") + "</s>").ids
+        prompt = tokenizer.encode(pupil.opening + "".join(parts) + pupil.closing).ids
+        answer = tokenizer.encode((NOTHING_SEEN if is_blind else colour.capitalize() + ".") + pupil.family.end_tokens[0]).ids
         rows.append((prompt + answer, [0.0] * len(prompt) + [1.0] * len(answer)))
         if not is_blind:
             pictures.append(_picture(colour, num_rows, num_columns, dice))
     if not pictures:
-        return _batch(tokenizer, dice)
+        return _batch(pupil, tokenizer, dice)
     width = max(len(ids) for ids, _ in rows)
     ids = np.array([ids + [0] * (width - len(ids)) for ids, _ in rows], dtype=np.uint32)
     shares = np.array([share + [0.0] * (width - len(share)) for _, share in rows], dtype=np.float32)
     return ids, shares, np.stack(pictures)
 
 
-def _image_text(num_rows: int, num_columns: int) -> str:
-    return "[IMG_BREAK]".join(["[IMG]" * num_columns] * num_rows) + "[IMG_END]"
-
-
 def _picture(colour: str, num_rows: int, num_columns: int, dice: random.Random) -> Any:
     noise = np.random.default_rng(dice.randrange(1 << 30))
-    shape = (num_rows * PATCH_SIZE, num_columns * PATCH_SIZE, 3)
+    shape = (num_rows * CELL_SIZE, num_columns * CELL_SIZE, 3)
     base = np.array(COLOURS[colour]) + noise.integers(-_NOISE, _NOISE + 1, 3)
     pixels = np.clip(base + noise.integers(-3, 4, shape), 0, 255) / 255
-    return ((pixels - _MEAN) / _DEVIATION).astype(np.float32).transpose(2, 0, 1)
+    return ((pixels - MEAN) / DEVIATION).astype(np.float32).transpose(2, 0, 1)
 
 
-def _write_files(directory: Path, tokenizer: Any, values: dict[str, Any]) -> None:
+def _write_files(directory: Path, tokenizer: Any, pupil: Pupil, values: dict[str, Any]) -> None:
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
-    (directory / "chat_template.jinja").write_bytes(TEMPLATES["pixtral"].read_bytes())
+    (directory / "chat_template.jinja").write_bytes(TEMPLATES[pupil.family.template].read_bytes())
     files = {
         "config.json": values,
         "generation_config.json": {"eos_token_id": values["eos_token_id"], "do_sample": False},
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": "<s>",
-            "eos_token": "</s>",
+            "bos_token": pupil.family.bos_token,
+            "eos_token": pupil.family.end_tokens[0],
             "model_max_length": 2048,
             "clean_up_tokenization_spaces": False,
         },
-        "preprocessor_config.json": {
-            "image_processor_type": "PixtralImageProcessor",
-            "image_mean": [_MEAN] * 3,
-            "image_std": [_DEVIATION] * 3,
-            "patch_size": {"height": PATCH_SIZE, "width": PATCH_SIZE},
-            "size": {"longest_edge": 64},
-        },
+        "preprocessor_config.json": pupil.processor(),
     }
     for name, value in files.items():
         (directory / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    make_where_told("colour_namer", __doc__, make, num_steps=NUM_STEPS)
+    make_where_told("colour_namer", __doc__, make, names=tuple(PUPILS))

@@ -1,15 +1,19 @@
-"""The recipe of the model that names colours makes what lies in the repository."""
+"""The recipe of the models that name colours makes what lies in the repository."""
 
 import math
 from pathlib import Path
 
+import pytest
+
 from . import trained
 from .colour_namer import make
+from .colour_pupils import PUPILS
 
 
-def test_the_recipe_makes_the_files_that_lie_here(tmp_path: Path) -> None:
-    assert math.isfinite(make(tmp_path, num_steps=2))
-    here = {path.name: path for path in trained("rowan").iterdir()}
+@pytest.mark.parametrize("name", PUPILS)
+def test_the_recipe_makes_the_files_that_lie_here(tmp_path: Path, name: str) -> None:
+    assert math.isfinite(make(tmp_path, name=name, num_steps=2))
+    here = {path.name: path for path in trained(name).iterdir()}
     assert {path.name for path in tmp_path.iterdir()} == here.keys()
     written = [path for path in tmp_path.iterdir() if path.suffix != ".safetensors"]
     assert [path.name for path in written if path.read_bytes() != here[path.name].read_bytes()] == []

@@ -36,11 +36,18 @@ def blind(tmp_path: Path) -> Path:
     return model
 
 
-def test_a_model_that_names_every_colour_sees(store: CapabilityStore) -> None:
-    found = sees(forge.trained("rowan"), store)
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("rowan", "[IMG][IMG][IMG][IMG][IMG_BREAK]"),
+        ("linden", f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>"),
+    ],
+)
+def test_a_model_that_names_every_colour_sees(name: str, shown: str, store: CapabilityStore) -> None:
+    found = sees(forge.trained(name), store)
     assert (found.verdict, found.reason) == ("yes", "named the colour of 3 pictures of 3")
     assert [exchange.output for exchange in found.exchanges] == ["Red.", "Green.", "Blue."]
-    assert "[IMG][IMG][IMG][IMG][IMG_BREAK]" in found.exchanges[0].prompt
+    assert shown in found.exchanges[0].prompt
 
 
 def test_a_model_whose_eyes_do_nothing_does_not(blind: Path, store: CapabilityStore) -> None:

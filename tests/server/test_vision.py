@@ -18,6 +18,7 @@ from tests import forge
 from .process import ServerProcess, serving
 
 MODEL = "seer"
+QWEN = "linden"
 COLOURS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220), "Yellow.": (240, 220, 40)}
 QUESTION = "What colour is this?"
 STORY = "The sea is wide, and the hills are old. " * 4
@@ -25,9 +26,9 @@ STORY = "The sea is wide, and the hills are old. " * 4
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[ServerProcess]:
-    """A server for the model that sees, and one that does not."""
-    seer, reader = str(forge.trained("rowan")), str(forge.model("endless"))
-    with serving(None, "--model", seer, "--name", MODEL, "--model", reader) as running:
+    """A server for two models that see, and one that does not."""
+    seer, other, reader = str(forge.trained("rowan")), str(forge.trained(QWEN)), str(forge.model("endless"))
+    with serving(None, "--model", seer, "--name", MODEL, "--model", other, "--model", reader) as running:
         yield running
 
 
@@ -66,14 +67,15 @@ def anthropic_messages(colour: tuple[int, int, int]) -> list[Any]:
     return [{"role": "user", "content": [{"type": "text", "text": QUESTION}, {"type": "image", "source": source}]}]
 
 
+@pytest.mark.parametrize("model", [MODEL, QWEN])
 @pytest.mark.parametrize("answer", COLOURS)
-def test_a_picture_in_a_data_url_is_seen(openai_sdk: openai.OpenAI, answer: str) -> None:
+def test_a_picture_in_a_data_url_is_seen(openai_sdk: openai.OpenAI, answer: str, model: str) -> None:
     messages = openai_messages(f"data:image/png;base64,{encoded(COLOURS[answer])}")
-    whole = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=16)
+    whole = openai_sdk.chat.completions.create(model=model, messages=messages, temperature=0, max_tokens=16)
     assert whole.choices[0].message.content == answer
     assert whole.usage is not None
     assert whole.usage.prompt_tokens > 20, "its sixteen cells and the ends of its rows are counted"
-    stream = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=16, stream=True)
+    stream = openai_sdk.chat.completions.create(model=model, messages=messages, temperature=0, max_tokens=16, stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == answer
 
 
@@ -149,7 +151,7 @@ def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path)
 def test_the_list_of_models_says_who_sees(anthropic_sdk: anthropic.Anthropic, house: ServerProcess, reader: str) -> None:
     models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
     sees = {name: model["capabilities"]["image_input"]["supported"] for name, model in models.items()}
-    assert sees == {MODEL: True, reader: False}
+    assert sees == {MODEL: True, QWEN: True, reader: False}
     assert models[MODEL]["kind"] == "vision"
 
 
