@@ -16,7 +16,7 @@ _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
         " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --api-key --admin-key --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
-        " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --continue -c --session --open --list --save --no-save --plain --help -h" ;;
+        " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " models") echo "--help -h" ;;
         " models ls") echo "--json --config --help -h" ;;
@@ -106,6 +106,7 @@ _mlxctl_value() {
         " chat --temperature") echo "unknown" ;;
         " chat --top-p") echo "unknown" ;;
         " chat --max-tokens") echo "unknown" ;;
+        " chat --image") echo "files" ;;
         " chat --session") echo "unknown" ;;
         " chat --open") echo "files" ;;
         " top --url") echo "unknown" ;;

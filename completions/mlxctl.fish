@@ -68,6 +68,7 @@ complete -c mlxctl -n "__mlxctl_at ' chat'" -l top-p -x -d 'Share of probability
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l max-tokens -x -d 'Longest answer'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l tools -d 'Offer the built-in demo tools, a clock and a calculator'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l ask-tools -d 'As --tools, but ask what each call gives'
+complete -c mlxctl -n "__mlxctl_at ' chat'" -l image -r -F -d 'Show an image with the first question; may be repeated'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l continue -s c -d 'Go on with the last chat'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l session -x -d 'Go on with the chat whose id begins so; --list shows them'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l open -r -F -d 'Go on with a chat that was exported as .json'

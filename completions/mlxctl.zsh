@@ -713,6 +713,7 @@ _mlxctl_chat() {
         '*--max-tokens[Longest answer]: :' \
         '*--tools[Offer the built-in demo tools, a clock and a calculator]' \
         '*--ask-tools[As --tools, but ask what each call gives]' \
+        '*--image[Show an image with the first question; may be repeated]: :_files' \
         '*--continue[Go on with the last chat]' \
         '*-c[Go on with the last chat]' \
         '*--session[Go on with the chat whose id begins so; --list shows them]: :' \

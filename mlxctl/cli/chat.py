@@ -27,6 +27,9 @@ def chat(
     max_tokens: Annotated[int | None, Option(min=1, help="Longest answer.")] = None,
     tools: Annotated[bool, Option("--tools", help="Offer the built-in demo tools, a clock and a calculator.")] = False,
     ask_tools: Annotated[bool, Option("--ask-tools", help="As --tools, but ask what each call gives.")] = False,
+    image: Annotated[
+        list[Path] | None, Option(help="Show an image with the first question; may be repeated.", metavar="FILE")
+    ] = None,
     last: Annotated[bool, Option("--continue", "-c", help="Go on with the last chat.")] = False,
     session: Annotated[str | None, Option(help="Go on with the chat whose id begins so; --list shows them.", metavar="ID")] = None,
     file: Annotated[Path | None, Option("--open", help="Go on with a chat that was exported as .json.", metavar="FILE")] = None,
@@ -60,4 +63,4 @@ def chat(
             uses_tools=tools or ask_tools,
             asks_before_tools=ask_tools,
         )
-        raise typer.Exit(run_chat(partner, options, beginning, is_plain=plain))
+        raise typer.Exit(run_chat(partner, options, beginning, images=image or (), is_plain=plain))

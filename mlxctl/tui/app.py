@@ -2,6 +2,7 @@
 
 from textual.app import App
 
+from mlxctl.ir import ImagePart
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.keeper import Keeper
 from mlxctl.tui.options import ChatOptions
@@ -18,9 +19,17 @@ class ChatApp(App[None]):
     CSS = "ToastRack { dock: top; align: right top; margin: 0; }"
 
     def __init__(
-        self, partner: Partner, options: ChatOptions, *, keeper: Keeper | None = None, conversation: Conversation | None = None
+        self,
+        partner: Partner,
+        options: ChatOptions,
+        *,
+        keeper: Keeper | None = None,
+        conversation: Conversation | None = None,
+        images: tuple[ImagePart, ...] = (),
     ) -> None:
+        """`images` go with the first question."""
         super().__init__()
+        self._images = images
         self._partner = partner
         self._options = options
         self._keeper = keeper or Keeper(None)
@@ -28,7 +37,7 @@ class ChatApp(App[None]):
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""
-        return ChatScreen(self._partner, self._options, self._keeper, self._conversation)
+        return ChatScreen(self._partner, self._options, self._keeper, self._conversation, self._images)
 
     async def on_unmount(self) -> None:
         """End the engine, or the connections, and see that the chat is kept."""

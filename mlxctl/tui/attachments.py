@@ -1,14 +1,25 @@
 """Images from this machine's disk, for models that see. What a file is, is told from its first bytes, not from its name."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
 
 MAX_IMAGE_BYTES = 20_000_000
-"""Largest file that is attached."""
+"""What all images of a chat may have together: every question sends them all, and a server reads only so much."""
 
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+def read_images(paths: Sequence[Path], *, beside: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
+    """Return the images of these files, for a chat that has some already. Raises StoreError with words for a person."""
+    images = tuple(map(read_image, paths))
+    num_bytes = sum(len(image.data) for image in (*beside, *images))
+    if num_bytes > MAX_IMAGE_BYTES:
+        most = MAX_IMAGE_BYTES // 1_000_000
+        raise StoreError(f"the images of this chat would have {num_bytes / 1e6:.1f} MB; all of them may have {most} MB together")
+    return images
 
 
 def read_image(path: Path) -> ImagePart:

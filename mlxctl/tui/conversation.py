@@ -53,6 +53,11 @@ class Conversation:
         questions = [said.message for said in self._said if said.message.role == "user"]
         return tuple(part for part in questions[-1].parts if isinstance(part, ImagePart)) if questions else ()
 
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        """All images that were shown."""
+        return tuple(part for said in self._said for part in said.message.parts if isinstance(part, ImagePart))
+
     def ask(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         """Add a question, with the images that it is about."""
         self._said.append(Said(message=Message(role="user", parts=(*images, TextPart(text=text)))))

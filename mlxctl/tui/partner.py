@@ -31,7 +31,13 @@ class PartnerModel:
     context_length: int | None = None
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
+    supports_images: bool | None = None
     is_demo: bool = False
+
+    @property
+    def refuses_images(self) -> str | None:
+        """Why it cannot be shown images; None when it can, or nobody said."""
+        return None if self.supports_images is not False else f"{self.name} reads text only: it cannot be shown images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,7 @@ class LocalPartner:
             context_length=served.facts.context_length,
             supports_tools=served.supports_tools,
             supports_thinking=served.supports_thinking,
+            supports_images=None if served.adapter_verdict is None else served.adapter_verdict.takes_images,
             is_demo=served.is_demo,
         )
 
@@ -153,6 +160,7 @@ class RemotePartner:
             context_length=found.context_length,
             supports_tools=found.supports_tools,
             supports_thinking=found.supports_thinking,
+            supports_images=found.supports_images,
             is_demo=found.is_demo,
         )
 

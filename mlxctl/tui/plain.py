@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import TextIO
 
-from mlxctl.errors import MlxctlError, StoreError
-from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.errors import InvalidRequest, MlxctlError, RequestError, StoreError
+from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import Exchange, RoundsExhausted, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.keeper import Keeper
@@ -24,9 +24,15 @@ from mlxctl.tui.partner import Partner, PartnerModel
 _INTERRUPTED = 130
 
 
-def run_plain(partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation) -> int:
-    """Chat until the input ends; returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt."""
-    chat = PlainChat(partner, options, keeper, conversation, source=sys.stdin, answers=sys.stdout, remarks=sys.stderr)
+def run_plain(
+    partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation, images: tuple[ImagePart, ...] = ()
+) -> int:
+    """Chat until the input ends, the first question with `images`.
+
+    Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
+    """
+    streams = {"source": sys.stdin, "answers": sys.stdout, "remarks": sys.stderr}
+    chat = PlainChat(partner, options, keeper, conversation, images, **streams)
     try:
         return asyncio.run(chat.run())
     except KeyboardInterrupt:
@@ -46,6 +52,7 @@ class PlainChat:
         options: ChatOptions,
         keeper: Keeper,
         conversation: Conversation,
+        images: tuple[ImagePart, ...] = (),
         *,
         source: TextIO,
         answers: TextIO,
@@ -60,16 +67,23 @@ class PlainChat:
         self._keeper = keeper
         self._conversation = conversation
         self._is_kept = self._is_dialogue or bool(conversation.said)
+        self._images = images
         self._num_failures = 0
 
     async def run(self) -> int:
-        """Open the partner, answer every question, close. Raises MlxctlError when the partner cannot be opened."""
+        """Open the partner, answer every question, close.
+
+        Raises MlxctlError when the partner cannot be opened, InvalidRequest when there are images and it cannot be shown any.
+        """
         try:
             model = await self._partner.open()
+            if self._images and (reason := model.refuses_images):
+                raise InvalidRequest(reason, param="image")
             if self._is_dialogue:
                 self._remark(f"{model.name} answers. A line is a question, Ctrl-C stops an answer, Ctrl-D ends.")
             while (question := await self._next_question()) is not None:
-                self._conversation.ask(question)
+                self._conversation.ask(question, self._images)
+                self._images = ()
                 await self._interruptible(model)
                 await self._keep(model)
             return int(self._num_failures > 0)
@@ -109,6 +123,9 @@ class PlainChat:
         except MlxctlError as error:
             self._num_failures += 1
             self._end_line(f"mlxctl: {error}")
+            if isinstance(error, RequestError):
+                # What is refused once is refused with every question after it.
+                self._conversation.take_back_question()
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 

@@ -8,6 +8,7 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
+from mlxctl.ir import ImagePart
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.keeper import Keeper
@@ -77,12 +78,13 @@ def drive(
     size: tuple[int, int] = (80, 24),
     keeper: Keeper | None = None,
     conversation: Conversation | None = None,
+    images: tuple[ImagePart, ...] = (),
     **options: Any,
 ) -> None:
     """Run the chat with `partner`, hand it to `driver`, end it."""
 
     async def play() -> None:
-        app = ChatApp(partner, ChatOptions(**options), keeper=keeper, conversation=conversation)
+        app = ChatApp(partner, ChatOptions(**options), keeper=keeper, conversation=conversation, images=images)
         async with app.run_test(size=size, notifications=True) as pilot:
             await driver(Screen(app, pilot))
 

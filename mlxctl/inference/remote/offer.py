@@ -15,6 +15,7 @@ class RemoteModel:
     context_length: int | None = None
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
+    supports_images: bool | None = None
     is_demo: bool = False
 
 
@@ -32,6 +33,7 @@ class _Thinking(msgspec.Struct, frozen=True):
 
 class _Capabilities(msgspec.Struct, frozen=True):
     thinking: _Thinking | None = None
+    image_input: _Supported | None = None
 
 
 class _Card(msgspec.Struct, frozen=True):
@@ -60,12 +62,14 @@ def _read_card(body: bytes) -> RemoteModel:
         card = msgspec.json.decode(body, type=_Card)
     except msgspec.ValidationError:
         return RemoteModel(name=msgspec.json.decode(body, type=_Named).id)
-    thinking = card.capabilities.thinking if card.capabilities else None
+    capabilities = card.capabilities or _Capabilities()
+    thinking, image_input = capabilities.thinking, capabilities.image_input
     return RemoteModel(
         name=card.id,
         context_length=card.max_model_len or card.max_input_tokens,
         supports_tools=card.supports_tools,
         supports_thinking=thinking.types.enabled.supported if thinking else None,
+        supports_images=image_input.supported if image_input else None,
         is_demo=card.is_demo,
     )
 

@@ -62,6 +62,7 @@ class ChatScreen(ChatWindows):
     async def on_mount(self) -> None:
         """Show the first frame, and open the partner behind it."""
         self.query_one(Composer).focus()
+        self._show_attached(self._attached)
         await self._transcript.add(Notice(f"mlxctl chat with {self._partner.where}. F1 shows the keys."))
         self._show_status()
         self.set_interval(_STATUS_SECONDS, self._show_status)
@@ -84,6 +85,9 @@ class ChatScreen(ChatWindows):
             return
         if self._opened.is_set() and self._model is None:
             self.notify("There is no model to ask; see above.", severity="error")
+            return
+        if self._attached and (reason := self._refuses_images):
+            self.notify(f"{reason} F8 without a path takes the images away.", severity="error")
             return
         self.query_one(Composer).accept()
         self._conversation.ask(submitted.text, self._take_attached())
@@ -227,6 +231,7 @@ class ChatScreen(ChatWindows):
                 answer.end(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
             else:
                 answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
+                self._show_attached(self._conversation.last_images)
                 self.query_one(Composer).put(self._conversation.take_back_question() or "")
         finally:
             self._state = "ready" if self._model is not None else "no model"

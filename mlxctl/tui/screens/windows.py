@@ -14,7 +14,7 @@ from textual.worker import Worker
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
-from mlxctl.tui.attachments import read_image
+from mlxctl.tui.attachments import read_images
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.export import export
 from mlxctl.tui.keeper import EarlierChat, Keeper
@@ -29,13 +29,21 @@ from mlxctl.tui.widgets.transcript import Transcript
 class ChatWindows(Screen[None]):
     """The state of a chat, and the actions that do not ask the model. The chat itself is `ChatScreen`."""
 
-    def __init__(self, partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation) -> None:
+    def __init__(
+        self,
+        partner: Partner,
+        options: ChatOptions,
+        keeper: Keeper,
+        conversation: Conversation,
+        images: tuple[ImagePart, ...] = (),
+    ) -> None:
+        """`images` go with the first question."""
         super().__init__()
         self._partner = partner
         self._options = options
         self._keeper = keeper
         self._conversation = conversation
-        self._attached: tuple[ImagePart, ...] = ()
+        self._attached = images
         self._model: PartnerModel | None = None
         self._opened = asyncio.Event()
         self._state = "loading"
@@ -165,10 +173,20 @@ class ChatWindows(Screen[None]):
         if path is None:
             self._show_attached(())
             return
+        if reason := self._refuses_images:
+            self.notify(reason, severity="error")
+            return
         try:
-            self._show_attached((*self._attached, read_image(path)))
+            beside = (*self._conversation.images, *self._attached)
+            self._show_attached((*self._attached, *read_images([path], beside=beside)))
         except StoreError as error:
             self.notify(str(error), severity="error")
+
+    @property
+    def _refuses_images(self) -> str | None:
+        """Why the model cannot be shown images, and what a person can do."""
+        reason = self._model.refuses_images if self._model is not None else None
+        return f"{reason}. F4 chooses another model." if reason is not None else None
 
     def _take_attached(self) -> tuple[ImagePart, ...]:
         images = self._attached

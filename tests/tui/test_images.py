@@ -1,0 +1,192 @@
+"""Images in a chat, on the screen and in lines, with a model that names their colours; and clear words for what cannot be shown."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import forge
+import pytest
+from server.process import ServerProcess, serving
+from textual.widgets import Input
+
+from mlxctl.ir import ImagePart
+from mlxctl.probe.sight_check import one_colour_png
+from mlxctl.settings import ModelSettings, Settings
+from mlxctl.stores import SessionStore
+from mlxctl.tui.attachments import MAX_IMAGE_BYTES
+from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.keeper import Keeper
+from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
+
+from .screens import Screen, drive
+
+QUESTION = "What colour is this?"
+READER = forge.model("endless").name
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """A server for a model that sees, and one that reads text."""
+    with serving(None, "--model", str(forge.trained("rowan")), "--model", str(forge.model("endless"))) as running:
+        yield running
+
+
+@pytest.fixture
+def red(tmp_path: Path) -> Path:
+    return painted(tmp_path / "red.png", (220, 30, 30))
+
+
+@pytest.fixture
+def black(tmp_path: Path) -> Path:
+    return painted(tmp_path / "black.png", (15, 15, 15))
+
+
+def painted(path: Path, colour: tuple[int, int, int]) -> Path:
+    path.write_bytes(one_colour_png(colour))
+    return path
+
+
+async def attach(screen: Screen, path: Path | str) -> None:
+    await screen.press("f8")
+    await screen.wait_for("Attach an image (")
+    screen.app.screen.query_one(Input).value = str(path)
+    await screen.press("enter")
+    await screen.wait_gone("Attach an image (")
+
+
+@pytest.mark.parametrize("is_remote", [False, True], ids=["engine of its own", "server"])
+def test_a_model_that_sees_is_shown_images_and_a_kept_chat_has_them_when_it_goes_on(
+    server: ServerProcess, tmp_path: Path, red: Path, black: Path, is_remote: bool
+) -> None:
+    def partner() -> Partner:
+        if is_remote:
+            return RemotePartner(server.url, model="rowan")
+        return LocalPartner(Settings(model=ModelSettings(path=forge.trained("rowan"))))
+
+    async def ask(screen: Screen) -> None:
+        await screen.wait_for("rowan is ready")
+        await attach(screen, red)
+        await screen.wait_for("with 1 image")
+        await screen.ask(QUESTION)
+        assert "[1 image]" in await screen.wait_for("Red.")
+
+    async def go_on(screen: Screen) -> None:
+        await screen.wait_for("rowan is ready")
+        assert "[1 image]" in await screen.wait_for("Red.")
+        await attach(screen, black)
+        await screen.ask(QUESTION)
+        await screen.wait_for("Black.")
+
+    drive(partner(), ask, keeper=Keeper(SessionStore(tmp_path / "chats.db")), temperature=0.0)
+    keeper = Keeper(SessionStore(tmp_path / "chats.db"))
+    chat = Conversation(asyncio.run(keeper.load_last()).said)
+    assert chat.images == (ImagePart(data=red.read_bytes(), media_type="image/png"),)
+    drive(partner(), go_on, keeper=keeper, conversation=chat, temperature=0.0)
+
+
+def test_a_model_of_text_is_shown_nothing_and_the_chat_goes_on(server: ServerProcess, red: Path) -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for(f"{READER} is ready")
+        await attach(screen, red)
+        await screen.wait_for("reads text only")
+        assert "with 1 image" not in screen.text()
+        await screen.ask("Hello")
+        await screen.wait_for("the longest answer that is allowed")
+
+    drive(RemotePartner(server.url, model=READER), look, max_tokens=8, size=(100, 30))
+
+
+def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_them(server: ServerProcess, red: Path) -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for(f"{READER} is ready")
+        await screen.ask("Hello")
+        await screen.wait_for("reads text only")
+        assert "with 1 image" in screen.text()
+        await attach(screen, "")
+        await screen.wait_gone("with 1 image")
+
+    images = (ImagePart(data=red.read_bytes(), media_type="image/png"),)
+    drive(RemotePartner(server.url, model=READER), look, images=images, max_tokens=8, size=(100, 30))
+
+
+def test_an_image_that_cannot_be_decoded_comes_back_with_its_question(server: ServerProcess, red: Path) -> None:
+    red.write_bytes(red.read_bytes()[:60])
+
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("rowan is ready")
+        await attach(screen, red)
+        await screen.ask(QUESTION)
+        await screen.wait_for("image 1 cannot be decoded")
+        assert QUESTION in await screen.wait_for("with 1 image")
+
+    drive(RemotePartner(server.url, model="rowan"), look, size=(100, 30))
+
+
+def too_big(path: Path) -> Path:
+    with path.open("wb") as file:
+        file.write(one_colour_png((1, 2, 3)))
+        file.truncate(MAX_IMAGE_BYTES + 1)
+    return path
+
+
+def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(server: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "notes.png").write_text("no image at all")
+    half = painted(tmp_path / "half.png", (1, 2, 3))
+    with half.open("r+b") as file:
+        file.truncate(MAX_IMAGE_BYTES // 2 + 1)
+    too_big(tmp_path / "big.png")
+
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("rowan is ready")
+        told = {
+            "none.png": "No such file or directory",
+            "notes.png": "is no PNG, JPEG, GIF or WebP",
+            "big.png": "is larger than 20 MB",
+            "": "",
+            "half.png": "with 1 image",
+        }
+        for name, words in told.items():
+            await attach(screen, tmp_path / name if name else "")
+            await screen.wait_for(words)
+        await attach(screen, half)
+        await screen.wait_for("the images of this chat would have 20.0 MB")
+
+    drive(RemotePartner(server.url, model="rowan"), look, size=(160, 40))
+
+
+def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--temperature", "0", *arguments]
+    return subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+
+
+def test_lines_of_text_begin_with_the_images_that_were_named(server: ServerProcess, red: Path, black: Path) -> None:
+    run = chat("--url", server.url, "--model", "rowan", "--image", str(red), typed=f"{QUESTION}\n")
+    assert (run.returncode, run.stdout) == (0, "Red.\n")
+    run = chat("--model", str(forge.trained("rowan")), "--image", str(black), typed=f"{QUESTION}\n")
+    assert (run.returncode, run.stdout) == (0, "Black.\n")
+
+
+def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerProcess, red: Path) -> None:
+    red.write_bytes(red.read_bytes()[:60])
+    run = chat("--url", server.url, "--model", "rowan", "--image", str(red), typed=f"{QUESTION}\n{QUESTION}\n")
+    assert (run.returncode, run.stdout) == (1, "\nI see no picture.\n")
+    assert "image 1 cannot be decoded" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "words"),
+    [
+        (READER, "red.png", f"{READER} reads text only: it cannot be shown images"),
+        ("rowan", "none.png", "No such file or directory"),
+    ],
+)
+def test_in_lines_an_image_that_cannot_be_shown_ends_it_at_once(
+    server: ServerProcess, red: Path, model: str, name: str, words: str
+) -> None:
+    run = chat("--url", server.url, "--model", model, "--image", str(red.parent / name), typed="Hello\n")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert words in run.stderr
+    assert len(run.stderr.splitlines()) == 1
