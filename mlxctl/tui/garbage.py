@@ -13,6 +13,11 @@ def keep_collections_short() -> None:
     gc.set_threshold(_YOUNG_OBJECTS, _NEVER_IN_AN_ANSWER, _NEVER_IN_AN_ANSWER)
 
 
+def collect_recent() -> None:
+    """Search what came since the last time; for when an answer is over."""
+    gc.collect(1)
+
+
 def collect_all() -> None:
-    """Search everything; for when nobody waits."""
+    """Search everything; for when another conversation is opened, which takes its time anyway."""
     gc.collect()

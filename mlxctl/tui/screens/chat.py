@@ -15,7 +15,7 @@ from mlxctl.tui.coalescing import coalesce
 from mlxctl.tui.conversation import Conversation, Said
 from mlxctl.tui.earlier import Earlier
 from mlxctl.tui.exchange import Exchange
-from mlxctl.tui.garbage import collect_all, keep_collections_short
+from mlxctl.tui.garbage import collect_all, collect_recent, keep_collections_short
 from mlxctl.tui.keys import SCREEN_KEYS
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
 from mlxctl.tui.opening import greeting, open_partner
@@ -164,6 +164,7 @@ class ChatScreen(ChatWindows):
         self._pace = Pace()
         await self._earlier.forget()
         await self._transcript.clear()
+        collect_all()
         self._earlier = Earlier(self._transcript, conversation.said)
         await self._draw_near().wait()
 
@@ -257,7 +258,7 @@ class ChatScreen(ChatWindows):
 
     def _collect_when_idle(self) -> None:
         if not self._is_busy:
-            collect_all()
+            collect_recent()
 
     async def _stream(self, answer: Answer) -> None:
         if self._model is None:
