@@ -6,6 +6,7 @@ from dataclasses import replace
 from mlxctl.adapters.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.beginnings import beginning_of, num_common
 from mlxctl.adapters.chat_template import ChatTemplate
+from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.known_text import KnownText, OpenSegment
@@ -24,7 +25,6 @@ from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
 from mlxctl.ir import (
-    EmbeddingRecipe,
     GenerationRequest,
     ModelCapabilities,
     ModelFacts,
@@ -55,6 +55,8 @@ class ModelAdapter:
         self.habits = habits
         self.vocabulary: Vocabulary = load_vocabulary(facts)
         self._known_text = KnownText(self.vocabulary)
+        recipe = facts.embedding
+        self._embedding_texts = None if recipe is None else EmbeddingTexts(recipe, self.vocabulary, model=name)
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         self._sight, self._sight_problem = open_sight(facts, self.vocabulary)
         template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
@@ -209,32 +211,12 @@ class ModelAdapter:
     ) -> tuple[int, ...]:
         """Turn a text, or token ids, into what an embedding model reads; `param` is what the caller calls it.
 
-        A text stands behind the prompt of that name, or the model's usual one. Raises InvalidRequest, and ContextTooLong for what
-        is longer than the model takes; if it `may_cut`, a text loses its end, but not the tokens that the tokenizer ends it with.
+        The rest is as in EmbeddingTexts. Raises InvalidRequest and ContextTooLong.
         """
-        recipe = self.facts.embedding
-        assert recipe is not None, "only an embedding model embeds"
-        num_end_tokens = 0
-        if isinstance(text, str):
-            written = self._embedding_prompt(recipe, prompt_name) + text
-            ids, num_end_tokens = self.vocabulary.encode_with_ends(written.lower() if recipe.is_uncased else written)
-            token_ids = tuple(ids)
-        else:
-            token_ids = text
+        assert self._embedding_texts is not None, "only an embedding model embeds"
+        token_ids = self._embedding_texts.token_ids(text, prompt_name=prompt_name, may_cut=may_cut)
         self._check_ids(token_ids, param)
-        if len(token_ids) <= recipe.max_length:
-            return token_ids
-        if not may_cut or num_end_tokens >= recipe.max_length:
-            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=recipe.max_length)
-        return token_ids[: recipe.max_length - num_end_tokens] + token_ids[len(token_ids) - num_end_tokens :]
-
-    def _embedding_prompt(self, recipe: EmbeddingRecipe, name: str | None) -> str:
-        if name is None:
-            return recipe.prompt
-        if name not in recipe.prompts:
-            known = ", ".join(sorted(recipe.prompts)) or "none"
-            raise InvalidRequest(f"model {self.name!r} has no prompt {name!r}; it has: {known}", param="prompt_name")
-        return recipe.prompts[name]
+        return token_ids
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
