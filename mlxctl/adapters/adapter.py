@@ -1,7 +1,6 @@
 """What a model is like: how it is asked, and how its answer is read. One instance per loaded model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from mlxctl.adapters.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.beginnings import beginning_of, num_common
@@ -112,7 +111,7 @@ class ModelAdapter:
             self._thinking,
             habits=self.habits,
             written=written,
-            placeholder=None if self._sight is None else self._sight.placeholder,
+            sight=self._sight,
             sight_problem=self._sight_problem,
         )
 
@@ -246,10 +245,7 @@ class ModelAdapter:
     def _write(self, request: GenerationRequest) -> Prompt:
         if self._writer is None:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
-        prompt = self._writer.write(request)
-        if self._sight is None or not shown_images(request.messages):
-            return prompt
-        return replace(prompt, text=self._sight.frame(prompt.text))
+        return self._writer.write(request)
 
     def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str, OpenSegment]:
         """Tokenise; give the tail as it is then, and what an answer continues. Ids that the embedding table lacks are garbage."""

@@ -7,7 +7,9 @@ from typing import Any
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.conversation import template_messages, template_tools
 from mlxctl.adapters.habits import Habits
+from mlxctl.adapters.pictures import Sight
 from mlxctl.adapters.reshaping import num_leading_systems, reshape
+from mlxctl.adapters.result_images import shown_images
 from mlxctl.adapters.shape import PROBE_CALL_NAME, TemplateShape
 from mlxctl.adapters.written_calls import TAGS, WrittenCalls
 from mlxctl.errors import InvalidRequest
@@ -59,15 +61,15 @@ class PromptWriter:
         *,
         habits: Habits = _NO_HABITS,
         written: WrittenCalls | None = None,
-        placeholder: str | None = None,
+        sight: Sight | None = None,
         sight_problem: str | None = None,
     ) -> None:
-        """`placeholder` stands for an image; `sight_problem` is why a model that claims to see has none.
+        """`sight` is what the model does with images; `sight_problem` is why one that claims to see has none.
 
         `written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither.
         """
         self._template = template
-        self._placeholder = placeholder
+        self._sight = sight
         self._sight_problem = sight_problem
         self._shape = (
             shape if written is None else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
@@ -113,19 +115,20 @@ class PromptWriter:
         shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
         messages = template_messages(
             request.messages,
-            placeholder=self._placeholder,
+            placeholder=None if self._sight is None else self._sight.placeholder,
             shows_in_results=shows_in_results,
             sight_problem=self._sight_problem,
         )
         offered = template_tools(tools)
         if self._written is not None and offered:
             messages.insert(num_leading_systems(messages), {"role": "system", "content": self._written.offer(offered)})
-        return self._template.render(
+        text = self._template.render(
             reshape(messages, self._shape, self._written or TAGS),
             tools=() if self._written is not None else offered,
             options=self._options(request, wants_thinking),
             add_generation_prompt=is_open,
         )
+        return text if self._sight is None or not shown_images(request.messages) else self._sight.frame(text)
 
     def _offered_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
         choice = request.tool_choice

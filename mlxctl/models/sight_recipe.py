@@ -140,7 +140,7 @@ def _axes(config: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _image_token_id(files: _Files) -> int:
-    return _size(files.config, "image_token_index" if "image_token_index" in files.config else "image_token_id")
+    return _size(files.config, "image_token_id" if files.config.get("image_token_index") is None else "image_token_index")
 
 
 def _size(values: Mapping[str, Any], name: str, *, usual: int | None = None) -> int:

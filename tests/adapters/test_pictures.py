@@ -14,7 +14,7 @@ from PIL import Image
 from mlxctl.adapters import ModelAdapter, create_adapter
 from mlxctl.adapters.picture_files import MAX_IMAGES
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest, ImagePart, Message, Role, TextPart
+from mlxctl.ir import CacheOptions, GenerationRequest, ImagePart, LongerBeginning, Message, Role, TextPart
 from mlxctl.models import read_model
 from tests import forge
 
@@ -113,6 +113,19 @@ def test_a_picture_stands_in_the_frame_of_its_kind(name: str, frame: str) -> Non
     text = b"".join(map(adapter.vocabulary.bytes_of, prepared.token_ids)).decode()
     assert frame.format(cell * 16) in text
     assert prepared.token_ids[picture.start : picture.start + 16] == (sight.image_token_id,) * 16
+
+
+@pytest.mark.parametrize("name", SEERS)
+def test_a_beginning_that_is_kept_for_longer_reaches_over_its_picture(name: str) -> None:
+    messages = (
+        Message(role="user", parts=(image(), TEXT)),
+        Message(role="assistant", parts=(TEXT,)),
+        Message(role="user", parts=(TEXT,)),
+    )
+    cache = CacheOptions(longer=LongerBeginning(ttl_seconds=3600.0, num_tools=0, num_messages=1))
+    prepared = SEERS[name].prepare_input(GenerationRequest(model="m", messages=messages, max_tokens=4, cache=cache))
+    (picture,) = prepared.pictures
+    assert picture.end < prepared.num_longer_tokens < len(prepared.token_ids)
 
 
 def test_a_line_is_too_long_for_qwen() -> None:
