@@ -9,9 +9,11 @@ from mlxctl.adapters import ModelAdapter, PromptTokens, create_adapter
 from mlxctl.adapters.agent_headers import without_agent_headers
 from mlxctl.bootstrap.offer import read_local_model
 from mlxctl.errors import ModelError
+from mlxctl.inference.cache.places import Place, find_place, with_short_images
+from mlxctl.ir import GenerationRequest
 from mlxctl.models import Library
 from mlxctl.models.knowledge import open_knowledge
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.prefix_cache.chunks import Tokens, pack, picture_salts
 from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 from mlxctl.settings import Settings
 
@@ -39,11 +41,23 @@ class LocalModels:
 
     def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> PromptTokens | None:
         """Return the prompt that a request is to the model; None when it does not lie here. Raises InvalidRequest."""
-        adapter = self._adapter(model)
+        adapter, request = self._adapter(model), self._request(protocol, body)
+        return adapter.prompt_tokens(request) if adapter is not None else None
+
+    def place_at(self, model: str, protocol: str, body: dict[str, Any], position: int) -> Place | None:
+        """Return which message or tool of a request token `position` of its prompt is in; None where `prompt` is."""
+        adapter, request = self._adapter(model), self._request(protocol, body)
+        if adapter is None:
+            return None
+        prompt = adapter.prompt_tokens(request)
+        text = self.text(model, pack(with_short_images(prompt.token_ids, picture_salts(prompt.pictures), position)))
+        return find_place(request, len(text), adapter) if text is not None else None
+
+    def _request(self, protocol: str, body: dict[str, Any]) -> GenerationRequest:
         request = _FORMATTERS[protocol]().parse(json.dumps(body).encode())
         if self._strips_headers:
             request = replace(request, messages=without_agent_headers(request.messages))
-        return adapter.prompt_tokens(request) if adapter is not None else None
+        return request
 
     def _adapter(self, model: str) -> ModelAdapter | None:
         if model not in self._adapters:

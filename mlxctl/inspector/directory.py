@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from array import array
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -65,8 +65,12 @@ class CacheDirectory:
         prompt = self._models.prompt(model, request.protocol, request.body)
         if prompt is None:
             raise InvalidRequest(f"model {model!r} is not on this machine, so nobody can tell its tokens", param="model")
-        salts = picture_salts(prompt.pictures)
-        return explain_on_disk(entries, model, pack(prompt.token_ids), self._models.text, salts=salts, now=time.time())
+        salts, tokens = picture_salts(prompt.pictures), pack(prompt.token_ids)
+        found = explain_on_disk(entries, model, tokens, self._models.text, salts=salts, now=time.time())
+        if found.num_known_tokens == len(tokens):
+            return found
+        place = self._models.place_at(model, request.protocol, request.body, found.num_known_tokens)
+        return found if place is None else replace(found, place=place.name, message=place.message, tool=place.tool)
 
     def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
         """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""

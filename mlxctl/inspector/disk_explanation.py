@@ -17,7 +17,8 @@ class DiskExplanation:
     """Of `num_prompt_tokens`, a server could take over `num_cached_tokens` from disk; `num_known_tokens` lie there.
 
     That is more where layers need a state to go on from and none was kept there. `before` is the text before the first token that
-    is not known, `here` that from it on, `there` what lies on disk instead: None where nothing that begins so goes on.
+    is not known, `here` that from it on, `there` what lies on disk instead: None where nothing that begins so goes on. `place`
+    names the message or tool that it is in; `message` and `tool` are their indexes, if it is one.
     """
 
     model: str
@@ -27,6 +28,9 @@ class DiskExplanation:
     before: str | None
     here: str | None
     there: str | None
+    place: str | None = None
+    message: int | None = None
+    tool: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON."""

@@ -212,6 +212,8 @@ def disk_explanation(found: DiskExplanation) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", justify="right")
     table.add_column(overflow="fold")
+    if found.place is not None:
+        table.add_row(f"from token {found.num_known_tokens:,}", f"in {plain(found.place).plain}")
     before = Text.assemble(("…", "dim"), plain(found.before))
     table.add_row("now", Text.assemble(before, (plain(found.here).plain, "red")))
     there = "(nothing goes on from here)" if found.there is None else plain(found.there).plain

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
@@ -264,7 +265,33 @@ def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Pat
     assert 2 * CHUNK_TOKENS < other["num_cached_tokens"] == other["num_known_tokens"] < other["num_prompt_tokens"]
     assert other["before"].endswith("Tell me of ")
     assert (other["here"][:6], other["there"][:6]) == ("hills.", "boats.")
-    assert "tokens are on disk" in run(served, "explain", request_file(tmp_path, "Tell me of hills."))
+    assert (other["place"], other["message"], other["tool"]) == ("message 1 (user)", 0, None)
+    told = run(served, "explain", request_file(tmp_path, "Tell me of hills."))
+    assert "tokens are on disk" in told
+    assert f"from token {other['num_known_tokens']:,}  in message 1 (user)" in told
+    assert same["place"] is None
+
+
+def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_tool(tmp_path: Path) -> None:
+    def body(tool: str, question: str) -> dict[str, Any]:
+        tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("clock", tool)]
+        turns = [("system", TRUNK), ("user", "Where to?"), ("assistant", "To the sea."), ("user", question)]
+        return {"model": "demo", "tools": tools, "messages": [{"role": role, "content": text} for role, text in turns]}
+
+    tier = opened(tmp_path / "cache")
+    tier.name(NAMESPACE, demo.MODEL_NAME)
+    prompt = LocalModels(resolve(environment={})).prompt(demo.MODEL_NAME, "chat", body("weather", "When?"))
+    assert prompt is not None
+    store_tokens(tier, PrefixIndex(max_bytes=1 << 40), pack(prompt.token_ids))
+    closed(tier)
+
+    def place(tool: str, question: str) -> tuple[str, int | None, int | None]:
+        (tmp_path / "request.json").write_text(json.dumps(body(tool, question)))
+        told = json.loads(run(tmp_path / "cache", "explain", str(tmp_path / "request.json"), "--json"))
+        return told["place"], told["message"], told["tool"]
+
+    assert place("weather", "Why?") == ("message 4 (user)", 3, None)
+    assert place("tides", "When?") == ("tool 2 (tides)", None, 1)
 
 
 def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None:
