@@ -1,6 +1,5 @@
 """Whether somebody is there (/livez), can answer (/readyz), and what is going on (/health)."""
 
-import asyncio
 from typing import Literal
 
 import falcon
@@ -10,10 +9,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import __version__
 from mlxctl.engine import EngineStatus
-from mlxctl.errors import EngineRecovering, ShuttingDown, StoreError
+from mlxctl.errors import EngineRecovering, ShuttingDown
 from mlxctl.inference import InferenceService
 from mlxctl.server.open_requests import OpenRequests
-from mlxctl.stores import ResponseStore
 
 
 class Greeting(Struct):
@@ -37,20 +35,12 @@ class EngineFacts(Struct):
     num_restarts: int
 
 
-class KeptResponses(Struct):
-    """How much is kept for the Responses API."""
-
-    num_responses: int
-    num_bytes: int
-
-
 class Health(Struct):
     """How the server is; callers without the key learn status and version only. What cannot be told is null."""
 
     status: EngineStatus
     version: str
     problem: str | UnsetType | None = UNSET
-    responses: KeptResponses | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
     engine: EngineFacts | UnsetType | None = UNSET
     open_requests: int | UnsetType = UNSET
@@ -89,17 +79,15 @@ class ReadinessResource:
 class HealthResource:
     """Always 200 with the facts; a caller without the key that is asked for learns only status and version."""
 
-    def __init__(self, inference: InferenceService, open_requests: OpenRequests, responses: ResponseStore) -> None:
+    def __init__(self, inference: InferenceService, open_requests: OpenRequests) -> None:
         self._inference = inference
         self._open_requests = open_requests
-        self._responses = responses
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer for people and monitors."""
         health = Health(status=self._inference.status, version=__version__)
         if request.context.caller is not None:
             health.problem = self._inference.problem
-            health.responses = await self._kept_responses()
             health.model = self._model_name()
             health.engine = self._engine_facts()
             health.open_requests = self._open_requests.num_open
@@ -116,11 +104,3 @@ class HealthResource:
         if engine is None:
             return None
         return EngineFacts(pid=engine.pid, device=engine.device, num_restarts=self._inference.num_engine_restarts)
-
-    async def _kept_responses(self) -> KeptResponses | None:
-        """Return None when the file of the responses cannot be used."""
-        try:
-            kept = await asyncio.to_thread(self._responses.facts)
-        except StoreError:
-            return None
-        return KeptResponses(num_responses=kept.num_responses, num_bytes=kept.num_bytes)

@@ -1,5 +1,6 @@
 """What the engine has done since its start, what it holds now, and what the requests are doing, for people and monitors."""
 
+import asyncio
 from typing import Any
 
 import falcon
@@ -8,16 +9,26 @@ from falcon.asgi import Request, Response
 from msgspec import Struct
 
 from mlxctl.engine import Stats
+from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.pool_facts import PoolFacts
 from mlxctl.inference.request_log import RequestView
+from mlxctl.stores import ResponseStore
 
 _COUNTERS = [field for field in msgspec.structs.fields(Stats) if field.name != "token"]
 
+
+class KeptResponses(Struct):
+    """How much is kept for the Responses API."""
+
+    num_responses: int
+    num_bytes: int
+
+
 ServerStats: type[Any] = msgspec.defstruct(
     "ServerStats",
-    [*((field.name, field.type) for field in _COUNTERS), ("pool", PoolFacts)],
-    namespace={"__doc__": "The engine's counters since its start, what it holds now, and the models in memory."},
+    [*((field.name, field.type) for field in _COUNTERS), ("pool", PoolFacts), ("responses", KeptResponses | None)],
+    namespace={"__doc__": "The engine's counters since its start, what it holds now, the models in memory, and responses on disk."},
     kw_only=True,
 )
 """What the engine reports, without the token by which its answer is known, and what is known here of the models."""
@@ -30,19 +41,29 @@ class RequestList(Struct):
 
 
 class StatsResource:
-    """GET /stats: counters of requests, tokens, memory and the prefix cache, and which models are in memory."""
+    """GET /stats: counters of requests, tokens, memory and the prefix cache, which models are in memory, and what is kept."""
 
-    def __init__(self, inference: InferenceService) -> None:
+    def __init__(self, inference: InferenceService, responses: ResponseStore) -> None:
         self._inference = inference
+        self._responses = responses
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Ask the engine. Raises EngineRecovering while there is none."""
         stats = await self._inference.stats()
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
-        response.data = msgspec.json.encode(ServerStats(**counters, pool=self._inference.pool.facts()))
+        pool, responses = self._inference.pool.facts(), await self._kept_responses()
+        response.data = msgspec.json.encode(ServerStats(**counters, pool=pool, responses=responses))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    async def _kept_responses(self) -> KeptResponses | None:
+        """Return None when the file of the responses cannot be used."""
+        try:
+            kept = await asyncio.to_thread(self._responses.facts)
+        except StoreError:
+            return None
+        return KeptResponses(num_responses=kept.num_responses, num_bytes=kept.num_bytes)
 
 
 class RequestsResource:

@@ -148,10 +148,10 @@ def test_another_key_finds_nothing(shared: ServerProcess) -> None:
     assert ask(shared, "bob", previous_response_id=response_id).status_code == 400
 
 
-def test_old_responses_make_way_and_health_tells_how_much_is_kept(shared: ServerProcess) -> None:
+def test_old_responses_make_way_and_the_stats_tell_how_much_is_kept(shared: ServerProcess) -> None:
     with ThreadPoolExecutor(4) as pool:
         ids = [answer.json()["id"] for answer in pool.map(lambda _: ask(shared, "ann"), range(30))]
-    kept = httpx.get(f"{shared.url}/health", headers={"x-api-key": "ann"}).json()["responses"]
+    kept = httpx.get(f"{shared.url}/stats", headers={"x-api-key": "ann"}).json()["responses"]
     assert 0 < kept["num_bytes"] <= 20_000
     assert 0 < kept["num_responses"] < 30
     assert httpx.get(f"{shared.url}/v1/responses/{ids[0]}", headers={"x-api-key": "ann"}).status_code == 404
