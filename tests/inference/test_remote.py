@@ -29,12 +29,14 @@ from mlxctl.ir import (
     Constraint,
     Finished,
     GenerationRequest,
+    ImagePart,
     Message,
     PromptProgress,
     Repetition,
     SamplingOptions,
     StreamEvent,
     TextDelta,
+    TextPart,
     TextResult,
     ThinkingDelta,
     ThinkingOptions,
@@ -44,6 +46,7 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallPart,
     ToolCallStarted,
+    ToolResultPart,
     ToolSpec,
     Usage,
     collect,
@@ -247,6 +250,15 @@ def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:
     messages = (*ASKED.messages, thought(), *ASKED.messages, thought(call))
     said = encoded(messages=messages)["messages"]
     assert ["reasoning_content" in message for message in said] == [False, False, False, True]
+
+
+def test_images_go_along_in_questions_and_in_what_tools_gave() -> None:
+    image = ImagePart(data=b"pixels", media_type="image/png")
+    call = Message(role="assistant", parts=(ToolCallPart(id="c", name="look", arguments="{}"),))
+    shown = Message(role="tool", parts=(ToolResultPart(call_id="c", content=(TextPart(text="Here:"), image)),))
+    asked = GenerationRequest(model="m", messages=(Message(role="user", parts=(image, TextPart(text="And?"))), call, shown))
+
+    assert OpenAIChatFormatter().parse(encode_request(asked)).messages == asked.messages
 
 
 def test_what_another_server_cannot_be_asked_is_refused() -> None:

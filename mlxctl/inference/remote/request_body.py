@@ -16,6 +16,7 @@ from mlxctl.ir import (
     GenerationRequest,
     ImagePart,
     Message,
+    Part,
     Repetition,
     SamplingOptions,
     TextPart,
@@ -55,12 +56,12 @@ def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
     for index, message in enumerate(messages):
         if message.role == "tool":
             for result in message.tool_results:
-                yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+                yield {"role": "tool", "tool_call_id": result.call_id, "content": _content(result.content, result.text)}
         elif message.role == "assistant":
             # Thinking belongs to the answer that is being worked on; some servers refuse that of earlier ones.
             yield _answer(message, with_thinking=index > last_question)
         else:
-            yield {"role": message.role, "content": _content(message)}
+            yield {"role": message.role, "content": _content(message.parts, message.text)}
 
 
 def _answer(message: Message, *, with_thinking: bool) -> dict[str, Any]:
@@ -76,10 +77,9 @@ def _call(call: ToolCallPart) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _content(message: Message) -> str | list[dict[str, Any]]:
-    if all(isinstance(part, TextPart) for part in message.parts):
-        return message.text
-    return [_part(part) for part in message.parts]
+def _content(parts: Sequence[Part], text: str) -> str | list[dict[str, Any]]:
+    """The `text` where all parts are texts."""
+    return text if all(isinstance(part, TextPart) for part in parts) else [_part(part) for part in parts]
 
 
 def _part(part: object) -> dict[str, Any]:
