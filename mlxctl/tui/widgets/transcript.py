@@ -52,8 +52,9 @@ class Transcript(VerticalScroll, can_focus=False):
         grown, self._num_rows = num_rows - self._num_rows, num_rows
         if self._grows_above and grown:
             # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps the place.
-            for place in (VerticalScroll.scroll_y, VerticalScroll.scroll_target_y):
-                self.set_reactive(place, self.scroll_y + grown)
+            first_row = self.scroll_y + grown
+            self.set_reactive(VerticalScroll.scroll_y, first_row)
+            self.set_reactive(VerticalScroll.scroll_target_y, first_row)
         return arranged
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
