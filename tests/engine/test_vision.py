@@ -98,3 +98,28 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
     assert problem.startswith("what it sees with cannot be loaded: ")
     assert said == asyncio.run(run_whole())
     assert "reads text only: what it sees with is not loaded" in refusal
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "problem"),
+    [
+        ("gemma3_seer", {"mm_tokens_per_image": 4}, "a picture is seen as (16, 64), but its tokens are read as (4, 64)"),
+        (
+            "qwen2_5_vl",
+            {"rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 1]}},
+            "has no 3 frequencies to follow three axes",
+        ),
+    ],
+)
+def test_eyes_and_words_that_do_not_fit_each_other_are_found_out_at_once(
+    tmp_path: Path, name: str, changes: dict[str, object], problem: str
+) -> None:
+    model = Path(shutil.copytree(forge.model(name), tmp_path / name))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | changes))
+
+    async def run() -> str | None:
+        async with seeing_engine(model) as client:
+            return client.loaded["m"].sight_problem
+
+    assert problem in str(asyncio.run(run()))

@@ -21,15 +21,18 @@ def open_tower(path: Path, words: Any) -> Any:
 
 
 def join(text_model: Any, tower: Any, recipe: SightRecipe) -> SeeingModel:
-    """Return both as one, after a look at an empty picture. Raises ValueError where they do not fit each other."""
+    """Return both as one, after a look at an empty picture. Raises ValueError where they do not fit each other.
+
+    The look is not computed, which would keep others waiting: its shapes say enough.
+    """
     words = text_model.language_model.model.embed_tokens
     eye = eye_of(recipe, tower)
-    glance = eye(*_empty_picture(recipe))
-    width = words(mx.array([0])).shape[-1]
+    picture, token_ids = _empty_picture(recipe)
+    glance = eye(picture, token_ids)
+    wanted = words(token_ids).shape
     for states in (glance.states, *glance.deep):
-        if states.ndim != 2 or states.shape[-1] != width:
-            raise ValueError(f"what it sees has the shape {states.shape}, but words have {width} numbers each")
-    mx.eval(glance.states, *glance.deep)
+        if states.shape != wanted:
+            raise ValueError(f"a picture is seen as {states.shape}, but its tokens are read as {wanted}")
     return SeeingModel(text_model, words, eye, recipe, num_deep=len(glance.deep))
 
 
