@@ -1,6 +1,7 @@
 """`mlxctl models`: what it prints, what it changes, and how it refuses."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,14 @@ def test_the_description_says_how_a_model_would_be_served() -> None:
     assert "served as family qwen; tools hermes_json, offered by the template; thinking think_tag" in said
     adapter = json.loads(run("info", model, "--json").stdout)["adapter"]
     assert (adapter["tool_parser_id"], adapter["takes_later_system"], adapter["keeps_thinking"]) == ("hermes_json", True, False)
+
+
+def test_the_description_says_who_sees_and_why_another_that_claims_to_does_not(tmp_path: Path) -> None:
+    assert "; takes images" in " ".join(run("info", str(forge.trained("linden"))).stdout.split())
+    model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "llama"))
+    config = json.loads((model / "config.json").read_text()) | {"model_type": "mllama"}
+    (model / "config.json").write_text(json.dumps(config))
+    assert "; reads text only: pictures of mllama models are not computed here" in " ".join(run("info", str(model)).stdout.split())
 
 
 def test_the_description_of_an_encoder_says_what_its_vectors_are() -> None:
