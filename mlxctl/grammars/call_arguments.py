@@ -33,6 +33,8 @@ _PYTHON = ValueNotation(
 
 def call_arguments(tool: ToolSpec, notation: Notation, spelling: Spelling) -> Definition:
     """Return the grammar of a tool's arguments. Raises InvalidRequest for a schema that is wrong, or cannot be enforced so."""
+    if tool.text_pattern:
+        compile_constraint(Constraint(kind="regex", value=tool.text_pattern, param=tool.param))
     schema = {"type": "object", **tool.parameters}
     as_json = compile_constraint(Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict))
     if isinstance(notation, JsonNotation):

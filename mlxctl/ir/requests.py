@@ -12,13 +12,15 @@ from mlxctl.ir.messages import Message
 class ToolSpec:
     """A tool on offer. `parameters` is the JSON schema of its arguments object, at the caller's field `param`.
 
-    Arguments of a tool that `is_strict` always fit the schema.
+    Arguments of a tool that `is_strict` always fit the schema. `text_pattern` is the regular expression at `param` which the schema
+    was made of, for a tool that takes such a text.
     """
 
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     is_strict: bool = False
+    text_pattern: str = ""
     param: str = field(default="tools", compare=False)
 
 

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, TagNotation, ToolChoice, ToolSpec, text_message
 from mlxctl.parsers import TOOL_PARSER_IDS, ToolParser, extract, thinking_parser, tool_parser
+from mlxctl.protocols.openai.freeform import InputGrammar, freeform_spec
 from tests.adapters.answers import Answers
 
 FORMATS = [
@@ -197,6 +198,33 @@ def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_b
     assert not answers.allows(rest.replace("1", "true"), forced(schema, "required", is_parallel=True))
     calls = extract(whole, tools=parser, offered=forced(schema, "required").tools).tool_calls
     assert [(call.name, json.loads(call.arguments)) for call in calls] == [("look_up", {"a": 1}), ("look", {})]
+
+
+@pytest.mark.parametrize(
+    ("parser_id", "begin", "end"),
+    [
+        ("hermes_json", '{"name": "patch", "arguments": {"input": "', '"}}\n</tool_call>'),
+        ("qwen3_coder", "patch>\n<parameter=input>\n", "\n</parameter>\n</function>\n</tool_call>"),
+    ],
+)
+@pytest.mark.parametrize(("pattern", "good", "bad"), [("a|b+", "bb", "ab"), ("[a-z]+ = [0-9]+", "x = 12", "x=1")])
+def test_a_tool_that_takes_a_text_takes_one_that_fits_its_pattern(
+    parser_id: str, begin: str, end: str, pattern: str, good: str, bad: str
+) -> None:
+    request, answers = takes_text(pattern), answers_of(parser_id, 0, True)
+    assert answers.allows(begin + good + end, request)
+    assert not answers.allows(begin + bad + end, request)
+    with pytest.raises(InvalidRequest, match="regular expression") as refused:
+        answers.guides(takes_text("("))
+    assert refused.value.param == "tools[0].format.definition"
+
+
+def takes_text(pattern: str) -> GenerationRequest:
+    grammar = InputGrammar(definition=pattern, syntax="regex")
+    spec = freeform_spec("patch", description=None, grammar=grammar, param="tools[0].format.definition")
+    choice = ToolChoice(mode="required")
+    messages = (text_message("user", "Hi"),)
+    return GenerationRequest(model="tiny", messages=messages, tools=(spec,), tool_choice=choice, parallel_tool_calls=False)
 
 
 def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:

@@ -33,13 +33,21 @@ class InputGrammar(Struct):
 def freeform_spec(name: str, *, description: str | None, grammar: InputGrammar | None, param: str) -> ToolSpec:
     """Return the function that a model is offered as `name`; `param` is the field of the grammar's definition."""
     text: dict[str, Any] = {"type": "string"}
-    told, is_held = description or "", False
+    told, pattern = description or "", ""
     if grammar is not None and grammar.syntax == "regex":
-        text["pattern"], is_held = f"^(?:{grammar.definition})$", True
+        pattern = grammar.definition
+        text["pattern"] = f"^(?:{pattern})$"
     elif grammar is not None:
         told += f"\n\nThe input has to follow this grammar, in the syntax of Lark:\n{grammar.definition}"
     parameters = {"type": "object", "properties": {"input": text}, "required": ["input"], "additionalProperties": False}
-    return ToolSpec(name=name, description=told.strip(), parameters=parameters, is_strict=is_held, param=param)
+    return ToolSpec(
+        name=name,
+        description=told.strip(),
+        parameters=parameters,
+        is_strict=bool(pattern),
+        text_pattern=pattern,
+        param=param,
+    )
 
 
 def freeform_arguments(text: str) -> str:
