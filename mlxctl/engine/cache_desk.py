@@ -71,6 +71,7 @@ class CacheDesk:
             expires_at=None if chunk.expires_at == math.inf else chunk.expires_at,
             is_pinned=any(found is not None and found.is_pinned for found in (here, there)),
             num_leases=chunk.num_leases,
+            salts=list(chunk.salts),
         )
 
     def _mark(self, key: bytes, is_pinned: bool) -> bool:

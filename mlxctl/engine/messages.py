@@ -276,7 +276,8 @@ class LookedUp(Report, frozen=True, kw_only=True):
 
 
 class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of tokens (packed uint32) whose keys and values are kept. `parent` is b"" at the beginning of a prompt.
+    """A run of tokens (packed uint32) whose keys and values are kept, with the images that reach into it as `salts`. `parent` is
+    b"" at the beginning of a prompt.
 
     `model` is empty for weights that were not loaded since the start. Zero bytes in memory or on disk: not there. Times are unix
     seconds; `used_at` is 0 for what was not used since the start, `expires_at` None for what never expires.
@@ -296,6 +297,7 @@ class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None
     is_pinned: bool
     num_leases: int
+    salts: list[Salt] = []
 
 
 class CacheAnswer(Report, frozen=True, kw_only=True):

@@ -9,10 +9,11 @@ from typing import Any, Self
 
 from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.errors import InvalidRequest, StoreError
+from mlxctl.inference.cache.told_text import told_text
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.request_file import RequestFile
 from mlxctl.inspector.server import CachedChunk
-from mlxctl.prefix_cache.chunks import pack, picture_salts
+from mlxctl.prefix_cache.chunks import Tokens, pack, picture_salts
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
 
 
@@ -93,6 +94,10 @@ class CacheDirectory:
                 limits = {"max_bytes": self._max_bytes, "min_free_bytes": self._min_free_bytes}
                 return asdict(maintenance.collect(self._directory, **limits))
 
+    def _text(self, entry: Entry, tokens: Tokens) -> str | None:
+        model = entry.model
+        return None if model is None else told_text(tokens, entry.salts, entry.start, lambda run: self._models.text(model, run))
+
     def _listed(self, entry: Entry) -> CachedChunk:
         tokens = array("I", entry.tokens)
         return CachedChunk(
@@ -102,7 +107,7 @@ class CacheDirectory:
             namespace=entry.namespace.hex(),
             start=entry.start,
             num_tokens=len(tokens),
-            text=self._models.text(entry.model, tokens) if entry.model is not None else None,
+            text=self._text(entry, tokens),
             memory_bytes=0,
             disk_bytes=entry.num_bytes,
             checkpoints=list(entry.positions),

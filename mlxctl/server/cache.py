@@ -75,7 +75,7 @@ class CacheResource:
 
     async def _described(self, chunk: CachedChunk) -> ChunkView:
         token_ids = array("I", chunk.tokens)
-        text = await self._inference.cache.text(chunk.model, token_ids) if chunk.model else None
+        text = await self._inference.cache.text(chunk.model, token_ids, chunk.salts, chunk.start) if chunk.model else None
         return ChunkView.of(chunk, num_tokens=len(token_ids), text=text)
 
 

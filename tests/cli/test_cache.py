@@ -1,6 +1,7 @@
 """`mlxctl cache` against a real server, through the commands as a person types them."""
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,9 +112,18 @@ def test_another_picture_is_named_as_such(tmp_path: Path) -> None:
             said = runner.invoke(app, ["cache", "explain", str(file), "--url", seer.url])
             runner.invoke(app, ["cache", "warm", str(file), "--url", seer.url], catch_exceptions=False)
         again = runner.invoke(app, ["cache", "explain", str(file), "--url", seer.url])
+        tree = runner.invoke(app, ["cache", "tree", "--url", seer.url]).output
+        chunks = json.loads(runner.invoke(app, ["cache", "ls", "--json", "--url", seer.url]).output)
+        leaves = [chunk["key"] for chunk in chunks if chunk["parent"]]
+        told = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", seer.url]).output
 
     assert "image_changed: in message 2 (user), the image is another one" in said.output
     assert "all_known" in again.output
+    assert len(set(re.findall(r"…(\w+)\]\[/INST\]", tree))) == 2
+    assert "[IMG]" not in str(chunks)
+    parted = json.loads(told)
+    assert "[INST][image " in parted["before"]
+    assert parted["one"] != parted["other"]
 
 
 def test_a_request_in_a_file_is_warmed_and_explained(filled: ServerProcess, tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference import preparing
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.seen import SeenRequest, SeenRequests, without_image_bytes
+from mlxctl.inference.cache.told_text import told_text
 from mlxctl.inference.pool import ModelPool
 from mlxctl.ir import GenerationRequest
-from mlxctl.prefix_cache.chunks import Salt, picture_salts
+from mlxctl.prefix_cache.chunks import Salt, Tokens, picture_salts
 
 
 class CacheInspector:
@@ -36,13 +37,14 @@ class CacheInspector:
         """Pin, unpin, drop, clear or sweep. Raises EngineRecovering, EngineDied."""
         return await self._engine.ask_cache(action, keys=keys)
 
-    async def text(self, model: str, token_ids: Sequence[int]) -> str | None:
-        """Return what the ids stand for; None for a model that is not served any more."""
+    async def text(self, model: str, tokens: Tokens, salts: Sequence[Salt], start: int) -> str | None:
+        """Return what tokens from `start` on say, with the images among them; None for a model that is not served any more."""
         try:
             adapter = await self._pool.adapter(model)
         except MlxctlError:
             return None
-        return b"".join(map(adapter.vocabulary.bytes_of, token_ids)).decode(errors="replace")
+        bytes_of = adapter.vocabulary.bytes_of
+        return told_text(tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace"))
 
     async def explain_last(self, num: int) -> list[Explanation]:
         """Explain the last requests that the model was asked, the newest first. Raises ModelUnavailable."""

@@ -1,0 +1,22 @@
+"""What a run of tokens says, for people: its text, with images by name. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from mlxctl.prefix_cache.chunks import Salt, Tokens
+
+_NAME_DIGITS = 8
+
+
+def told_text(tokens: Tokens, salts: Sequence[Salt], start: int, text_of: Callable[[Tokens], str | None]) -> str | None:
+    """Return the text of tokens that stand from `start` on in their prompt, with `[image 0a1b2c3d]` for each image among them.
+
+    The name is that of the image's digest, so that two that differ are told apart. None where `text_of` knows no text.
+    """
+    pieces: list[str | None] = []
+    place = start
+    for salt in salts:
+        pieces += [text_of(tokens[place - start : max(salt.start - start, 0)]), f"[image {salt.digest.hex()[:_NAME_DIGITS]}]"]
+        place = salt.end
+    pieces.append(text_of(tokens[place - start :]))
+    known = [piece for piece in pieces if piece is not None]
+    return "".join(known) if len(known) == len(pieces) else None
