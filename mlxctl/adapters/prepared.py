@@ -12,7 +12,6 @@ class PromptTokens:
 
     token_ids: tuple[int, ...]
     pictures: tuple[Picture, ...] = ()
-    num_longer_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

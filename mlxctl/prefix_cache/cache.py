@@ -265,7 +265,7 @@ class PrefixCache:
     def _use(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
         """Make the path to the chunk the most recently used, and let each part of it live on."""
         self._index.touch(chunk, ttl_seconds=lifetime.of_chunk(chunk.start))
-        place: Chunk[Record] | None = chunk
+        place: Chunk[Record] | None = chunk if lifetime.num_longer_tokens else None
         while place is not None and place.start >= lifetime.num_longer_tokens:
             place = place.parent
         if place is not None and place is not chunk:

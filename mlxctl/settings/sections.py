@@ -90,7 +90,7 @@ class EngineSettings:
     """Memory for prompts and answers computed already; without one, a fifth of the memory limit; 0 keeps nothing."""
 
     prefix_cache_bits: Literal["full", "8", "4"] = "full"
-    """Bits in which computed prompts are kept: fewer hold more, and what is taken over is then no longer exact."""
+    """Bits in which computed prompts are kept: fewer hold more, and what is taken over is not exact; `kv_bits` goes before it."""
 
     prefix_cache_exact_tokens: int = bounded(4096, least=0)
     """Tokens at the beginning of every prompt that are kept exactly, whatever the bits."""

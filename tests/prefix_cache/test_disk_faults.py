@@ -324,16 +324,18 @@ def test_what_is_pinned_in_memory_stays_pinned_on_disk(tmp_path: Path) -> None:
     closed(tier)
 
 
-def test_a_beginning_that_is_kept_for_longer_is_so_on_disk_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("was_there", [False, True], ids=["written so", "renewed"])
+def test_a_beginning_that_is_kept_for_longer_is_so_on_disk_too(tmp_path: Path, was_there: bool) -> None:
     now = [1000.0]
-    index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40, clock=lambda: now[0])
-    last = remember(index, 1)
-    for chunk, ttl in ((last, 300), (last.parent, 3600)):
-        # Kept for good when it was made; so that it is kept for a time, that is taken back.
-        chunk.expires_at = now[0] + ttl
-    last.parent.parent.expires_at = now[0] + 3600
+    last = remember(PrefixIndex(max_bytes=1 << 40), 1)
+    assert last.parent is not None
+    assert last.parent.parent is not None
+    path = (last, last.parent, last.parent.parent)
     tier = opened(tmp_path, clock=lambda: now[0])
-    tier.keep(last)
+    for lifetimes in [(300, 300, 300), (300, 3600, 3600)] if was_there else [(300, 3600, 3600)]:
+        for chunk, lifetime in zip(path, lifetimes, strict=True):
+            chunk.expires_at = now[0] + lifetime
+        tier.keep(last)
     closed(tier)
 
     now[0] += 301
