@@ -29,25 +29,34 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=shelf_directory() / "tool-caller", help="made here if it is not there")
     parser.add_argument("--prefix", type=Path, default=shelf_directory() / "npm", help="where npm has or will put the clients")
     parser.add_argument("--libraries", type=Path, default=shelf_directory() / "libraries", help="where pip has or will put them")
-    parser.add_argument("--save", action="store_true", help=f"write {_RESULTS.name} into bench_results")
+    parser.add_argument("--only", choices=["agents", "libraries"], help="drive only those from npm, or only those from PyPI")
+    parser.add_argument("--save", action="store_true", help=f"write {_RESULTS.name} into bench_results; what did not run stays")
     options = parser.parse_args()
-    subprocess.run(["npm", "install", "--no-fund", "--no-audit", "--prefix", str(options.prefix), *PACKAGES], check=True)
-    subprocess.run(["node", "install.cjs"], cwd=options.prefix / "node_modules/@anthropic-ai/claude-code", check=True)
-    if not options.model.exists():
-        make_in_own_process(options.model)
-    turns, stats = _turns(options.model, options.prefix)
-    turns += _library_turns(options.libraries)
+    turns, stats = ([], {}) if options.only == "libraries" else _agent_turns(options.model, options.prefix)
+    if options.only != "agents":
+        turns += _library_turns(options.libraries)
     for turn in turns:
         outcome = "complete" if turn.is_complete else "NOT complete"
         print(f"{turn.client} {turn.version}: {outcome} in {turn.seconds:.0f} s: {turn.answer}")
     if options.save:
-        record = {
-            "mlxctl": __version__,
-            "turns": [{**asdict(turn), "is_complete": turn.is_complete} for turn in turns],
-            "stats": stats,
-        }
-        _RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+        _save(turns, stats)
     sys.exit(sum(not turn.is_complete for turn in turns))
+
+
+def _save(turns: list[Turn], stats: dict[str, object]) -> None:
+    stored = json.loads(_RESULTS.read_text())
+    told = [{**asdict(turn), "is_complete": turn.is_complete} for turn in turns]
+    kept = [turn for turn in stored["turns"] if turn["client"] not in {turn.client for turn in turns}]
+    record = {"mlxctl": __version__, "turns": [*kept, *told], "stats": stats or stored["stats"]}
+    _RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _agent_turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
+    subprocess.run(["npm", "install", "--no-fund", "--no-audit", "--prefix", str(prefix), *PACKAGES], check=True)
+    subprocess.run(["node", "install.cjs"], cwd=prefix / "node_modules/@anthropic-ai/claude-code", check=True)
+    if not model.exists():
+        make_in_own_process(model)
+    return _turns(model, prefix)
 
 
 def _turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
