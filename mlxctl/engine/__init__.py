@@ -13,7 +13,9 @@ from mlxctl.engine.messages import (
     ModelUnloaded,
     RowUpdate,
     Score,
+    SoundWindow,
     Stats,
+    WrittenWindow,
 )
 from mlxctl.engine.model_desk import ModelSource
 from mlxctl.engine.residency import Resident, Room
@@ -40,6 +42,8 @@ __all__ = [
     "Room",
     "RowUpdate",
     "Score",
+    "SoundWindow",
     "Stats",
     "TokenStream",
+    "WrittenWindow",
 ]

@@ -12,10 +12,11 @@ import logging
 import time
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, assert_never
 
 from mlxctl.engine.connection import Connection
-from mlxctl.engine.embedding.open_jobs import OpenJobs
+from mlxctl.engine.embedding.collected import CollectedVectors
 from mlxctl.engine.launcher import Launcher
 from mlxctl.engine.messages import (
     AnyReport,
@@ -32,12 +33,17 @@ from mlxctl.engine.messages import (
     ModelLoaded,
     ModelUnloaded,
     ReportStats,
+    SoundWindow,
     Stats,
     Step,
     Stop,
     Submit,
+    Transcribe,
+    Transcribed,
+    WrittenWindow,
 )
 from mlxctl.engine.model_desk import ModelDesk, ModelSource
+from mlxctl.engine.open_jobs import OpenJobs, written_window
 from mlxctl.engine.token_stream import TokenStream
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, QueueFull, ShuttingDown
 from mlxctl.ir import CacheOptions, Guidance, Picture, SamplingParams
@@ -153,15 +159,14 @@ class EngineClient:
 
         Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied, SequenceFailed.
         """
-        connection, job_id = self._begin(), next(self._numbers)
-        answer = self._jobs.open(job_id, num_texts=len(texts))
         packed = [array("I", text).tobytes() for text in texts]
-        connection.send(Embed(job_id=job_id, model=model, texts=packed, dimensions=dimensions))
-        try:
-            return await answer
-        finally:
-            if self._jobs.close(job_id) and self._connection is not None:
-                self._connection.send(Cancel(sequence_ids=[job_id]))
+        command = partial(Embed, model=model, texts=packed, dimensions=dimensions)
+        return await self._jobs.have_done(self._begin(), next(self._numbers), command, CollectedVectors(len(texts)).take)
+
+    async def transcribe(self, window: SoundWindow) -> WrittenWindow:
+        """Return what the model writes of a window of sound. Raises what `embed` does, and stops when nobody waits."""
+        command = partial(Transcribe, window=window)
+        return await self._jobs.have_done(self._begin(), next(self._numbers), command, written_window)
 
     @property
     def loaded(self) -> Mapping[str, ModelLoaded]:
@@ -357,7 +362,7 @@ class EngineClient:
         match report:
             case Step():
                 self._deliver(report)
-            case Embedded():
+            case Embedded() | Transcribed():
                 self._last_delivery = time.monotonic()
                 self._jobs.take(report)
             case Hello():

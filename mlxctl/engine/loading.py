@@ -19,7 +19,7 @@ from mlxctl.engine.embedding.weights import embedding_classes, modules_of
 from mlxctl.engine.imports import import_aside
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
-from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe
+from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe, SpeechRecipe
 
 # Share of the memory that weights and caches may take when nobody says otherwise.
 _MEMORY_SHARE = 0.85
@@ -132,12 +132,13 @@ def weights_in_pieces(
     embedding: EmbeddingRecipe | None = None,
     sight: SightRecipe | None = None,
     kv_format: KVFormat | None = None,
+    speech: SpeechRecipe | None = None,
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model at `path` piece by piece, so that the thread can do other things between two of them, and run one token.
 
     Each piece gives the bytes that were read so far. A model that embeds is loaded without its head, one that sees with what it
-    sees with; if that cannot be, it still reads text. One whose caches are to be quantised in `kv_format` is tried with such, and
-    broken if it cannot.
+    sees with; if that cannot be, it still reads text. One with `speech` is of mlx-audio's layers. One whose caches are to be
+    quantised in `kv_format` is tried with such, and broken if it cannot.
 
     `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into `available_bytes`.
     Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory only if trusted. Closing the generator
@@ -151,6 +152,8 @@ def weights_in_pieces(
         raise NotEnoughMemory(path, needed_bytes=weights_bytes, limit_bytes=limit_bytes)
     started = time.monotonic()
     try:
+        if speech is not None:
+            return (yield from _listening(path, started))
         package = import_mlx_lm()
         for _ in import_aside(*modules_of(embedding)) if embedding else ():
             yield 0
@@ -210,6 +213,18 @@ def _seeing(weights: LoadedWeights, path: Path, sight: SightRecipe) -> Generator
     tower.eval()
     num_bytes = weights.weights_bytes + parameter_bytes(tower)
     return replace(weights, model=join(weights.model, tower, sight), sees=True, weights_bytes=num_bytes)
+
+
+def _listening(path: Path, started: float) -> Generator[int, None, LoadedWeights]:
+    """Load a model that writes down speech."""
+    from mlxctl.engine.audio.weights import MODULE, open_listener
+    from mlxctl.engine.measuring import measure_listener
+
+    for _ in import_aside(MODULE):
+        yield 0
+    model = open_listener(path)
+    yield from _read(model)
+    return measure_listener(model, started)
 
 
 def _one_line(error: BaseException) -> str:

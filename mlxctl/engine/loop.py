@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 
 from mlxctl.engine import loading
+from mlxctl.engine.audio.desk import SpeechDesk
+from mlxctl.engine.audio.listener import Listener
 from mlxctl.engine.batch import Batch, RowResult
 from mlxctl.engine.cache_desk import CacheDesk
 from mlxctl.engine.constraints import Guide, GuideWorkshop, needs_guide
 from mlxctl.engine.embedding.desk import EmbeddingDesk
 from mlxctl.engine.embedding.opening import open_embedder
+from mlxctl.engine.load_failures import failed_load
 from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.messages import (
@@ -22,10 +25,8 @@ from mlxctl.engine.messages import (
     Cancel,
     Embed,
     Hello,
-    LoadFailure,
     LoadModel,
     LookUp,
-    ModelFailed,
     ModelLoaded,
     ModelUnloaded,
     ReportStats,
@@ -34,6 +35,7 @@ from mlxctl.engine.messages import (
     Step,
     Stop,
     Submit,
+    Transcribe,
     UnloadModel,
 )
 from mlxctl.engine.model_queue import ModelCosts
@@ -42,7 +44,7 @@ from mlxctl.engine.runner import describe_device
 from mlxctl.engine.scheduler import Scheduler
 from mlxctl.engine.sequence import Sequence
 from mlxctl.engine.waker import Waker
-from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.errors import ModelError
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
 from mlxctl.settings import EngineSettings
@@ -72,6 +74,7 @@ class EngineLoop:
             prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
         )
         self._embedding = EmbeddingDesk(slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens)
+        self._speech = SpeechDesk(slice_seconds=settings.prefill_slice_seconds)
         self._blas = blas
         self._workshop = GuideWorkshop(wake=self._waker.wake)
         self._arrived: list[Submit] = []
@@ -91,6 +94,7 @@ class EngineLoop:
                 self.load()
                 self.step()
                 self.embed()
+                self.listen()
         except FrontGoneError:
             pass
         finally:
@@ -102,7 +106,7 @@ class EngineLoop:
     def take_commands(self) -> None:
         """Carry out what the front asked for since the last step."""
         has_rows = self._scheduler.has_work and not self._is_fetching
-        idle = not (has_rows or self._embedding.has_work or self._arrived or self._to_load or self._pool.loading)
+        idle = not (has_rows or self._has_jobs or self._arrived or self._to_load or self._pool.loading)
         for command in self._mailbox.take(timeout_seconds=_IDLE_SECONDS if idle else 0, waker=self._waker):
             self._carry_out(command)
 
@@ -137,7 +141,7 @@ class EngineLoop:
             weights = self._pool.go_on_loading(seconds=slice_seconds)
         except ModelError as error:
             weights = None
-            self._mailbox.publish(_failed(name, error))
+            self._mailbox.publish(failed_load(name, error))
         if self._pool.loading is None and weights is None:
             self._pool.sweep()
         if weights is not None:
@@ -159,6 +163,7 @@ class EngineLoop:
         now = time.monotonic()
         if batch.phase == "decode":
             self._embedding.observe_decode(now - started, alone=self._scheduler.decodes_alone(batch))
+            self._speech.observe_decode(now - started)
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         self._publish(updates)
         self._free(batch, results)
@@ -169,13 +174,26 @@ class EngineLoop:
         """Compute the vectors of some texts, between two steps of the others."""
         if self._embedding.has_work:
             self._mailbox.publish(self._embedding.step(contended=self._scheduler.has_decoding_rows))
-            self._pool.make_room()
-            if not self._has_work:
-                self._pool.trim()
+            self._after_job_slice()
+
+    def listen(self) -> None:
+        """Write down some of what was said, between two steps of the others."""
+        if self._speech.has_work:
+            self._mailbox.publish(self._speech.step(contended=self._scheduler.has_decoding_rows))
+            self._after_job_slice()
+
+    def _after_job_slice(self) -> None:
+        self._pool.make_room()
+        if not self._has_work:
+            self._pool.trim()
+
+    @property
+    def _has_jobs(self) -> bool:
+        return self._embedding.has_work or self._speech.has_work
 
     @property
     def _has_work(self) -> bool:
-        return self._scheduler.has_work or self._embedding.has_work
+        return self._scheduler.has_work or self._has_jobs
 
     def _admit(self, submit: Submit, *, guide: Guide | None) -> None:
         self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), guide=guide))
@@ -227,6 +245,9 @@ class EngineLoop:
             case Embed():
                 if failed := self._embedding.add(command, cache_capacity_bytes=self._pool.cache_capacity_bytes):
                     self._mailbox.publish(failed)
+            case Transcribe():
+                if refused := self._speech.add(command):
+                    self._mailbox.publish(refused)
             case Cancel():
                 self._cancel(command.sequence_ids)
             case LoadModel():
@@ -247,6 +268,7 @@ class EngineLoop:
         self._arrived = [submit for submit in self._arrived if submit.sequence_id not in gone]
         self._workshop.cancel(gone)
         self._embedding.drop(gone)
+        self._speech.drop(gone)
         for sequence in self._scheduler.cancel(sequence_ids):
             self._pool.runner(sequence.model).drop([sequence])
 
@@ -260,6 +282,7 @@ class EngineLoop:
             embedding=command.embedding,
             sight=command.sight,
             kv_format=command.kv_format,
+            speech=command.speech,
         )
         self._begun_load = command
 
@@ -269,6 +292,8 @@ class EngineLoop:
         if recipe is not None and weights.width is not None:
             self._embedding.open_model(name, open_embedder(weights, recipe))
             dimensions = recipe.num_dimensions(weights.width)
+        elif self._begun_load.speech is not None:
+            self._speech.open_model(name, Listener(weights.model, self._begun_load.speech))
         else:
             self._open_for_text(name, weights)
         self._mailbox.publish(
@@ -296,7 +321,8 @@ class EngineLoop:
     def _unload(self, name: str) -> None:
         self._to_load = [command for command in self._to_load if command.name != name]
         is_waited_for = self._workshop.has_work_for(name) or any(submit.model == name for submit in self._arrived)
-        if self._scheduler.is_in_use(name) or self._embedding.is_in_use(name) or is_waited_for:
+        has_jobs = self._embedding.is_in_use(name) or self._speech.is_in_use(name)
+        if self._scheduler.is_in_use(name) or has_jobs or is_waited_for:
             self._mailbox.publish(ModelUnloaded(name=name, is_in_use=True))
             return
         weights_bytes = freed_bytes = 0
@@ -304,6 +330,7 @@ class EngineLoop:
             if self._scheduler.is_open(name):
                 self._scheduler.close_model(name)
             self._embedding.close_model(name)
+            self._speech.close_model(name)
             self._workshop.close_model(name)
             weights_bytes, freed_bytes = self._pool.unload(name)
         self._mailbox.publish(ModelUnloaded(name=name, weights_bytes=weights_bytes, freed_bytes=freed_bytes))
@@ -356,16 +383,3 @@ def _packing(settings: EngineSettings) -> Packing | None:
     if settings.prefix_cache_bits == "full":
         return None
     return Packing(bits=int(settings.prefix_cache_bits), exact_tokens=settings.prefix_cache_exact_tokens)
-
-
-def _failed(name: str, error: ModelError) -> ModelFailed:
-    kind: LoadFailure = "not_found" if isinstance(error, ModelNotFoundOnDisk) else "broken"
-    if isinstance(error, NotEnoughMemory):
-        return ModelFailed(
-            name=name,
-            failure="not_enough_memory",
-            message=str(error),
-            needed_bytes=error.needed_bytes,
-            limit_bytes=error.limit_bytes,
-        )
-    return ModelFailed(name=name, failure=kind, message=str(error))

@@ -58,6 +58,22 @@ def measure_encoder(model: Any, kind: EncoderKind, started: float) -> LoadedWeig
     )
 
 
+def measure_listener(model: Any, started: float) -> LoadedWeights:
+    """Return the same of a model that writes down speech, whose caches are those of one window at a time."""
+    heard = mx.zeros((1, model.dims.n_audio_ctx, model.dims.n_audio_state), dtype=model.dtype)
+    logits, caches, _ = model.decoder(mx.array([[0]]), heard)
+    mx.eval(logits, caches)
+    return LoadedWeights(
+        model=model,
+        vocabulary_size=int(logits.shape[-1]),
+        weights_bytes=parameter_bytes(model),
+        kv_bytes_per_token=0,
+        cache_kind="plain",
+        can_batch=False,
+        load_seconds=time.monotonic() - started,
+    )
+
+
 def parameter_bytes(model: Any) -> int:
     """Return the bytes of a model's weights."""
     return sum(array.nbytes for _, array in tree_flatten(model.parameters()))

@@ -7,7 +7,18 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.ir import CacheMode, EmbeddingRecipe, FinishReason, Guidance, KVFormat, Picture, SamplingParams, SightRecipe
+from mlxctl.ir import (
+    CacheMode,
+    EmbeddingRecipe,
+    FinishReason,
+    Guidance,
+    KVFormat,
+    Picture,
+    SamplingParams,
+    SightRecipe,
+    SpeechRecipe,
+    SpeechTask,
+)
 from mlxctl.prefix_cache.chunks import Salt
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 
@@ -22,8 +33,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class LoadModel(Command, frozen=True, kw_only=True):
     """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed.
 
-    With `embedding` it takes Embed and no Submit, without it the other way round; with `sight`, pictures in Submit. Its keys and
-    values are kept in `kv_format`, or as they are computed.
+    With `embedding` it takes Embed and no Submit, with `speech` Transcribe and no Submit; with `sight`, pictures in Submit.
+    Its keys and values are kept in `kv_format`, or as they are computed.
     """
 
     name: str
@@ -33,6 +44,7 @@ class LoadModel(Command, frozen=True, kw_only=True):
     embedding: EmbeddingRecipe | None = None
     sight: SightRecipe | None = None
     kv_format: KVFormat | None = None
+    speech: SpeechRecipe | None = None
 
 
 class UnloadModel(Command, frozen=True, kw_only=True):
@@ -72,6 +84,27 @@ class Embed(Command, frozen=True, kw_only=True):
     model: str
     texts: list[bytes]
     dimensions: int | None = None
+
+
+class SoundWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is to write down: `samples` as in `ir.speech`, behind what `previous_ids` say.
+
+    Without a `language_id` the model finds out, if it knows several languages.
+    """
+
+    model: str
+    samples: bytes
+    task: SpeechTask = "transcribe"
+    language_id: int | None = None
+    previous_ids: list[int] = []
+    temperature: float = 0.0
+
+
+class Transcribe(Command, frozen=True, kw_only=True):
+    """Write down a window of sound; answered by any number of Transcribed."""
+
+    job_id: int
+    window: SoundWindow
 
 
 class Cancel(Command, frozen=True, kw_only=True):
@@ -219,6 +252,23 @@ class Embedded(Report, frozen=True, kw_only=True):
     failure: str | None = None
 
 
+class WrittenWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model wrote of a window: words and times. `no_speech` is how likely it is that nobody speaks, by the model."""
+
+    token_ids: list[int]
+    language_id: int | None
+    mean_logprob: float
+    no_speech: float
+
+
+class Transcribed(Report, frozen=True, kw_only=True):
+    """What was written of a window, or why it failed; neither says that the work goes on."""
+
+    job_id: int
+    written: WrittenWindow | None = None
+    failure: str | None = None
+
+
 class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What the prefix cache has on disk, in records and in files, and what went wrong since the start.
 
@@ -309,5 +359,5 @@ class CacheAnswer(Report, frozen=True, kw_only=True):
     chunks: list[CachedChunk] = []
 
 
-AnyCommand = LoadModel | UnloadModel | Submit | Embed | Cancel | ReportStats | LookUp | AskCache | Stop
-AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Embedded | Stats | LookedUp | CacheAnswer
+AnyCommand = LoadModel | UnloadModel | Submit | Embed | Transcribe | Cancel | ReportStats | LookUp | AskCache | Stop
+AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Embedded | Transcribed | Stats | LookedUp | CacheAnswer

@@ -8,7 +8,7 @@ from typing import Any
 from mlxctl.engine.connection import Connection
 from mlxctl.engine.messages import LoadModel, ModelFailed, ModelLoaded, ModelUnloaded, UnloadModel
 from mlxctl.errors import BrokenModel, EngineDied, ModelError, ModelInUse, ModelNotFoundOnDisk, NotEnoughMemory
-from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe
+from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe, SpeechRecipe
 
 # An engine that lets go of no model within this time hangs.
 _ANSWER_SECONDS = 60.0
@@ -16,8 +16,7 @@ _ANSWER_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """A model that the engine is to load: `weights_bytes` is the size of its files, `embedding`, `sight` and `kv_format`
-    as in LoadModel."""
+    """A model that the engine is to load: `weights_bytes` is the size of its files, what it can do as in LoadModel."""
 
     name: str
     path: Path
@@ -26,6 +25,7 @@ class ModelSource:
     embedding: EmbeddingRecipe | None = None
     sight: SightRecipe | None = None
     kv_format: KVFormat | None = None
+    speech: SpeechRecipe | None = None
 
 
 class ModelDesk:
@@ -49,6 +49,7 @@ class ModelDesk:
             embedding=source.embedding,
             sight=source.sight,
             kv_format=source.kv_format,
+            speech=source.speech,
         )
         connection.send(command)
         if await _is_answered(connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {source.name!r}"):

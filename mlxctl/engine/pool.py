@@ -15,7 +15,7 @@ from mlxctl.engine.messages import DiskFigures, LookedUp, LookUp
 from mlxctl.engine.namespace import prefix_namespace
 from mlxctl.engine.runner import ModelRunner
 from mlxctl.engine.sequence import Sequence
-from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe
+from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe, SpeechRecipe
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.division import divide_record
@@ -72,7 +72,8 @@ class ModelPool:
         self._caches: dict[bytes, PrefixCache] = {}
         self._names: dict[bytes, str] = {}
         self._runners: dict[str, ModelRunner] = {}
-        self._weights_bytes: dict[str, int] = {}
+        # Held here, too, so that what unloading frees is freed between the two looks at memory.
+        self._weights: dict[str, LoadedWeights] = {}
         self._loading: _Loading | None = None
         bounded = min(max(int(limit_bytes * _BUFFER_CACHE_SHARE), _MIN_BUFFER_CACHE_BYTES), _MAX_BUFFER_CACHE_BYTES)
         mx.set_cache_limit(bounded)
@@ -92,10 +93,11 @@ class ModelPool:
         embedding: EmbeddingRecipe | None = None,
         sight: SightRecipe | None = None,
         kv_format: KVFormat | None = None,
+        speech: SpeechRecipe | None = None,
     ) -> None:
         """Begin with a model, after the prefix cache has made room for its weights. `go_on_loading` does the work.
 
-        One that embeds gets no runner and no prefix cache.
+        One that embeds, and one with `speech`, which writes down what it hears, get no runner and no prefix cache.
         """
         assert self._loading is None, "one model is loaded at a time"
         excess = int(mx.get_active_memory()) + weights_bytes - self.limit_bytes
@@ -110,8 +112,10 @@ class ModelPool:
             embedding=embedding,
             sight=sight,
             kv_format=kv_format,
+            speech=speech,
         )
-        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, writes_text=embedding is None)
+        writes_text = embedding is None and speech is None
+        self._loading = _Loading(name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, writes_text=writes_text)
 
     def go_on_loading(self, *, seconds: float) -> LoadedWeights | None:
         """Load for about so long; return the model when it is ready. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory."""
@@ -138,13 +142,13 @@ class ModelPool:
             weights_bytes = self._give_up_loading()
         else:
             self._runners.pop(name, None)
-            weights_bytes = self._weights_bytes.pop(name)
+            weights_bytes = self._weights.pop(name).weights_bytes
         self.sweep()
         return weights_bytes, before - int(mx.get_active_memory())
 
     def holds(self, name: str) -> bool:
         """Whether the model is loaded or being loaded."""
-        return name in self._weights_bytes or name == self.loading
+        return name in self._weights or name == self.loading
 
     def runner(self, name: str) -> ModelRunner:
         """Return the runner of a loaded model."""
@@ -193,7 +197,7 @@ class ModelPool:
     @property
     def cache_capacity_bytes(self) -> int:
         """What caches could take if nothing else ran."""
-        return self.limit_bytes - sum(self._weights_bytes.values())
+        return self.limit_bytes - sum(weights.weights_bytes for weights in self._weights.values())
 
     @property
     def available_bytes(self) -> int:
@@ -259,7 +263,7 @@ class ModelPool:
         self.disk.close(deadline=deadline)
 
     def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
-        self._weights_bytes[loading.name] = weights.weights_bytes
+        self._weights[loading.name] = weights
         if loading.writes_text:
             self._runners[loading.name] = ModelRunner(weights, self._prefix_cache(loading, weights))
         return weights

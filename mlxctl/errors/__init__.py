@@ -3,6 +3,7 @@
 MlxctlError
 ├── SettingsError                what a person configured cannot be honoured
 ├── StoreError                   a file of ours that remembers things cannot be used
+├── NoVoice                      nobody can say a text here
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
 │   ├── BrokenModel
@@ -55,6 +56,10 @@ class SettingsError(MlxctlError):
 
 class StoreError(MlxctlError):
     """A database of ours cannot be opened, read or written."""
+
+
+class NoVoice(MlxctlError):
+    """A voice that is installed says nothing."""
 
 
 class ModelError(MlxctlError):

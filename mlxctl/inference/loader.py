@@ -142,7 +142,6 @@ class ModelLoader:
 
 
 def _source(model: ModelToServe) -> ModelSource:
-    embeds = model.facts.embedding is not None
     return ModelSource(
         name=model.name,
         path=model.facts.path,
@@ -150,6 +149,7 @@ def _source(model: ModelToServe) -> ModelSource:
         trust_remote_code=model.trust_remote_code,
         embedding=model.facts.embedding,
         sight=model.facts.sight,
-        # A model that embeds keeps nothing of a text when it has read it.
-        kv_format=None if embeds else model.kv_format,
+        speech=model.facts.speech,
+        # Only a model that writes text keeps anything of what it has read.
+        kv_format=model.kv_format if model.facts.purpose == "text" else None,
     )

@@ -20,10 +20,20 @@ from mlxctl.inference.loader import ModelLoader
 from mlxctl.inference.pool_facts import PoolFacts, ResidentFacts
 from mlxctl.inference.roster import Roster
 from mlxctl.inference.served_model import ModelToServe, ServedModel, UnusableModel
+from mlxctl.ir import Purpose
 from mlxctl.settings import PoolSettings
 
 _MAX_SWEEP_PAUSE_SECONDS = 5.0
 _FIRST_RETRY_PAUSE_SECONDS, _MAX_RETRY_PAUSE_SECONDS = 1.0, 60.0
+
+_MADE_FOR: dict[Purpose, str] = {
+    "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",
+    "speech": "writes down speech and nothing else; send sound to /v1/audio/transcriptions, or name another model",
+}
+_WRITES_TEXT: dict[Purpose, str] = {
+    "embeddings": "writes text, and the states of such a model make poor vectors; name an embedding model",
+    "speech": "writes text and hears nothing; name a model that writes down speech",
+}
 
 _log = logging.getLogger(__name__)
 
@@ -77,24 +87,28 @@ class ModelPool:
             task.cancel()
         await self._residents.close()
 
-    async def use(self, name: str, *, to_embed: bool = False) -> tuple[ModelAdapter, Lease]:
+    async def use(self, name: str, *, purpose: Purpose = "text") -> tuple[ModelAdapter, Lease]:
         """Return the adapter of the model that a request names, and a lease, which must be released at the end.
 
         Loads the model if need be. Raises UnknownModel, ModelUnavailable, CapacityError, and InvalidRequest for a model that was
         made for something else.
         """
-        model = await self._roster.resolve(name)
-        _check_purpose(model, name, to_embed=to_embed)
+        model = await self.find(name, purpose)
         self._check_open()
         lease = await self._residents.lease(model.name)
         adapter = self._loader.adapter(model.name)
         assert adapter is not None, "who has a lease has a model"
         return adapter, lease
 
+    async def find(self, name: str, purpose: Purpose) -> ModelToServe:
+        """Return the model that a request names, loaded or not. Raises UnknownModel, ModelUnavailable, InvalidRequest."""
+        model = await self._roster.resolve(name)
+        _check_purpose(model, name, purpose)
+        return model
+
     async def adapter(self, name: str) -> ModelAdapter:
         """Return the adapter of a model that writes text, which need not be loaded. Raises what `use` does."""
-        model = await self._roster.resolve(name)
-        _check_purpose(model, name, to_embed=False)
+        model = await self.find(name, "text")
         self._check_open()
         try:
             return await self._loader.any_adapter(model.name)
@@ -229,15 +243,11 @@ class ModelPool:
             await self._residents.sweep()
 
 
-def _check_purpose(model: ModelToServe, name: str, *, to_embed: bool) -> None:
-    if to_embed == (model.facts.embedding is not None):
+def _check_purpose(model: ModelToServe, name: str, purpose: Purpose) -> None:
+    if model.facts.purpose == purpose:
         return
-    message = (
-        f"model {name!r} writes text, and the states of such a model make poor vectors; name an embedding model"
-        if to_embed
-        else f"model {name!r} makes embeddings and writes no text; send texts to /v1/embeddings, or name another model"
-    )
-    raise InvalidRequest(message, param="model", code="model_not_supported")
+    what = _WRITES_TEXT[purpose] if model.facts.purpose == "text" else _MADE_FOR[model.facts.purpose]
+    raise InvalidRequest(f"model {name!r} {what}", param="model", code="model_not_supported")
 
 
 def _raise_if_none_is_left(failures: Sequence[ModelError], *, num_models: int) -> None:

@@ -20,8 +20,16 @@ from mlxctl.inference.pool import ModelPool
 from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.roster import FindModel, Roster
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
+from mlxctl.inference.speech import transcribe
 from mlxctl.inference.totals import ModelTotals
-from mlxctl.ir import EmbeddingRequest, EmbeddingResult, GenerationRequest, ToneCurveOptions
+from mlxctl.ir import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    GenerationRequest,
+    ToneCurveOptions,
+    TranscriptionRequest,
+    TranscriptionResult,
+)
 from mlxctl.prefix_cache.chunks import picture_salts
 from mlxctl.settings import PoolSettings
 
@@ -155,9 +163,17 @@ class InferenceService:
 
         Raises RequestError, CapacityError, EngineError.
         """
-        adapter, lease = await self.pool.use(request.model, to_embed=True)
+        adapter, lease = await self.pool.use(request.model, purpose="embeddings")
         try:
             return await embed(request, engine=self._engine, adapter=adapter, lease=lease, log=self._log)
+        finally:
+            lease.release()
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
+        """Write down what is said in a sound file, after the model was loaded if need be. Raises what `embed` does."""
+        adapter, lease = await self.pool.use(request.model, purpose="speech")
+        try:
+            return await transcribe(request, engine=self._engine, adapter=adapter, lease=lease, log=self._log)
         finally:
             lease.release()
 

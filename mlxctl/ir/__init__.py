@@ -39,7 +39,7 @@ from mlxctl.ir.messages import (
     ToolResultPart,
     text_message,
 )
-from mlxctl.ir.models import ModelFacts
+from mlxctl.ir.models import ModelFacts, Purpose
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
 from mlxctl.ir.pictures import Picture, SightKind, SightRecipe
 from mlxctl.ir.requests import (
@@ -57,6 +57,7 @@ from mlxctl.ir.requests import (
     ToolSpec,
 )
 from mlxctl.ir.results import Collector, TextResult, collect
+from mlxctl.ir.speech import SpeechRecipe, SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
 
 __all__ = [
     "Activation",
@@ -88,6 +89,7 @@ __all__ = [
     "Picture",
     "Pooling",
     "PromptProgress",
+    "Purpose",
     "PythonNotation",
     "Repetition",
     "Role",
@@ -95,6 +97,9 @@ __all__ = [
     "SamplingParams",
     "SightKind",
     "SightRecipe",
+    "SpeechRecipe",
+    "SpeechSegment",
+    "SpeechTask",
     "StreamEvent",
     "TagNotation",
     "TextDelta",
@@ -117,6 +122,8 @@ __all__ = [
     "ToolResultPart",
     "ToolSpec",
     "TopLogprob",
+    "TranscriptionRequest",
+    "TranscriptionResult",
     "Usage",
     "collect",
     "text_message",

@@ -22,6 +22,7 @@ from mlxctl.models.quantization import Quantization, find_quantization
 from mlxctl.models.reading import read_model
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.safetensors_headers import read_tensors
+from mlxctl.models.speech_recipe import is_heard_here
 from mlxctl.models.weights import Weights, weigh
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
@@ -120,7 +121,7 @@ def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | Non
     """Add what reading the model for serving tells, or say why it cannot be used, in the words in which that is refused."""
     if described.runtimes == ():
         return described, f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
-    if described.detection.kind in ("text", "vision", "embeddings", "unknown"):
+    if described.detection.kind in ("text", "vision", "embeddings", "unknown") or is_heard_here(described.config):
         try:
             facts = read_model(described.path)
         except ModelError as error:

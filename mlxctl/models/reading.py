@@ -14,6 +14,7 @@ from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
 from mlxctl.models.sight_recipe import read_sight
+from mlxctl.models.speech_recipe import read_speech_recipe
 from mlxctl.models.text_config import whole_number
 
 _INDEX = "model.safetensors.index.json"
@@ -41,7 +42,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     context_length = find_context_length(config, tokenizer_config)
     embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
     embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
-    sight = read_sight(path, config)
+    sight, speech = read_sight(path, config), read_speech_recipe(path, config)
     return ModelFacts(
         path=path,
         model_type=model_type,
@@ -50,12 +51,13 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         generation_config=read_json_object(path, "generation_config.json") or {},
         tokenizer_config=tokenizer_config,
         chat_template=template,
-        context_length=embedding.max_length if embedding else context_length,
+        context_length=embedding.max_length if embedding else speech.context_length if speech else context_length,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
         dimensions=embedding.num_dimensions(width) if embedding and (width := whole_number(config, "hidden_size")) else None,
         sight=sight.recipe,
         sight_problem=sight.problem,
+        speech=speech,
     )
 
 

@@ -43,6 +43,9 @@ COLOUR_QUESTION = "Which colour is this picture? Answer with one word."
 COLOURS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
 """What is shown, by the one word that is right."""
 
+SPOKEN = ("Please open the window.", "My brother likes music.", "Our garden is green.")
+"""What is said to a model that writes down what it hears. No word is in two of them, and none sounds like another."""
+
 EMBEDDED_TEXTS = (
     "The ferry to the island leaves at noon.",
     "Bread.",

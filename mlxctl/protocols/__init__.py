@@ -23,6 +23,7 @@ from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
 from mlxctl.protocols.openai.responses.parsing import Recalled, References
+from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 
 __all__ = [
     "AgentPage",
@@ -35,6 +36,7 @@ __all__ = [
     "OpenAICompletionsFormatter",
     "OpenAIEmbeddingsFormatter",
     "OpenAIResponsesFormatter",
+    "OpenAITranscriptionFormatter",
     "Page",
     "Recalled",
     "References",

@@ -39,6 +39,7 @@ from mlxctl.server.refusals import Refusals
 from mlxctl.server.responses import CancellationResource, InputItemsResource, KeptResponseResource, ResponsesResource
 from mlxctl.server.stats import RequestsResource, StatsResource
 from mlxctl.server.token_count import TokenCountResource
+from mlxctl.server.transcriptions import TranscriptionsResource
 from mlxctl.settings import ServerSettings
 
 OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
@@ -57,6 +58,8 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
             "/v1/completions": partial(openai_error, prompt_field="prompt"),
             "/v1/embeddings": partial(openai_error, prompt_field="input"),
             "/v1/responses": partial(openai_error, prompt_field="input"),
+            "/v1/audio/transcriptions": openai_error,
+            "/v1/audio/translations": openai_error,
             "/v1/messages": anthropic_error,
             "/v1/messages/count_tokens": anthropic_error,
         },
@@ -79,6 +82,8 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
         "/v1/chat/completions": generation(partial(OpenAIChatFormatter, system_fingerprint=fingerprint)),
         "/v1/completions": generation(partial(OpenAICompletionsFormatter, system_fingerprint=fingerprint)),
         "/v1/embeddings": EmbeddingsResource(inference, requests, settings),
+        "/v1/audio/transcriptions": TranscriptionsResource(inference, requests, settings, task="transcribe"),
+        "/v1/audio/translations": TranscriptionsResource(inference, requests, settings, task="translate"),
         "/v1/responses": ResponsesResource(inference, services.responses, requests, settings),
         "/v1/responses/{response_id}": KeptResponseResource(services.responses),
         "/v1/responses/{response_id}/cancel": CancellationResource(services.responses),

@@ -3,8 +3,8 @@
 `model(name)` gives the directory of one with random weights: structure without ability. They are made when first asked for and kept
 outside the repository (see `shelf`); `NAMES` says which of them write text, `SEER_NAMES` which see, too, "embedder" embeds.
 `encoder(name)` gives one of `ENCODER_NAMES`, whose tokens see the whole text (see `encoders`). `trained(name)` gives one that was
-taught to call tools (see `train`), or to name colours, `rowan` and `linden` (see `colour_namer`); these lie in the repository.
-Another model that really answers is the demo model of the package.
+taught to call tools (see `train`), to name colours, `rowan` and `linden` (see `colour_namer`), or to write down what it hears,
+`aspen` (see `word_writer`); these lie in the repository. Another model that really answers is the demo model of the package.
 """
 
 from pathlib import Path

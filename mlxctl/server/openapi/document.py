@@ -25,6 +25,8 @@ _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
     "admin_key": {"type": "http", "scheme": "bearer", "description": "An admin key, where the server has any"},
 }
+_TEXT = "text/plain"
+_MEDIA = ("application/json", _TEXT)
 _OTHER_PHRASES = {529: "Overloaded"}
 
 
@@ -33,6 +35,8 @@ def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
     types = list(dict.fromkeys(kind for operation in operations for kind in _types(operation)))
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(types, schemas, strict=True))
+    for form in (operation.form for operation in operations if operation.form is not None):
+        _as_parts(components[form.__name__])
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method] = _describe(operation, schema_of)
@@ -46,11 +50,21 @@ def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _types(operation: Operation) -> Iterable[type[Any]]:
-    yield operation.answer
+    yield from _answers(operation)
     yield from operation.events
     yield from _ERROR_TYPES[operation.dialect]
-    if operation.body is not None:
-        yield operation.body
+    yield from (body for body in (operation.body, operation.form) if body is not None)
+
+
+def _answers(operation: Operation) -> tuple[type[Any], ...]:
+    return operation.answer, *operation.other_answers
+
+
+def _as_parts(form: dict[str, Any]) -> None:
+    """Say that bytes are sent as they are: in JSON they would be base64."""
+    for name, schema in form["properties"].items():
+        if schema.get("contentEncoding") == "base64":
+            form["properties"][name] = {"type": "string", "contentMediaType": "application/octet-stream"}
 
 
 def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
@@ -64,16 +78,21 @@ def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) 
         described["security"] = [{}, {"admin_key": []}]
     if operation.body is not None:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema_of[operation.body]}}}
+    if operation.form is not None:
+        described["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": schema_of[operation.form]}}}
     return described
 
 
 def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
-    media_type = "text/plain" if operation.answer is str else "application/json"
-    content: dict[str, Any] = {media_type: {"schema": schema_of[operation.answer]}}
+    kinds = {media_type: [kind for kind in _answers(operation) if (kind is str) == (media_type == _TEXT)] for media_type in _MEDIA}
+    content: dict[str, Any] = {
+        media_type: {"schema": _one_of([schema_of[kind] for kind in found])} for media_type, found in kinds.items() if found
+    }
     if operation.events:
         content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
     refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]])}}
-    more = (*(_WITH_BODY if operation.body else ()), *(_TO_ADMINISTER if operation.path in ADMIN_ROUTES else ()))
+    has_body = operation.body is not None or operation.form is not None
+    more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if operation.path in ADMIN_ROUTES else ()))
     statuses = sorted({*_ALWAYS, *more, *operation.errors})
     refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
     return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}

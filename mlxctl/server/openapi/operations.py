@@ -12,6 +12,7 @@ from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest
 from mlxctl.protocols.openai.embeddings_schema import EmbeddingsRequest
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
+from mlxctl.protocols.openai.transcriptions_schema import TranscriptionForm, TranslationForm
 from mlxctl.server.cache import MAX_EXPLAINED, MAX_PAGE_CHUNKS, CacheKeys, CacheQuestion
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, Explanations
 from mlxctl.server.health import Greeting, Health, Readiness
@@ -23,6 +24,7 @@ from mlxctl.server.openapi.errors import OpenAIError
 from mlxctl.server.openapi.lists import AgentMessageList, Deletion, Document, ItemList
 from mlxctl.server.openapi.messages import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.server.openapi.responses import RESPONSE_EVENTS, ResponseAnswer
+from mlxctl.server.openapi.transcriptions import Transcription, VerboseTranscription
 from mlxctl.server.stats import RequestList, ServerStats
 
 Dialect = Literal["openai", "anthropic", "either"]
@@ -39,7 +41,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one route; names in braces in the path are parameters. An `answer` of type `str` is text, any other JSON.
+    """One method of one route; names in braces in the path are parameters. An answer of type `str` is text, any other JSON.
+
+    Beside `answer` there may be `other_answers`. The body is JSON, or of a `form` its fields.
 
     `events` are what a stream of it may say, nothing where it does not stream. `errors` are the statuses of refusals beside those
     that any request may get, in the error shape of `dialect`.
@@ -50,6 +54,8 @@ class Operation:
     summary: str
     answer: type[Any]
     body: type[Any] | None = None
+    form: type[Any] | None = None
+    other_answers: tuple[type[Any], ...] = ()
     query: tuple[Query, ...] = ()
     status: int = 200
     events: tuple[type[Any], ...] = ()
@@ -114,6 +120,21 @@ OPERATIONS = (
         body=EmbeddingsRequest,
         answer=EmbeddingList,
         errors=_GENERATES,
+    ),
+    *(
+        Operation(
+            method="post",
+            path=f"/v1/audio/{name}",
+            summary=summary,
+            form=form,
+            answer=Transcription,
+            other_answers=(VerboseTranscription, str),
+            errors=_GENERATES,
+        )
+        for name, summary, form in (
+            ("transcriptions", "Write down what is said in a sound file (OpenAI transcriptions)", TranscriptionForm),
+            ("translations", "Write down in English what is said in a sound file (OpenAI translations)", TranslationForm),
+        )
     ),
     Operation(
         method="post",

@@ -1,0 +1,155 @@
+"""OpenAI transcriptions and translations: the formatter. Knows no HTTP and no model."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
+from mlxctl.protocols.complaints import explain
+from mlxctl.protocols.openai.transcriptions_schema import TranscriptionForm, TranslationForm
+
+_FORMS: dict[SpeechTask, type[TranslationForm]] = {"transcribe": TranscriptionForm, "translate": TranslationForm}
+_LISTS = ("timestamp_granularities",)
+# OpenAI's own models take these, and what they ask for would be missing in the answer.
+_NOT_HONOURED = ("chunking_strategy", "include", "keywords", "known_speaker_names", "known_speaker_references", "languages")
+_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTranscription:
+    """What a form asks for; the file is still to be decoded."""
+
+    file: bytes
+    model: str
+    task: SpeechTask
+    language: str | None
+    prompt: str
+    temperature: float
+
+
+class OpenAITranscriptionFormatter:
+    """One request for what is said in a file: `parse` once, then `whole`."""
+
+    def __init__(self, task: SpeechTask) -> None:
+        self._task = task
+
+    def parse(self, fields: Mapping[str, list[bytes]]) -> AskedTranscription:
+        """Read a form, each field with all its values. Raises InvalidRequest."""
+        values = {name.removesuffix("[]"): given for name, given in fields.items()}
+        if refused := next((name for name in _NOT_HONOURED if name in values), None):
+            raise InvalidRequest(f"{refused} is not supported here; leave it out", param=refused)
+        form = _read(values, _FORMS[self._task])
+        language = None
+        if isinstance(form, TranscriptionForm):
+            _refuse_unknown_ways(form)
+            language = form.language
+        self._format = form.response_format
+        return AskedTranscription(
+            file=form.file,
+            model=form.model,
+            task=self._task,
+            language=language,
+            prompt=form.prompt,
+            temperature=form.temperature,
+        )
+
+    @property
+    def media_type(self) -> str:
+        """That of the answer."""
+        return _JSON if self._format in ("json", "verbose_json") else _TEXT
+
+    def whole(self, result: TranscriptionResult) -> bytes:
+        """Return the answer in the form that was asked for."""
+        match self._format:
+            case "json":
+                usage = {"usage": {"type": "duration", "seconds": math.ceil(result.duration_seconds)}}
+                return msgspec.json.encode({"text": result.text, **(usage if self._task == "transcribe" else {})})
+            case "verbose_json":
+                return msgspec.json.encode(self._verbose(result))
+            case "text":
+                return f"{result.text}\n".encode()
+            case "srt":
+                return _cues(result, _srt_cue).encode()
+            case "vtt":
+                return ("WEBVTT\n\n" + _cues(result, _vtt_cue)).encode()
+
+    def _verbose(self, result: TranscriptionResult) -> dict[str, Any]:
+        usage = {"usage": {"type": "duration", "seconds": math.ceil(result.duration_seconds)}}
+        return {
+            "task": self._task,
+            "language": "en" if self._task == "translate" else result.language or "en",
+            "duration": round(result.duration_seconds, 3),
+            "text": result.text,
+            "segments": [_segment(number, segment) for number, segment in enumerate(result.segments)],
+            **(usage if self._task == "transcribe" else {}),
+        }
+
+
+def _read(values: Mapping[str, list[bytes]], schema: type[TranslationForm]) -> TranslationForm:
+    read: dict[str, Any] = {}
+    for name, given in values.items():
+        if name == "file":
+            read[name] = given[-1]
+            continue
+        try:
+            texts = [value.decode() for value in given]
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{name} is not valid UTF-8; encode it as UTF-8", param=name) from error
+        read[name] = texts if name in _LISTS else texts[-1]
+    try:
+        return msgspec.convert(read, schema, strict=False)
+    except msgspec.ValidationError as error:
+        raise explain(str(error), schema, lambda: read) from error
+
+
+def _refuse_unknown_ways(form: TranscriptionForm) -> None:
+    if form.stream:
+        raise InvalidRequest("stream is not supported for transcriptions here; leave it out", param="stream")
+    if "word" in form.timestamp_granularities:
+        message = "timestamp_granularities: times of single words are not known here; ask for those of segments"
+        raise InvalidRequest(message, param="timestamp_granularities")
+    if form.timestamp_granularities and form.response_format != "verbose_json":
+        message = "timestamp_granularities needs response_format verbose_json; no other has times that could be chosen"
+        raise InvalidRequest(message, param="timestamp_granularities")
+
+
+def _segment(number: int, segment: SpeechSegment) -> dict[str, Any]:
+    return {
+        "id": number,
+        "seek": segment.seek // 160,
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "text": segment.text,
+        "tokens": segment.token_ids,
+        "temperature": segment.temperature,
+        "avg_logprob": segment.mean_logprob,
+        "compression_ratio": segment.compression_ratio,
+        "no_speech_prob": segment.no_speech,
+    }
+
+
+def _cues(result: TranscriptionResult, cue: Callable[[int, SpeechSegment], str]) -> str:
+    return "".join(cue(number, segment) for number, segment in enumerate(result.segments, start=1))
+
+
+def _srt_cue(number: int, segment: SpeechSegment) -> str:
+    return f"{number}\n{_clock(segment.start, ',')} --> {_clock(segment.end, ',')}\n{_cue_text(segment)}\n\n"
+
+
+def _vtt_cue(_number: int, segment: SpeechSegment) -> str:
+    return f"{_clock(segment.start, '.')} --> {_clock(segment.end, '.')}\n{_cue_text(segment)}\n\n"
+
+
+def _cue_text(segment: SpeechSegment) -> str:
+    # What looks like the line of times would begin another cue.
+    return segment.text.strip().replace("-->", "->")
+
+
+def _clock(seconds: float, mark: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"

@@ -1,0 +1,48 @@
+"""POST /v1/audio/transcriptions and /v1/audio/translations: speech to text."""
+
+import asyncio
+
+from falcon.asgi import Request, Response
+
+from mlxctl.adapters.sounds import SoundFile
+from mlxctl.inference import InferenceService
+from mlxctl.ir import SpeechTask, TranscriptionRequest
+from mlxctl.protocols import OpenAITranscriptionFormatter
+from mlxctl.server.deadline import Deadline
+from mlxctl.server.form import read_form
+from mlxctl.server.open_requests import OpenRequests
+from mlxctl.settings import ServerSettings
+
+
+class TranscriptionsResource:
+    """Reads a form, has its file written down, and answers whole. Raises what went wrong; others render it."""
+
+    def __init__(
+        self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings, *, task: SpeechTask
+    ) -> None:
+        self._inference = inference
+        self._open_requests = open_requests
+        self._settings = settings
+        self._task: SpeechTask = task
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Write down what is said. A client that leaves stops the work."""
+        self._open_requests.enter(request.scope)
+        formatter = OpenAITranscriptionFormatter(self._task)
+        async with Deadline(self._settings.request_timeout_seconds).limit():
+            asked = formatter.parse(await read_form(request, limit_bytes=self._settings.max_body_bytes))
+            await self._inference.pool.find(asked.model, "speech")
+            sound = await asyncio.to_thread(SoundFile, asked.file)
+            result = await self._inference.transcribe(
+                TranscriptionRequest(
+                    model=asked.model,
+                    num_samples=sound.num_samples,
+                    read_window=sound.read_window,
+                    task=asked.task,
+                    language=asked.language,
+                    prompt=asked.prompt,
+                    temperature=asked.temperature,
+                )
+            )
+        response.data = formatter.whole(result)
+        response.content_type = formatter.media_type

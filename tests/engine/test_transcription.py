@@ -1,0 +1,178 @@
+"""Speech written down in a running engine: what the layers say, whatever happens beside it, a small unit at a time."""
+
+import asyncio
+import io
+import wave
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlxctl.engine import EngineClient, InlineEngine, ModelSource, SoundWindow, WrittenWindow
+from mlxctl.engine.audio.desk import SpeechDesk
+from mlxctl.engine.audio.listener import Listener
+from mlxctl.engine.audio.token_rules import TokenRules
+from mlxctl.engine.audio.weights import open_listener
+from mlxctl.engine.messages import Transcribe
+from mlxctl.errors import BrokenModel, ModelInUse, SequenceFailed
+from mlxctl.ir import SpeechRecipe
+from mlxctl.models import read_model
+from mlxctl.probe.questions import SPOKEN
+from mlxctl.settings import EngineSettings
+from tests import forge
+from tests.forge.speaker import say
+
+from .harness import finish, sources, submit
+
+FACTS = read_model(forge.trained("aspen"))
+
+
+def recipe() -> SpeechRecipe:
+    assert FACTS.speech is not None
+    return FACTS.speech
+
+
+def samples_of(sound: bytes) -> bytes:
+    """A WAV file of the voice as the engine is given it."""
+    with wave.open(io.BytesIO(sound)) as reader:
+        said = np.frombuffer(reader.readframes(reader.getnframes()), np.int16)
+        places = np.arange(0, len(said) - 1, reader.getframerate() / 16_000)
+    return np.interp(places, np.arange(len(said)), said).astype(np.int16)[: recipe().window_samples].tobytes()
+
+
+@cache
+def said(sentence: str) -> bytes:
+    """The samples of a sentence; the voice says none twice the same."""
+    return samples_of(say(sentence, pause_seconds=0.3))
+
+
+def window(sentence: str = SPOKEN[0], **fields: Any) -> SoundWindow:
+    return SoundWindow(model="aspen", samples=said(sentence), **fields)
+
+
+@asynccontextmanager
+async def hearing_engine(*others: str, path: Any = FACTS.path) -> AsyncIterator[EngineClient]:
+    settings = EngineSettings(max_rows=8)
+    client = EngineClient(InlineEngine(settings), settings, max_queue=100)
+    listener = ModelSource(name="aspen", path=path, weights_bytes=FACTS.weights_bytes, speech=recipe())
+    await client.start([listener, *sources(others)])
+    try:
+        await client.wait_ready()
+        yield client
+    finally:
+        await client.stop(drain_seconds=0)
+
+
+def written_by_the_layers(asked: SoundWindow) -> list[int]:
+    """What the model writes greedily when every token is computed from the whole, without caches, slices or an engine."""
+    import mlx.core as mx
+    from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
+
+    model, rules = open_listener(FACTS.path), TokenRules(recipe())
+    sound: Any = np.zeros(recipe().window_samples, np.float32)
+    given = np.frombuffer(asked.samples, np.int16)
+    sound[: len(given)] = given / 32768
+    languages = recipe().languages.values()
+    heard = model.encoder(log_mel_spectrogram(mx.array(sound), n_mels=model.dims.n_mels)[None].astype(model.dtype))
+    first: Any = np.array(model.decoder(mx.array([[recipe().start]]), heard)[0][0, -1].astype(mx.float32))
+    prompt = [recipe().start, max(languages, key=lambda token_id: first[token_id]), recipe().transcribe]
+    written: list[int] = []
+    while len(written) < recipe().context_length // 2:
+        logits = np.array(model.decoder(mx.array([prompt + written]), heard)[0][0, -1].astype(mx.float32))
+        rules.apply(logits, written)
+        token_id = int(logits.argmax())
+        if token_id == recipe().end:
+            break
+        written.append(token_id)
+    return written
+
+
+@pytest.mark.parametrize("sentence", SPOKEN)
+def test_what_is_written_is_what_the_layers_say(sentence: str) -> None:
+    async def ask() -> WrittenWindow:
+        async with hearing_engine() as client:
+            return await client.transcribe(window(sentence))
+
+    written = asyncio.run(ask())
+    assert written.token_ids == written_by_the_layers(window(sentence))
+    assert written.language_id in recipe().languages.values()
+    assert -1 < written.mean_logprob <= 0
+    assert 0 <= written.no_speech < 0.5
+
+
+def test_chance_is_the_same_for_the_same_window() -> None:
+    async def ask() -> list[WrittenWindow]:
+        async with hearing_engine() as client:
+            return [await client.transcribe(window(temperature=temperature)) for temperature in (1.0, 1.0, 0.0)]
+
+    first, again, _ = asyncio.run(ask())
+    assert first == again
+
+
+def test_rows_go_on_while_windows_are_written() -> None:
+    async def ask() -> tuple[list[int], list[int], list[WrittenWindow]]:
+        async with hearing_engine("endless") as client:
+            alone = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
+            jobs = [asyncio.create_task(client.transcribe(window(sentence))) for sentence in SPOKEN]
+            beside = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
+            return alone.token_ids, beside.token_ids, await asyncio.gather(*jobs)
+
+    alone, beside, written = asyncio.run(ask())
+    assert alone == beside
+    assert [answer.token_ids for answer in written] == [written_by_the_layers(window(sentence)) for sentence in SPOKEN]
+
+
+def test_a_slice_beside_rows_holds_one_unit() -> None:
+    desk = SpeechDesk(slice_seconds=0.5)
+    desk.open_model("aspen", Listener(open_listener(FACTS.path), recipe()))
+    assert desk.add(Transcribe(job_id=1, window=window())) is None
+    desk.observe_decode(0.0)
+    reports = []
+    while desk.has_work:
+        reports.append(desk.step(contended=True))
+    num_layers = FACTS.config["n_audio_layer"]
+    *going_on, last = reports
+    assert last.written is not None
+    # The spectrum, every layer, the language, every token; the end is found with the last.
+    assert len(reports) == 1 + num_layers + 1 + len(last.written.token_ids) + 1
+    assert all(report.written is None and report.failure is None for report in going_on)
+
+
+def test_who_stops_waiting_stops_the_work_and_lets_go_of_the_model() -> None:
+    async def ask() -> None:
+        async with hearing_engine() as client:
+            jobs = [asyncio.create_task(client.transcribe(window())) for _ in range(20)]
+            await asyncio.sleep(0)
+            with pytest.raises(ModelInUse):
+                await client.unload("aspen")
+            for job in jobs:
+                job.cancel()
+            await asyncio.wait(jobs)
+            assert client.num_open == 0
+            unloaded = await client.unload("aspen")
+            assert unloaded.freed_bytes >= unloaded.weights_bytes * 0.9
+            with pytest.raises(SequenceFailed, match="is not loaded"):
+                await client.transcribe(window())
+
+    asyncio.run(ask())
+
+
+def test_weights_that_lack_a_layer_are_refused_in_one_line(tmp_path: Any) -> None:
+    import shutil
+
+    import mlx.core as mx
+
+    broken = shutil.copytree(FACTS.path, tmp_path / "broken")
+    weights: Any = mx.load(str(broken / "model.safetensors"))
+    del weights["encoder.conv1.weight"]
+    mx.save_safetensors(str(broken / "model.safetensors"), weights)
+
+    async def start() -> None:
+        async with hearing_engine(path=broken):
+            pass
+
+    with pytest.raises(BrokenModel, match="1 of its tensors are missing, such as 'encoder"):
+        asyncio.run(start())
