@@ -7,6 +7,7 @@ from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.ir import ModelCapabilities
 from mlxctl.probe.chat_check import check_chat, check_template
 from mlxctl.probe.embedding_check import check_embeddings
+from mlxctl.probe.hearing_check import check_hearing
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.limit_checks import check_batch, check_limits
 from mlxctl.probe.schema_check import check_schema
@@ -15,7 +16,7 @@ from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_findings import check_tools
 from mlxctl.stores import Finding, capabilities_of
 
-ROUND = 3
+ROUND = 4
 """The number of this catalogue of questions; a model that was asked by an older one is asked again."""
 
 
@@ -43,6 +44,9 @@ STEPS = (
 
 EMBEDDING_STEPS = (Step(what="embeddings", questions=("embeddings",), check=check_embeddings),)
 """What a model that makes vectors and writes no text is asked."""
+
+SPEECH_STEPS = (Step(what="speech", questions=("audio",), check=check_hearing),)
+"""What a model that writes down speech is asked."""
 
 
 class Course:

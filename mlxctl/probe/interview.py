@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
-from mlxctl.engine import EngineClient, ModelLoaded
+from mlxctl.adapters.sounds import SoundFile
+from mlxctl.engine import EngineClient, ModelLoaded, SoundWindow
 from mlxctl.errors import DeadlineExceeded, EngineDied
 from mlxctl.ir import Collector, FinishReason, GenerationRequest, ModelCapabilities, ModelFacts, SamplingOptions, TextResult
 from mlxctl.probe.watcher import Watcher
@@ -128,6 +129,28 @@ class Interview:
             Vector(numbers=tuple(array("f", vector)), num_tokens=len(text), duration_seconds=duration_seconds)
             for vector, text in zip(packed, texts, strict=True)
         ]
+
+    async def hear(self, sound: SoundFile, what: str) -> Exchange:
+        """Have the model write down a sound that fits into its window; `what` tells people what it holds. Raises as `embed`."""
+        recipe = self.facts.speech
+        assert recipe is not None, "only speech models are asked this"
+        await self._wait_for_engine()
+        started = time.monotonic()
+        samples = await asyncio.to_thread(sound.read_window, 0, recipe.window_samples)
+        window = SoundWindow(model=self.model, samples=samples, language_id=recipe.languages.get("en"))
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                written = await self._client.transcribe(window)
+        except TimeoutError:
+            raise DeadlineExceeded(f"writing it down took longer than {self._deadline_seconds:g} s") from None
+        self._watcher.heard(len(written.token_ids))
+        words = [token_id for token_id in written.token_ids if token_id < recipe.end]
+        return Exchange(
+            prompt=what,
+            output=b"".join(map(self.adapter().vocabulary.bytes_of, words)).decode(errors="replace").strip(),
+            num_tokens=len(written.token_ids),
+            duration_seconds=round(time.monotonic() - started, 3),
+        )
 
     async def _wait_for_engine(self) -> None:
         """After a death it takes a moment, and loading the model again, to come back; one that does not is not waited for."""

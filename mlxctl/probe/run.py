@@ -9,7 +9,7 @@ from mlxctl.engine import EngineClient, EngineProcess, ModelSource
 from mlxctl.engine.launcher import Launcher
 from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
-from mlxctl.probe.course import EMBEDDING_STEPS, ROUND, Course
+from mlxctl.probe.course import EMBEDDING_STEPS, ROUND, SPEECH_STEPS, Course
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.outcome import ProbeOutcome
 from mlxctl.probe.sense_checks import check_senses, refuse_silent
@@ -108,6 +108,7 @@ class ProbeRun:
             trust_remote_code=subject.trust_remote_code,
             embedding=facts.embedding,
             sight=facts.sight,
+            speech=facts.speech,
         )
         try:
             with watch.times("loading"):
@@ -125,13 +126,15 @@ class ProbeRun:
 
 
 def _course(subject: Subject, known: Sequence[Finding]) -> Course:
-    """Return what the model is to be asked: one that embeds is asked for vectors only."""
-    if subject.facts is None or subject.facts.embedding is None:
+    """Return what the model is to be asked: one that embeds is asked for vectors only, one that hears what it hears."""
+    purpose = "text" if subject.facts is None else subject.facts.purpose
+    if purpose == "text":
         sees = subject.facts is not None and subject.facts.sight is not None
         told = [finding for finding in check_senses(subject.detection) if not (sees and finding.question == "vision")]
         return Course([*told, *known])
-    told = [finding for finding in refuse_silent(subject.detection) if finding.question != "embeddings"]
-    return Course([*told, *known], EMBEDDING_STEPS)
+    steps, asked = (EMBEDDING_STEPS, "embeddings") if purpose == "embeddings" else (SPEECH_STEPS, "audio")
+    told = [finding for finding in refuse_silent(subject.detection) if finding.question != asked]
+    return Course([*told, *known], steps)
 
 
 def _still_true(before: ProbeRecord | None) -> tuple[Finding, ...]:

@@ -1,7 +1,8 @@
-"""What is known of a model's senses without asking: no sound, and pictures and vectors only where they are computed."""
+"""What is known of a model's senses without asking: there is nothing to ask where they are not computed here."""
 
 from mlxctl.models.detection import Detection, Kind
 from mlxctl.models.sight_recipe import SEEING_TYPES
+from mlxctl.models.speech_recipe import HEARING_TYPES
 from mlxctl.stores import QUESTIONS, Finding
 
 _SENSES: dict[str, tuple[Kind, ...]] = {
@@ -12,7 +13,7 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
 _NOT_RUN = {
     "vision": f"images are shown only to {', '.join(SEEING_TYPES)} models here, and with mlx-vlm installed",
     "embeddings": "only models made for embeddings are asked for vectors",
-    "audio": "no sound can be given to it or taken from it here yet",
+    "audio": f"only {', '.join(HEARING_TYPES)} models listen here, with mlx-audio installed, and none speaks",
 }
 
 

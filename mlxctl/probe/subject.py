@@ -11,6 +11,7 @@ from mlxctl.ir import GenerationRequest, ModelFacts, text_message
 from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read_model
 from mlxctl.models.detection import Detection
 from mlxctl.models.fingerprint import fingerprint
+from mlxctl.models.speech_recipe import is_heard_here
 
 _SILENT_KINDS = ("reranker", "speech-to-text", "text-to-speech")
 
@@ -33,8 +34,9 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
     Raises ModelNotFoundOnDisk, and BrokenModel for whatever would keep the model from answering.
     """
     described = describe_model(found.path, name=found.name)
-    facts = None if described.detection.kind in _SILENT_KINDS else read_model(found.path, trust_remote_code=trust_remote_code)
-    if facts is not None and facts.embedding is None:
+    is_silent = described.detection.kind in _SILENT_KINDS and not is_heard_here(described.config)
+    facts = None if is_silent else read_model(found.path, trust_remote_code=trust_remote_code)
+    if facts is not None and facts.purpose == "text":
         _check_words(found, facts, described)
     return Subject(
         name=found.name,
@@ -61,7 +63,7 @@ def _check_words(found: NamedDirectory, facts: ModelFacts, described: ModelDescr
 
 def versions() -> Mapping[str, str]:
     """Return the versions of all that decides what a model says and how it is read."""
-    return {"mlxctl": __version__, **{package: _installed(package) for package in ("mlx", "mlx-lm", "mlx-vlm")}}
+    return {"mlxctl": __version__, **{package: _installed(package) for package in ("mlx", "mlx-lm", "mlx-vlm", "mlx-audio")}}
 
 
 def _installed(package: str) -> str:

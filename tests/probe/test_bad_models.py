@@ -91,12 +91,13 @@ def test_the_others_are_probed_all_the_same(model: Path, store: CapabilityStore,
 
 
 def test_a_model_that_writes_no_text_is_not_asked_and_nothing_is_claimed(model: Path, store: CapabilityStore) -> None:
-    change(model, "config.json", model_type="whisper", architectures=["WhisperForConditionalGeneration"])
+    change(model, "config.json", model_type="parakeet", architectures=["ParakeetForCTC"])
     (outcome,) = probed([target(model, "x")], store)
     assert outcome.record is not None, outcome.problem
     assert {finding.verdict for finding in outcome.record.findings} == {"unknown"}
     hears = outcome.record.finding("audio")
     assert hears is not None
     assert hears.reason == (
-        "its files say speech-to-text (model_type 'whisper'); no sound can be given to it or taken from it here yet"
+        "its files say speech-to-text (model_type 'parakeet'); "
+        "only whisper models listen here, with mlx-audio installed, and none speaks"
     )
