@@ -1,13 +1,11 @@
-"""One compiled chat template: rendering, and the names it looks at."""
+"""One compiled chat template: rendering, and the names it looks at.
+
+PERF: Jinja is imported with the first template; a server that starts answers before it knows one.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jinja2
-from jinja2 import meta
-
-from mlxctl.adapters.environment import TemplateRefusal, chat_template_environment
-from mlxctl.adapters.template_limits import MAX_CHARS, counted_steps
 from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
@@ -20,6 +18,12 @@ class ChatTemplate:
     """A model's chat template, compiled once; rendering is thread-safe. Raises BrokenModel when it cannot be compiled."""
 
     def __init__(self, facts: ModelFacts, source: str) -> None:
+        import jinja2
+        from jinja2 import meta
+
+        from mlxctl.adapters.environment import chat_template_environment
+        from mlxctl.adapters.template_limits import counted_steps
+
         environment = chat_template_environment()
         try:
             self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
@@ -43,6 +47,9 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
     ) -> str:
         """Render a conversation; raises InvalidRequest with the template's own words when it refuses it."""
+        from mlxctl.adapters.environment import TemplateRefusal
+        from mlxctl.adapters.template_limits import counted_steps
+
         variables = {
             **self._special_tokens,
             **(options or {}),
@@ -63,6 +70,8 @@ class ChatTemplate:
             raise InvalidRequest(message, param="messages") from error
 
     def _join(self, variables: dict[str, Any]) -> str:
+        from mlxctl.adapters.template_limits import MAX_CHARS
+
         pieces: list[str] = []
         num_chars = 0
         for piece in self._template.generate(variables):

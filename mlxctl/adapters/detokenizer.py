@@ -8,8 +8,6 @@ import codecs
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tokenizers.decoders import DecodeStream
-
 _NewDecoder = codecs.getincrementaldecoder("utf-8")
 
 
@@ -75,6 +73,8 @@ class DecoderDetokenizer:
     """For any other tokenizer: its own incremental decoder."""
 
     def __init__(self, tokenizer: Any) -> None:
+        from tokenizers.decoders import DecodeStream
+
         self._tokenizer = tokenizer
         self._stream = DecodeStream(skip_special_tokens=False)
         self._token_ids: list[int] = []

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any
 
 from mlxctl.adapters.detokenizer import ByteDetokenizer, DecoderDetokenizer, Detokenizer
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import ModelFacts
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # Texts whose tokens are remembered: callers make them up.
 _MAX_TEXTS_KNOWN = 64
@@ -32,7 +33,7 @@ class AddedToken:
 class Vocabulary:
     """One tokenizer, shared by all requests of a model; thread-safe, since nothing changes it after it was loaded."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: "Tokenizer") -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
@@ -214,6 +215,9 @@ def _sentencepiece(token: str) -> bytes:
 
 def load_vocabulary(facts: ModelFacts) -> Vocabulary:
     """Load the tokenizer of a model; raises BrokenModel."""
+    # PERF: a server that starts answers before it knows a tokenizer.
+    from tokenizers import Tokenizer
+
     path = facts.path / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))

@@ -73,14 +73,13 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
     """Return all resources by their templates. What is added here is described in `openapi.operations`, too."""
     inference, catalogue = services.inference, services.catalogue
     agents = AgentViews(services.agents, inference)
-    fingerprint = system_fingerprint()
 
     def generation(create_formatter: Callable[[], Formatter]) -> GenerationResource[Formatter]:
         return GenerationResource(inference, create_formatter, requests, settings)
 
     return {
-        "/v1/chat/completions": generation(partial(OpenAIChatFormatter, system_fingerprint=fingerprint)),
-        "/v1/completions": generation(partial(OpenAICompletionsFormatter, system_fingerprint=fingerprint)),
+        "/v1/chat/completions": generation(lambda: OpenAIChatFormatter(system_fingerprint=system_fingerprint())),
+        "/v1/completions": generation(lambda: OpenAICompletionsFormatter(system_fingerprint=system_fingerprint())),
         "/v1/embeddings": EmbeddingsResource(inference, requests, settings),
         "/v1/audio/transcriptions": TranscriptionsResource(inference, requests, settings, task="transcribe"),
         "/v1/audio/translations": TranscriptionsResource(inference, requests, settings, task="translate"),

@@ -68,7 +68,7 @@ def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> Non
 
 
 def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.adapters.chat_template.MAX_CHARS", 1000)
+    monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_CHARS", 1000)
     adapter = adapter_of(write_model(tmp_path, template="{% for n in range(10000) %}more{{ n }}{% endfor %}"))
     with pytest.raises(InvalidRequest, match="longer than 1000 characters"):
         adapter.prepare_input(ask(USER))

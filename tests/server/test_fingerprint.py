@@ -6,7 +6,6 @@ from typing import Any
 import openai
 import pytest
 
-from mlxctl.server import fingerprint
 from mlxctl.server.fingerprint import system_fingerprint
 
 
@@ -23,7 +22,11 @@ def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenA
 
 @pytest.mark.parametrize("package", ["mlx", "mlx-lm"])
 def test_a_fingerprint_changes_with_what_computes(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    before = system_fingerprint()
-    monkeypatch.setattr(fingerprint, "version", lambda name: "0.0.1" if name == package else metadata.version(name))
-    assert system_fingerprint() != before
+    before, version = system_fingerprint(), metadata.version
+    with monkeypatch.context() as changed:
+        changed.setattr(metadata, "version", lambda name: "0.0.1" if name == package else version(name))
+        system_fingerprint.cache_clear()
+        after = system_fingerprint()
+    system_fingerprint.cache_clear()
+    assert after != before == system_fingerprint()
     assert before.startswith("fp_")

@@ -28,6 +28,17 @@ def engine_sockets() -> set[str]:
     return {path.name for path in locations.runtime_directory().glob("engine-*")}
 
 
+def test_a_server_listens_before_it_has_imported_what_only_answers_need() -> None:
+    heavy = ["jinja2", "tokenizers", "importlib.metadata", "llguidance", "httpx", "numpy", "PIL", "prometheus_client", "mlx"]
+    script = (
+        "import sys; from mlxctl.bootstrap import build_services; from mlxctl.server import create_app\n"
+        "from mlxctl.settings import Settings; settings = Settings()\n"
+        "create_app(build_services(settings), settings.server)\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_drains_and_leaves_nothing_behind(endless_model: Path, signal_number: int) -> None:
     with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="0.3") as server:
