@@ -20,7 +20,6 @@ def embedding_classes(config: Mapping[str, Any], recipe: EmbeddingRecipe, path: 
 
     The model's `dense` is a list of the recipe's layers. Raises ValueError for a `model_type` that there is no code for.
     """
-    import mlx.core as mx
     import mlx.nn as nn
 
     base, arguments, prefix = _layers_of(config, recipe)
@@ -40,16 +39,7 @@ def embedding_classes(config: Mapping[str, Any], recipe: EmbeddingRecipe, path: 
             # A model that shares its table with its head has dropped the head itself.
             self.pop(_HEAD, None)
             weights = {name: array for name, array in weights.items() if not name.startswith(_HEAD)}
-            return weights | dense | _read_dense()
-
-    def _read_dense() -> dict[str, Any]:
-        arrays = {}
-        for index, layer in enumerate(recipe.dense):
-            if layer.file is not None:
-                stored: Any = mx.load(str(path / layer.file))
-                for name, array in stored.items():
-                    arrays[f"{_DENSE}{index}.{name.removeprefix('linear.')}"] = array
-        return arrays
+            return weights | dense | _read_dense(recipe, path)
 
     return EmbeddingModel, arguments
 
@@ -67,3 +57,15 @@ def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type
         return *_get_classes(dict(config)), _LAYERS
     module = importlib.import_module(*modules_of(recipe))
     return module.Model, module.ModelConfig, ""
+
+
+def _read_dense(recipe: EmbeddingRecipe, path: Path) -> dict[str, Any]:
+    """Read the layers behind the pooling that lie in files of their own, named as those among the other weights are."""
+    import mlx.core as mx
+
+    arrays: dict[str, Any] = {}
+    for index, layer in enumerate(recipe.dense):
+        if layer.file is not None:
+            stored: Any = mx.load(str(path / layer.file))
+            arrays |= {f"{_DENSE}{index}.{name.removeprefix('linear.')}": array for name, array in stored.items()}
+    return arrays
