@@ -1,5 +1,6 @@
 """Read a form with files from a request, never holding more of it than the limit allows."""
 
+import asyncio
 import io
 
 import falcon
@@ -18,7 +19,10 @@ async def read_form(request: Request, *, limit_bytes: int) -> dict[str, list[byt
     content_type = request.content_type or ""
     if not content_type.lower().startswith("multipart/form-data"):
         raise InvalidRequest("the request body must be a form with a file; send it as multipart/form-data")
-    body = await read_body(request, limit_bytes=limit_bytes)
+    return await asyncio.to_thread(_parse, await read_body(request, limit_bytes=limit_bytes), content_type)
+
+
+def _parse(body: bytes, content_type: str) -> dict[str, list[bytes]]:
     options = MultipartParseOptions()
     options.max_body_part_buffer_size = max(1, len(body))
     options.max_body_part_count = _MAX_FIELDS

@@ -40,7 +40,7 @@ def divide(token_ids: Sequence[int], recipe: SpeechRecipe, *, num_samples: int) 
     if not borders or is_whole:
         borders = [*borders, len(token_ids)]
     parts = [token_ids[start:end] for start, end in pairwise([0, *borders])]
-    is_open = not is_whole and len(borders) > 0 and borders[-1] < len(token_ids)
+    is_open = borders[-1] < len(token_ids)
     last_time = (token_ids[borders[-1] - 1] - recipe.first_time) * STEP_SAMPLES if is_open else num_samples
     stretches = [_stretch(part, recipe, num_samples=num_samples) for part in parts]
     return Division(

@@ -32,11 +32,12 @@ async def transcribe(
     recipe = adapter.facts.speech
     assert recipe is not None, "only a speech model writes down speech"
     language_id = _language_id(request, recipe)
-    prompt = [token_id for token_id in adapter.vocabulary.encode(f" {request.prompt.strip()}") if token_id < recipe.end]
-    entry = log.begin(request.model, num_prompt_tokens=len(prompt) if request.prompt.strip() else 0)
+    told = adapter.vocabulary.encode(f" {request.prompt.strip()}") if request.prompt.strip() else []
+    words = [token_id for token_id in told if token_id < recipe.end]
+    entry = log.begin(request.model, num_prompt_tokens=len(words))
     scribe = _Scribe(request, recipe, adapter, engine, entry, model=lease.name, language_id=language_id)
     try:
-        result = await scribe.write(prompt if request.prompt.strip() else [])
+        result = await scribe.write(words)
         entry.end("finished")
     except EngineError:
         entry.end("failed")

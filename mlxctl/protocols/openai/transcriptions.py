@@ -16,6 +16,8 @@ _FORMS: dict[SpeechTask, type[TranslationForm]] = {"transcribe": TranscriptionFo
 _LISTS = ("timestamp_granularities",)
 # OpenAI's own models take these, and what they ask for would be missing in the answer.
 _NOT_HONOURED = ("chunking_strategy", "include", "keywords", "known_speaker_names", "known_speaker_references", "languages")
+# OpenAI counts where a window begins in frames of the spectrum, of a hundredth of a second each.
+_FRAME_SAMPLES = 160
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 
@@ -120,7 +122,7 @@ def _refuse_unknown_ways(form: TranscriptionForm) -> None:
 def _segment(number: int, segment: SpeechSegment) -> dict[str, Any]:
     return {
         "id": number,
-        "seek": segment.seek // 160,
+        "seek": segment.seek // _FRAME_SAMPLES,
         "start": round(segment.start, 3),
         "end": round(segment.end, 3),
         "text": segment.text,
