@@ -1,6 +1,6 @@
 """The one engine. The front enters through EngineClient; everything of MLX stays on the engine's own thread, in `run_engine`."""
 
-from mlxctl.engine.client import EngineClient, EngineStatus
+from mlxctl.engine.client import EngineClient
 from mlxctl.engine.launcher import EngineProcess, InlineEngine
 from mlxctl.engine.lease import Lease
 from mlxctl.engine.messages import (
@@ -20,6 +20,7 @@ from mlxctl.engine.messages import (
 from mlxctl.engine.model_desk import ModelSource
 from mlxctl.engine.residency import Resident, Room
 from mlxctl.engine.residents import ModelState, Residents
+from mlxctl.engine.supervision import EngineStatus
 from mlxctl.engine.token_stream import TokenStream
 
 __all__ = [
