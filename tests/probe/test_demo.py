@@ -45,7 +45,7 @@ def test_every_question_has_an_answer(demo_record: ProbeRecord) -> None:
 
 def test_it_says_which_model_it_was_and_what_asked_it(demo_record: ProbeRecord) -> None:
     assert demo_record.fingerprint == fingerprint(demo.MODEL_DIR)
-    assert {"mlxctl", "mlx", "mlx-lm", "mlx-vlm"} == demo_record.versions.keys()
+    assert {"mlxctl", "mlx", "mlx-lm", "mlx-vlm", "mlx-audio"} == demo_record.versions.keys()
     assert demo_record.duration_seconds > 0
 
 
