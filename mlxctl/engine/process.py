@@ -1,5 +1,6 @@
 """The engine as a process of its own: `python -m mlxctl.engine.process SOCKET SETTINGS`. Started by `launcher`, never by hand."""
 
+import gc
 import signal
 import socket
 import sys
@@ -19,13 +20,25 @@ def main(socket_path: str, settings_json: str) -> None:
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)
-    run_engine(connection, settings)
+    blas = _import(settings)
+    # PERF: to look for garbage in what was imported takes a tenth of a second, in which no row gets a token.
+    gc.freeze()
+    _run(connection, settings, blas)
 
 
 def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
     """Run the engine on this thread, which becomes the MLX thread, until the other end of `connection` is done with it."""
+    _run(connection, settings, _import(settings))
+
+
+def _import(settings: EngineSettings) -> str:
+    """Import what computes, and return whose matrix products it uses."""
     blas = prefer_openblas() if settings.blas == "auto" else "bundled"
     import_mlx_lm()
+    return blas
+
+
+def _run(connection: socket.socket, settings: EngineSettings, blas: str) -> None:
     from mlxctl.engine.loop import EngineLoop
     from mlxctl.engine.mailbox import Mailbox
 
