@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm import load
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache, RotatingKVCache
-from mlx_lm.utils import load_model
+from mlx_lm.utils import _get_classes, load_model
 
 from mlxctl.engine import caches as kv
 from mlxctl.engine.kv_trial import check_kv_format
@@ -168,6 +168,17 @@ def test_a_model_that_cannot_compute_with_it_is_refused_with_the_reason(family: 
 
     with pytest.raises(ValueError, match=reason):
         check_kv_format(model, KVFormat(bits=8, group_size=group_size))
+
+
+def test_a_model_that_takes_its_cache_apart_is_refused() -> None:
+    """Latent attention computes with keys and values itself, and cannot with packed ones."""
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4}
+    latent = {"kv_lora_rank": 32, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "q_lora_rank": 16}
+    config = {**sizes, **latent, "model_type": "deepseek_v3", "vocab_size": 64, "n_routed_experts": None, "rope_scaling": None}
+    model_class, arguments = _get_classes(config)
+
+    with pytest.raises(ValueError, match="leave --kv-bits out for it"):
+        check_kv_format(model_class(arguments.from_dict(config)), KVFormat(bits=8, group_size=32))
 
 
 def test_a_model_of_windows_alone_has_nothing_to_quantise() -> None:
