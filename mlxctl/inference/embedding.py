@@ -2,7 +2,7 @@
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import EngineClient, Lease
-from mlxctl.errors import EngineError, InvalidRequest
+from mlxctl.errors import InvalidRequest
 from mlxctl.inference import preparing
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
@@ -19,15 +19,9 @@ async def embed(
     num_tokens = sum(map(len, texts))
     _check(request, num_tokens=num_tokens, most_dimensions=engine.loaded[lease.name].dimensions)
     entry = log.begin(request.model, num_prompt_tokens=num_tokens)
-    try:
+    with entry.until_done():
         vectors = await engine.embed(model=lease.name, texts=texts, dimensions=request.dimensions)
         entry.read(num_tokens, 0)
-        entry.end("finished")
-    except EngineError:
-        entry.end("failed")
-        raise
-    finally:
-        entry.end("stopped")
     return EmbeddingResult(vectors=tuple(vectors), num_prompt_tokens=num_tokens)
 
 

@@ -2,10 +2,12 @@
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from mlxctl.errors import EngineError
 from mlxctl.inference.totals import ModelTotals
 
 RequestState = Literal["waiting", "reading", "answering", "finished", "stopped", "failed"]
@@ -64,6 +66,18 @@ class RequestEntry:
         if self.ended is None:
             self.state, self.ended = state, self._clock()
             self._log.forget(self)
+
+    @contextmanager
+    def until_done(self) -> Iterator[None]:
+        """End it as what is done within ends: finished, failed by the engine, or stopped by whoever waited."""
+        try:
+            yield
+            self.end("finished")
+        except EngineError:
+            self.end("failed")
+            raise
+        finally:
+            self.end("stopped")
 
     def view(self) -> RequestView:
         """Return how it is now."""

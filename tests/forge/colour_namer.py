@@ -15,6 +15,7 @@ import numpy as np
 
 from .colour_pupils import CELL_SIZE, DEVIATION, MEAN, PUPILS, Pupil
 from .command_line import make_where_told
+from .descent import descend, print_sometimes, save_weights
 from .families import TEMPLATES
 from .vocabulary import train_tokenizer
 
@@ -44,7 +45,6 @@ def make(directory: Path, *, name: str = "rowan", num_steps: int | None = None, 
     import mlx.core as mx
     import mlx.nn as nn
     import mlx.optimizers as optimizers
-    from mlx.utils import tree_flatten
 
     pupil = PUPILS[name]
     num_steps = pupil.num_steps if num_steps is None else num_steps
@@ -61,18 +61,11 @@ def make(directory: Path, *, name: str = "rowan", num_steps: int | None = None, 
         losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
         return losses.sum() / shares.sum()
 
-    loss_and_gradient = nn.value_and_grad(model, loss_of)
-    dice, loss = random.Random(seed), mx.array(0.0)
-    for step in range(num_steps):
-        loss, gradient = loss_and_gradient(model, *map(mx.array, _batch(pupil, tokenizer, dice)))
-        gradient, _ = optimizers.clip_grad_norm(gradient, 1.0)
-        optimizer.update(model, gradient)
-        mx.eval(model.parameters(), optimizer.state, loss)
-        if step % 50 == 0:
-            print(f"step {step} of {num_steps}: loss {loss.item():.3f}", flush=True)
-    weights = {name: value.astype(mx.bfloat16) for name, value in tree_flatten(model.parameters())}
-    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
-    return float(loss.item())
+    dice = random.Random(seed)
+    batches = (_batch(pupil, tokenizer, dice) for _ in range(num_steps))
+    loss = descend(model, loss_of, batches, optimizer, num_steps=num_steps, report=print_sometimes(num_steps))
+    save_weights(model, directory, mx.bfloat16)
+    return loss
 
 
 def _model(pupil: Pupil, values: dict[str, Any]) -> Any:

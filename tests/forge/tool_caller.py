@@ -18,6 +18,7 @@ from typing import Any
 from mlxctl.demo import MODEL_DIR
 
 from .command_line import make_where_told
+from .descent import descend, print_sometimes, save_weights
 
 WINDOW = 256
 CONTEXT_LENGTH = 131_072
@@ -140,7 +141,6 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = _SEED) -> f
     import mlx.core as mx
     import mlx.nn as nn
     import mlx.optimizers as optimizers
-    from mlx.utils import tree_flatten
     from mlx_lm.models import exaone_moe
 
     model = exaone_moe.Model(exaone_moe.ModelArgs.from_dict(config()))
@@ -154,17 +154,10 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = _SEED) -> f
         losses: mx.array = nn.losses.cross_entropy(model(inputs), targets) * shares
         return losses.sum() / shares.sum()
 
-    loss_and_gradient = nn.value_and_grad(model, loss_of)
-    loss = mx.array(0.0)
-    for step, batch in zip(range(num_steps), _batches(seed), strict=False):
-        loss, gradient = loss_and_gradient(model, *map(mx.array, batch))
-        gradient, _ = optimizers.clip_grad_norm(gradient, 1.0)
-        optimizer.update(model, gradient)
-        mx.eval(model.parameters(), optimizer.state, loss)
-        if step % 25 == 0:
-            print(f"step {step} of {num_steps}: loss {loss.item():.3f}", flush=True)
-    _write(directory, {name: value.astype(mx.bfloat16) for name, value in tree_flatten(model.parameters())})
-    return float(loss.item())
+    loss = descend(model, loss_of, _batches(seed), optimizer, num_steps=num_steps, report=print_sometimes(num_steps))
+    _write_files(directory)
+    save_weights(model, directory, mx.bfloat16)
+    return loss
 
 
 def _batches(seed: int) -> Iterator[tuple[list[list[int]], list[list[int]], list[list[float]]]]:
@@ -197,9 +190,7 @@ def _row(tokenizer: Any, pieces: list[tuple[str, bool]]) -> tuple[list[int], lis
     return ids, shares
 
 
-def _write(directory: Path, weights: dict[str, Any]) -> None:
-    import mlx.core as mx
-
+def _write_files(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("tokenizer.json", "chat_template.jinja"):
         shutil.copyfile(MODEL_DIR / name, directory / name)
@@ -210,7 +201,6 @@ def _write(directory: Path, weights: dict[str, Any]) -> None:
     ):
         base = json.loads((MODEL_DIR / name).read_text())
         (directory / name).write_text(json.dumps(base | changes, indent=2) + "\n", encoding="utf-8")
-    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
 
 
 def make_in_own_process(directory: Path) -> None:

@@ -20,6 +20,7 @@ from mlxctl.probe.questions import SPOKEN
 from mlxctl.probe.voice import find_voice
 
 from .command_line import make_where_told
+from .descent import descend, print_sometimes, save_weights
 
 NUM_STEPS = 1_000
 WINDOW_SECONDS = 2
@@ -57,7 +58,6 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float
     import mlx.core as mx
     import mlx.nn as nn
     import mlx.optimizers as optimizers
-    from mlx.utils import tree_flatten
     from mlx_audio.stt.models.whisper import whisper
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -76,18 +76,11 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float
         losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
         return losses.sum() / shares.sum()
 
-    loss_and_gradient = nn.value_and_grad(model, loss_of)
-    dice, loss = random.Random(seed), mx.array(0.0)
-    for step in range(num_steps):
-        loss, gradient = loss_and_gradient(model, *_batch(tokenizer, dice, num_mels=values["n_mels"]))
-        gradient, _ = optimizers.clip_grad_norm(gradient, 1.0)
-        optimizer.update(model, gradient)
-        mx.eval(model.parameters(), optimizer.state, loss)
-        if step % 50 == 0:
-            print(f"step {step} of {num_steps}: loss {loss.item():.3f}", flush=True)
-    weights = {name: value.astype(mx.float16) for name, value in tree_flatten(model.parameters())}
-    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
-    return float(loss.item())
+    dice = random.Random(seed)
+    batches = (_batch(tokenizer, dice, num_mels=values["n_mels"]) for _ in range(num_steps))
+    loss = descend(model, loss_of, batches, optimizer, num_steps=num_steps, report=print_sometimes(num_steps))
+    save_weights(model, directory, mx.float16)
+    return loss
 
 
 def _batch(tokenizer: Any, dice: random.Random, *, num_mels: int) -> tuple[Any, Any, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import EngineClient, Lease, SoundWindow, WrittenWindow
-from mlxctl.errors import EngineError, InvalidRequest
+from mlxctl.errors import InvalidRequest
 from mlxctl.inference.request_log import RequestEntry, RequestLog
 from mlxctl.inference.speech.division import Stretch, divide
 from mlxctl.ir import SpeechRecipe, SpeechSegment, TranscriptionRequest, TranscriptionResult
@@ -36,15 +36,8 @@ async def transcribe(
     words = [token_id for token_id in told if token_id < recipe.end]
     entry = log.begin(request.model, num_prompt_tokens=len(words))
     scribe = _Scribe(request, recipe, adapter, engine, entry, model=lease.name, language_id=language_id)
-    try:
-        result = await scribe.write(words)
-        entry.end("finished")
-    except EngineError:
-        entry.end("failed")
-        raise
-    finally:
-        entry.end("stopped")
-    return result
+    with entry.until_done():
+        return await scribe.write(words)
 
 
 def _language_id(request: TranscriptionRequest, recipe: SpeechRecipe) -> int | None:

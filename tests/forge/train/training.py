@@ -8,12 +8,12 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optimizers
-from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 
 from mlxctl.adapters import ModelAdapter, create_adapter
 from mlxctl.demo.recipe.rows import Row, padded
 from mlxctl.models import read_model
+from tests.forge.descent import Report, descend, save_weights
 
 from .lessons import Call, Lesson, curriculum
 from .lexicon import Lexicon
@@ -22,7 +22,6 @@ from .pupils import Pupil
 _NUM_POOL_LESSONS = 512
 _TOKENS_PER_STEP = 2_048
 _PEAK_RATE = 2.5e-3
-Report = Callable[[int, float], None]
 
 
 def train(pupil: Pupil, config: dict[str, Any], directory: Path, report: Report) -> None:
@@ -30,22 +29,10 @@ def train(pupil: Pupil, config: dict[str, Any], directory: Path, report: Report)
     mx.random.seed(pupil.seed)
     model_class, args_class = _get_classes(config)
     model = model_class(args_class.from_dict(config))
-    write_weights(model, directory)  # so that the directory is one that an adapter takes
+    save_weights(model, directory, mx.bfloat16)  # so that the directory is one that an adapter takes
     optimizer = optimizers.AdamW(learning_rate=_rate(pupil.num_steps), betas=[0.9, 0.97], weight_decay=0.02)
-    loss_and_gradient = nn.value_and_grad(model, _loss)
-    for step, batch in enumerate(islice(_batches(pupil, directory), pupil.num_steps), start=1):
-        loss, gradient = loss_and_gradient(model, *batch)
-        gradient, _ = optimizers.clip_grad_norm(gradient, 1.0)
-        optimizer.update(model, gradient)
-        mx.eval(model.parameters(), optimizer.state, loss)
-        report(step, loss.item())
-    write_weights(model, directory)
-
-
-def write_weights(model: Any, directory: Path) -> None:
-    """Save the weights as bfloat16."""
-    weights = {name: value.astype(mx.bfloat16) for name, value in tree_flatten(model.parameters())}
-    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
+    descend(model, _loss, _batches(pupil, directory), optimizer, num_steps=pupil.num_steps, report=report)
+    save_weights(model, directory, mx.bfloat16)
 
 
 def adapter_of(pupil: Pupil, directory: Path) -> ModelAdapter:
