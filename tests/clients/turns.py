@@ -79,7 +79,7 @@ class ClientBench:
         environment = {
             f"OPENCODE_DISABLE_{what}": "1" for what in ("MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD")
         }
-        order = f"Call the tool read with filePath set to `{self._work}/secret.txt`."
+        order = "Call the tool bash with command set to `cat secret.txt`."
         return self._run("opencode", ["run", order], environment)
 
     def _run(self, client: str, arguments: list[str], environment: dict[str, str]) -> Turn:
