@@ -111,7 +111,9 @@ def test_fewer_bits_take_less_room_and_are_counted_when_a_prompt_is_refused_for_
 
     async def run() -> None:
         for form, size in sizes.items():
-            async with engine("qwen3", form, replace(COLD, memory_limit_bytes=weights_bytes + room_bytes)) as client:
+            settings = replace(COLD, memory_limit_bytes=weights_bytes + room_bytes)
+            # In a process of its own: what other tests hold counts against the limit.
+            async with running_engine(models=[source("qwen3", form)], settings=settings, own_process=True) as client:
                 assert client.loaded["qwen3"].kv_bytes_per_token == size
                 with pytest.raises(SequenceFailed, match="memory limit"):
                     await ask(client, "qwen3", text(room_bytes // size - answer_room + 1, 6), num=1)
