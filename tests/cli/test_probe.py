@@ -118,6 +118,18 @@ def test_several_models_are_a_table_of_models_and_what_cannot_be_asked_a_line_ea
     ]
 
 
+def test_vectors_and_sounds_have_a_column_only_where_a_model_makes_or_takes_them(place: Path, store_file: Path) -> None:
+    shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
+    rare = [run("org/good", "org/same").stdout.split("\n")[0]]
+    silent = [Finding(question=question, verdict="no", reason="its files say text") for question in QUESTIONS]
+    known = replace(record(*silent, fingerprint=fingerprint(place / "models" / "org" / "good")), round=ROUND)
+    store = CapabilityStore(store_file)
+    store.save(known)
+    store.close()
+    rare.append(run("org/good", "org/same").stdout.split("\n")[0])
+    assert [("vectors" in header, "audio" in header) for header in rare] == [(True, True), (False, False)]
+
+
 def test_the_help_page(snapshot: SnapshotAssertion) -> None:
     result = runner.invoke(app, ["probe", "--help"], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"})
     assert lines(result.output) == snapshot

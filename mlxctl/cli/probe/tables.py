@@ -18,7 +18,11 @@ _OVERVIEW = {
     "structured_output": "JSON",
     "batch_safe": "batch",
     "vision": "vision",
+    "embeddings": "vectors",
+    "audio": "audio",
 }
+# Few models are made for these, so each has a column only where one does it.
+_RARE = ("embeddings", "audio")
 
 
 def summary(answer: Answer) -> Text:
@@ -45,11 +49,13 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 def overview_table(answers: Sequence[Answer]) -> Table:
     """Return the answers of many models, a model a line."""
-    table = Table("model", *_OVERVIEW.values(), "calls", box=None, pad_edge=False, header_style="bold")
+    done = {finding.question for answer in answers for finding in answer.known.findings if finding.verdict == "yes"}
+    shown = [question for question in _OVERVIEW if question in done or question not in _RARE]
+    table = Table("model", *(_OVERVIEW[question] for question in shown), "calls", box=None, pad_edge=False, header_style="bold")
     table.add_column("longest", justify="right")
     for answer in answers:
         found = {finding.question: finding for finding in answer.known.findings}
-        cells = [verdict(found[question]) if question in found else Text("–") for question in _OVERVIEW]
+        cells = [verdict(found[question]) if question in found else Text("–") for question in shown]
         table.add_row(plain(answer.name), *cells, plain(_value(found, "tools", "parser")), _longest(found))
     return table
 
