@@ -101,7 +101,8 @@ def _machine(result: Result) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in facts.get("packages", {}).items() if version)
     memory = f"{facts.get('memory_bytes', 0) / 1024**3:.0f} GiB"
     machine = f"{facts.get('chip')}, {facts.get('num_cores')} cores, {memory}, {facts.get('platform')}"
-    return _plain(f"{machine}; mlxctl {facts.get('mlxctl')} ({facts.get('commit')}), {packages}; load {facts.get('load_average')}")
+    commit = f" ({facts['commit']})" if facts.get("commit") else ""
+    return _plain(f"{machine}; mlxctl {facts.get('mlxctl')}{commit}, {packages}; load {facts.get('load_average')}")
 
 
 def _code(text: str) -> str:

@@ -94,7 +94,8 @@ class ModelLoader:
             raise
         self._adapters[name] = adapter = await self._as_loaded(model, adapter)
         _log.info("model %r is loaded: %s in %.1f s", name, describe_bytes(loaded.weights_bytes), loaded.load_seconds)
-        _log.info("model %r: %s", name, adapter.verdict.in_words())
+        if model.facts.purpose == "text":
+            _log.info("model %r: %s", name, adapter.verdict.in_words())
         self._say_if_never_probed(model)
 
     async def unload(self, name: str) -> None:

@@ -34,6 +34,13 @@ def test_every_picture_of_the_page_is_written_beside_it(tmp_path: Path, snapshot
     assert report.pictures["1-latency-1.svg"] == snapshot(extension_class=TextSnapshots)
 
 
+def test_a_result_from_outside_a_repository_names_no_commit() -> None:
+    result = sample_result(QUICK)
+    page = make_report([("a.json", dataclasses.replace(result, environment={**result.environment, "commit": None}))]).markdown
+    assert "mlxctl 0.1.0, mlx" in page
+    assert "None" not in page
+
+
 def test_two_files_of_one_name_keep_their_own_pictures() -> None:
     assert len(make_report([RESULTS[1], RESULTS[1]]).pictures) == 2
 

@@ -29,4 +29,4 @@ def report(
         if not found:
             raise SettingsError("there is no stored result in bench_results; name some, or measure with `mlxctl bench latency`")
         page = make_report([(file.name, load_result(file)) for file in found]).save(out)
-        typer.echo(f"{len(found)} results in {page}")
+        typer.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} in {page}")
