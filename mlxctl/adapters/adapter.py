@@ -264,9 +264,11 @@ class ModelAdapter:
 
     def _num_longer_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
         """Count the tokens that the prompt has in common with its beginning that is kept for longer; all if that cannot be told."""
-        if request.cache.longer is None or self._writer is None:
+        longer = request.cache.longer
+        # A mark on tools that are not offered keeps nothing: the prompt has none of them.
+        if longer is None or self._writer is None or not (longer.num_messages or request.tool_choice.mode != "none"):
             return 0
-        beginning = beginning_of(request, request.cache.longer)
+        beginning = beginning_of(request, longer)
         try:
             text = self._writer.write_unopened(beginning)
         except InvalidRequest:

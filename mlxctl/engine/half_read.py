@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.vision.seeing_model import View
-from mlxctl.prefix_cache.records import growing_arrays, grows, hold
+from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 
 # In so many turns a prompt gets its room.
 _NUM_TURNS = 16
@@ -35,7 +35,7 @@ class Room:
 
     def __init__(self, caches: Caches, num_tokens: int, *, enough: int, stream: mx.Stream) -> None:
         """Give layers room for `num_tokens` where they have not `enough`; they must hold something. `stream` is for this alone."""
-        growing = [layer for layer in caches if grows(layer) and not layer.empty()]
+        growing = [layer for layer in leaves(caches) if grows(layer) and not layer.empty()]
         self._layers = [layer for layer in growing if growing_arrays(layer)[0].shape[2] < enough]
         self._num_a_turn = -(-len(self._layers) // _NUM_TURNS)
         self._num_tokens = num_tokens

@@ -33,7 +33,7 @@ def measure(model: Any, started: float, *, is_headless: bool, kv_format: KVForma
         weights_bytes=parameter_bytes(model),
         kv_bytes_per_token=sum(map(_bytes_per_token, leaves(caches))),
         cache_kind=_cache_kind(caches),
-        can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in caches),
+        can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
         load_seconds=time.monotonic() - started,
         kv_format=kv_format,
         width=int(output.shape[-1]) if is_headless else None,

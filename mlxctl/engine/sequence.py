@@ -8,6 +8,7 @@ from math import inf
 
 from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
+from mlxctl.engine.vision.positions import shift_at
 from mlxctl.ir import CacheMode, Picture, SamplingParams
 from mlxctl.prefix_cache.chunks import Salt, Tokens, picture_salts
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
@@ -160,7 +161,7 @@ class Sequence:
     @property
     def position_shift(self) -> int:
         """What to add to the place of a token after the prompt's pictures to have its position."""
-        return sum(picture.num_positions - picture.num_tokens for picture in self.pictures)
+        return shift_at(self.pictures, self.num_prompt_tokens)
 
     @property
     def waits_for_producer(self) -> bool:

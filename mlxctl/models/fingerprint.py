@@ -21,6 +21,7 @@ _SMALL_FILES = (
     "chat_template.jinja",
     "chat_template.json",
     "preprocessor_config.json",
+    "processor_config.json",
     "modules.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",

@@ -152,7 +152,8 @@ def _size(values: Mapping[str, Any], name: str, *, usual: int | None = None) -> 
 
 
 def _colours(files: _Files, usual: tuple[Any, Any], filter_number: int) -> dict[str, Any]:
-    resample = files.processor.get("resample", filter_number)
+    resample = files.processor.get("resample")
+    resample = filter_number if resample is None else resample
     if resample not in range(_NUM_FILTERS):
         raise _UnclearError(f"resample is {resample!r}, and no filter")
     mean, deviation = (_three(files.processor, name, other) for name, other in zip(("image_mean", "image_std"), usual, strict=True))

@@ -39,8 +39,9 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
         packages = "mlx-audio and miniaudio (pip install 'mlxctl[audio]')"
         raise BrokenModel(path, f"model {spoken_name(path)!r} writes down speech, which needs {packages}")
     generation = read_json_object(path, "generation_config.json") or {}
-    ids = _special_ids(path, config)
-    is_multilingual = generation.get("is_multilingual", _size(path, config, "n_vocab", "vocab_size") >= _MULTILINGUAL_SIZE)
+    size = _size(path, config, "n_vocab", "vocab_size")
+    ids = _special_ids(path, size)
+    is_multilingual = generation.get("is_multilingual", size >= _MULTILINGUAL_SIZE)
     return SpeechRecipe(
         window_samples=STEP_SAMPLES * _size(path, config, "n_audio_ctx", "max_source_positions"),
         context_length=_size(path, config, "n_text_ctx", "max_target_positions"),
@@ -53,17 +54,16 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
         translate=_id(path, ids, "<|translate|>"),
         no_speech=ids.get("<|nospeech|>", ids.get("<|nocaptions|>")),
         languages=_languages(ids) if is_multilingual else {},
-        suppressed=_ids(path, generation, "suppress_tokens"),
-        suppressed_first=_ids(path, generation, "begin_suppress_tokens"),
+        suppressed=_ids(path, generation, "suppress_tokens", size=size),
+        suppressed_first=_ids(path, generation, "begin_suppress_tokens", size=size),
     )
 
 
-def _special_ids(path: Path, config: Mapping[str, Any]) -> dict[str, int]:
+def _special_ids(path: Path, size: int) -> dict[str, int]:
     """Return the ids of the added tokens; raises BrokenModel for one that the weights cannot have."""
     added = (read_json_object(path, "tokenizer.json") or {}).get("added_tokens")
     entries = [entry for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
     ids = {entry.get("content"): entry.get("id") for entry in entries}
-    size = _size(path, config, "n_vocab", "vocab_size")
     for content, token_id in ids.items():
         if not isinstance(content, str) or not isinstance(token_id, int) or not 0 <= token_id < size:
             raise BrokenModel(path, f"tokenizer.json of model {spoken_name(path)!r} has an odd token: {content!r} is {token_id!r}")
@@ -83,9 +83,9 @@ def _id(path: Path, ids: Mapping[str, int], token: str) -> int:
     return ids[token]
 
 
-def _ids(path: Path, generation: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def _ids(path: Path, generation: Mapping[str, Any], name: str, *, size: int) -> tuple[int, ...]:
     found = generation.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(token_id, int) and token_id >= 0 for token_id in found):
+    if not isinstance(found, list) or not all(isinstance(token_id, int) and 0 <= token_id < size for token_id in found):
         raise BrokenModel(path, f"generation_config.json of model {spoken_name(path)!r} has no list of tokens for {name}")
     return tuple(found)
 

@@ -36,7 +36,9 @@ def judge(texts: list[str]) -> tuple[Verdict, str]:
     formulas is not always understood to the last word.
     """
     num_right = sum(_is_right(words_of(text), place) for place, text in enumerate(texts))
-    return "yes" if num_right == len(SPOKEN) else "no", f"wrote what was said in {num_right} recordings of {len(SPOKEN)}"
+    # Who writes the same whatever is said is right once at most; who is right more often heard something.
+    verdict: Verdict = "yes" if num_right == len(SPOKEN) else "unknown" if num_right > 1 else "no"
+    return verdict, f"wrote what was said in {num_right} recordings of {len(SPOKEN)}"
 
 
 def words_of(text: str) -> set[str]:

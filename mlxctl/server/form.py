@@ -32,4 +32,6 @@ def _parse(body: bytes, content_type: str) -> dict[str, list[bytes]]:
             fields.setdefault(part.name or "", []).append(part.get_data())
     except falcon.HTTPError as error:
         raise InvalidRequest(f"the request body is no readable form: {error.description or error.title}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("the request body is no readable form: the names of its fields are not UTF-8") from error
     return fields

@@ -40,7 +40,11 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
         texts = _as_texts(value, shown)
         return texts if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in texts)
     if get_origin(target) is dict:
-        names, kind = _as_names(value, shown), get_args(target)[1]
+        kind = get_args(target)[1]
+        if get_origin(kind) is Literal and isinstance(value, Mapping):
+            # As for a single choice, 8 is "8".
+            value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
+        names = _as_names(value, shown)
         return {name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()}
     if get_origin(target) is Literal:
         choices, written = get_args(target), value if isinstance(value, bool) else str(value)

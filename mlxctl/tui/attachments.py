@@ -14,12 +14,17 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 
 def read_images(paths: Sequence[Path], *, beside: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
     """Return the images of these files, for a chat that has some already. Raises StoreError with words for a person."""
-    images = tuple(map(read_image, paths))
-    num_bytes = sum(len(image.data) for image in (*beside, *images))
-    if num_bytes > MAX_IMAGE_BYTES:
-        most = MAX_IMAGE_BYTES // 1_000_000
-        raise StoreError(f"the images of this chat would have {num_bytes / 1e6:.1f} MB; all of them may have {most} MB together")
-    return images
+    images: list[ImagePart] = []
+    num_bytes = sum(len(image.data) for image in beside)
+    for path in paths:
+        images.append(read_image(path))
+        num_bytes += len(images[-1].data)
+        if num_bytes > MAX_IMAGE_BYTES:
+            most = MAX_IMAGE_BYTES // 1_000_000
+            raise StoreError(
+                f"the images of this chat would have {num_bytes / 1e6:.1f} MB; all of them may have {most} MB together"
+            )
+    return tuple(images)
 
 
 def read_image(path: Path) -> ImagePart:

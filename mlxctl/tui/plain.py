@@ -124,7 +124,9 @@ class PlainChat:
             self._num_failures += 1
             self._end_line(f"mlxctl: {error}")
             if isinstance(error, RequestError):
-                # What is refused once is refused with every question after it.
+                # What is refused once may be refused with every question after it, so nothing of it stays.
+                if num_images := len(self._conversation.last_images):
+                    self._remark(f"The question is taken back, and its images ({num_images}) with it.")
                 self._conversation.take_back_question()
         finally:
             loop.remove_signal_handler(signal.SIGINT)

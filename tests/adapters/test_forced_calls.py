@@ -195,7 +195,7 @@ def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_b
     assert rest != whole
     assert answers.allows(rest, forced(schema, "required", is_parallel=True))
     assert not answers.allows(rest, forced(schema, "required", is_parallel=False))
-    assert not answers.allows(rest.replace("1", "true"), forced(schema, "required", is_parallel=True))
+    assert not answers.allows(rest.replace("1", "true", 1), forced(schema, "required", is_parallel=True))
     calls = extract(whole, tools=parser, offered=forced(schema, "required").tools).tool_calls
     assert [(call.name, json.loads(call.arguments)) for call in calls] == [("look_up", {"a": 1}), ("look", {})]
 

@@ -79,7 +79,12 @@ def test_of_an_animation_the_first_frame_is_shown(kind: str) -> None:
 def test_a_picture_is_turned_as_the_camera_was_held() -> None:
     turned = Image.Exif()
     turned[0x0112] = 6
-    assert pixels(file(Image.new("RGB", (40, 20), ORANGE), "JPEG", exif=turned)).shape == (40, 20, 3)
+    shown = Image.new("RGB", (40, 20), WHITE)
+    shown.paste(ORANGE, (0, 0, 16, 20))
+    seen = pixels(file(shown, "JPEG", exif=turned)).astype(int)
+    assert seen.shape == (40, 20, 3)
+    assert abs(seen[4, 10] - ORANGE).max() < 12
+    assert abs(seen[36, 10] - WHITE).max() < 12
 
 
 def bomb(width: int, height: int) -> ImagePart:

@@ -9,25 +9,12 @@ from mlx_lm import load
 from mlxctl.engine import caches as kv
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS
 from tests import forge
+from tests.engine.cache_reading import next_logits, read
 
 
 @pytest.fixture(scope="module")
 def model() -> Any:
     return load(str(forge.model("qwen3")))[0]
-
-
-def read(model: Any, tokens: list[int]) -> kv.Caches:
-    caches = kv.new_caches(model)
-    if tokens:
-        model(mx.array([tokens]), cache=caches)
-        kv.evaluate(caches)
-    return caches
-
-
-def next_logits(model: Any, caches: kv.Caches, tokens: list[int]) -> mx.array:
-    logits = model(mx.array(tokens)[:, None], cache=caches)[:, -1]
-    kv.evaluate(caches)
-    return logits
 
 
 def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:

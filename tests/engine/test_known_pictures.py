@@ -13,6 +13,7 @@ from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient
 from mlxctl.engine.loading import weights_in_pieces
 from mlxctl.engine.vision.seeing_model import SeeingModel
+from mlxctl.errors import SequenceFailed
 from mlxctl.ir import CacheOptions, ImagePart, TextPart
 from mlxctl.models import read_model
 from mlxctl.prefix_cache.chunks import common_tokens, pack, picture_salts
@@ -100,12 +101,27 @@ def blindly(*_: object) -> None:
     raise RuntimeError("nobody has to look")
 
 
+def test_a_mistake_of_the_eyes_ends_its_request_and_not_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise TypeError("eyes of another kind")
+
+    async def run() -> Output:
+        async with seeing_engine(SEER) as client:
+            monkeypatch.setattr(SeeingModel, "look", mistaken)
+            with pytest.raises(SequenceFailed, match="looking at a picture failed: eyes of another kind"):
+                await answer(client, asked(picture(RED)))
+            monkeypatch.undo()
+            return await answer(client, asked(picture(RED)))
+
+    assert asyncio.run(run()).token_ids
+
+
 def test_who_has_to_look_and_cannot_is_told() -> None:
     async def run() -> Output:
         async with seeing_engine(SEER) as client:
             return await answer(client, replace(asked(picture(RED)), pictures=(replace(asked(picture(RED)).pictures[0], width=8),)))
 
-    with pytest.raises(Exception, match="looking at a picture failed"):
+    with pytest.raises(SequenceFailed, match="looking at a picture failed"):
         asyncio.run(run())
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from mlxctl.engine.kv_trial import check_kv_format
 from mlxctl.engine.quantised_cache import BatchQuantisedKVCache, QuantisedKVCache, quantised
 from mlxctl.ir import KVFormat
 from tests import forge
+from tests.engine.cache_reading import next_logits, read
 from tests.forge.wide import wide_model
 
 FORM = KVFormat(bits=8, group_size=64)
@@ -23,20 +25,6 @@ FORM = KVFormat(bits=8, group_size=64)
 @pytest.fixture(scope="module")
 def model() -> Any:
     return load(str(forge.model("bench5m")))[0]
-
-
-def read(model: Any, tokens: list[int]) -> kv.Caches:
-    caches = kv.new_caches(model, FORM)
-    if tokens:
-        model(mx.array([tokens]), cache=caches)
-        kv.evaluate(caches)
-    return caches
-
-
-def next_logits(model: Any, caches: kv.Caches, tokens: list[int]) -> mx.array:
-    logits = model(mx.array(tokens)[:, None], cache=caches)[:, -1]
-    kv.evaluate(caches)
-    return logits
 
 
 def keys_of(number: int, num_tokens: int) -> mx.array:
@@ -61,7 +49,7 @@ def test_alone_it_computes_what_mlx_lms_own_quantised_cache_computes(model: Any)
     theirs = [QuantizedKVCache(group_size=64, bits=8) for _ in range(len(kv.new_caches(model)))]
     model(mx.array([tokens]), cache=theirs)
 
-    ours = read(model, tokens)
+    ours = read(model, tokens, FORM)
 
     for _ in range(3):
         assert mx.array_equal(next_logits(model, ours, [5]), model(mx.array([[5]]), cache=theirs)[:, -1])
@@ -69,10 +57,10 @@ def test_alone_it_computes_what_mlx_lms_own_quantised_cache_computes(model: Any)
 
 def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:
     prompts = [list(range(20, 20 + num)) for num in (7, 300, 0, 40)]
-    alone = [next_logits(model, read(model, prompt), [5])[0] for prompt in prompts]
-    pair = kv.join([read(model, prompts[0]), read(model, prompts[1])], [1, 1])
+    alone = [next_logits(model, read(model, prompt, FORM), [5])[0] for prompt in prompts]
+    pair = kv.join([read(model, prompts[0], FORM), read(model, prompts[1], FORM)], [1, 1])
 
-    batch = kv.join([pair, read(model, prompts[2]), read(model, prompts[3])], [2, 1, 1])
+    batch = kv.join([pair, read(model, prompts[2], FORM), read(model, prompts[3], FORM)], [2, 1, 1])
 
     together = next_logits(model, batch, [5] * 4)
     assert all(mx.allclose(one, other, atol=1e-2) for one, other in zip(alone, together, strict=True))
@@ -103,25 +91,25 @@ def test_rows_that_come_and_go_hold_their_own_tokens_in_order(data: st.DataObjec
 
 
 def test_a_row_that_left_a_batch_goes_on_alone_and_can_be_cut(model: Any) -> None:
-    batch = kv.join([read(model, [20] * 10), read(model, list(range(30, 90)))], [1, 1])
+    batch = kv.join([read(model, [20] * 10, FORM), read(model, list(range(30, 90)), FORM)], [1, 1])
 
     row = kv.extract_row(batch, 1)
     for layer in row:
         layer.trim(20)
 
     assert row[0].size() == 40
-    assert mx.allclose(next_logits(model, row, [5]), next_logits(model, read(model, list(range(30, 70))), [5]), atol=1e-2)
+    assert mx.allclose(next_logits(model, row, [5]), next_logits(model, read(model, list(range(30, 70)), FORM), [5]), atol=1e-2)
 
 
 def test_prompts_read_together_leave_each_row_with_its_own(model: Any) -> None:
     prompts = [list(range(20, 30)), list(range(40, 43))]
-    caches = kv.join([read(model, prompt[:1]) for prompt in prompts], [1, 1])
+    caches = kv.join([read(model, prompt[:1], FORM) for prompt in prompts], [1, 1])
 
-    kv.read(model, caches, [kv.np.array(prompt[1:], dtype=kv.np.uint32) for prompt in prompts])
+    kv.read(model, caches, [np.array(prompt[1:], dtype=np.uint32) for prompt in prompts])
 
     together = next_logits(model, caches, [5, 5])
     for prompt, logits in zip(prompts, together, strict=True):
-        assert mx.allclose(next_logits(model, read(model, prompt), [5])[0], logits, atol=1e-2)
+        assert mx.allclose(next_logits(model, read(model, prompt, FORM), [5])[0], logits, atol=1e-2)
 
 
 def test_only_layers_that_keep_every_token_are_quantised_also_in_composite_caches() -> None:

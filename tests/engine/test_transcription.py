@@ -106,23 +106,32 @@ def test_what_is_written_is_what_the_layers_say(sentence: str) -> None:
 def test_chance_is_the_same_for_the_same_window() -> None:
     async def ask() -> list[WrittenWindow]:
         async with hearing_engine() as client:
-            return [await client.transcribe(window(temperature=temperature)) for temperature in (1.0, 1.0, 0.0)]
+            return [await client.transcribe(window(temperature=temperature)) for temperature in (5.0, 5.0, 0.0)]
 
-    first, again, _ = asyncio.run(ask())
+    first, again, greedy = asyncio.run(ask())
     assert first == again
+    assert first.token_ids != greedy.token_ids
+
+
+def test_task_and_what_was_said_before_stand_before_the_text() -> None:
+    listener, english = Listener(open_listener(FACTS.path), recipe()), recipe().languages["en"]
+    told = listener._prompt(window(previous_ids=[5, 6]), english)
+    assert listener._prompt(window(task="translate"), english) == [recipe().start, english, recipe().translate]
+    assert told == [recipe().previous, 5, 6, recipe().start, english, recipe().transcribe]
 
 
 def test_rows_go_on_while_windows_are_written() -> None:
     async def ask() -> tuple[list[int], list[int], list[WrittenWindow]]:
         async with hearing_engine("endless") as client:
             alone = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
-            jobs = [asyncio.create_task(client.transcribe(window(sentence))) for sentence in SPOKEN]
+            jobs = [asyncio.create_task(client.transcribe(window(sentence))) for sentence in SPOKEN * 8]
             beside = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
+            assert not all(job.done() for job in jobs), "the row waited for every window"
             return alone.token_ids, beside.token_ids, await asyncio.gather(*jobs)
 
     alone, beside, written = asyncio.run(ask())
     assert alone == beside
-    assert [answer.token_ids for answer in written] == [written_by_the_layers(window(sentence)) for sentence in SPOKEN]
+    assert [answer.token_ids for answer in written] == [written_by_the_layers(window(sentence)) for sentence in SPOKEN] * 8
 
 
 def test_a_slice_beside_rows_holds_one_unit() -> None:

@@ -74,6 +74,11 @@ def test_what_must_not_be_written_is_taken_over(model: Path) -> None:
             lambda generation: generation.update(suppress_tokens="x"),
             "no list of tokens for suppress_tokens",
         ),
+        (
+            "generation_config.json",
+            lambda generation: generation.update(begin_suppress_tokens=[1, 10**6]),
+            "no list of tokens for begin_suppress_tokens",
+        ),
     ],
 )
 def test_files_of_another_shape_are_refused_in_one_line(model: Path, name: str, edit: Change, complaint: str) -> None:

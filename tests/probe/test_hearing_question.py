@@ -96,7 +96,7 @@ RIGHT = ["Please open the window.", " my brother likes music", "Our garden is gr
     [
         (RIGHT, "yes"),
         (["Please open a widow", *RIGHT[1:]], "yes"),
-        (["", *RIGHT[1:]], "no"),
+        (["", *RIGHT[1:]], "unknown"),
         (["Thanks for watching!"] * 3, "no"),
         ([" ".join(RIGHT)] * 3, "no"),
         ([RIGHT[0]] * 3, "no"),

@@ -65,6 +65,8 @@ def test_a_text_is_the_same_however_its_json_is_written_and_comes(text: str, is_
         ('{"input": "\\ud83e!"}', "\ufffd!"),
         ('{"input": "\\udd8a"}', "\ufffd"),
         ('{"input": "\\x"}', "\\x"),
+        ('{"input":"C:\\users\\foo bar"}', "C:\\users\foo bar"),
+        ('{"input":"C:\\dir\\nnew"}', "C:\\dir\nnew"),
         ("", ""),
     ],
 )

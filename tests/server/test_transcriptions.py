@@ -125,6 +125,7 @@ def test_a_body_that_is_no_form_is_refused(house: ServerProcess) -> None:
         ("application/json", b"{}"),
         ("multipart/form-data", b"x"),
         ("multipart/form-data; boundary=a", b"--a\r\nx"),
+        ("multipart/form-data; boundary=a", b'--a\r\ncontent-disposition: form-data; name="f\xe9le"\r\n\r\nx\r\n--a--\r\n'),
     ):
         answer = httpx.post(f"{house.url}{TRANSCRIPTIONS}", content=body, headers={"content-type": kind})
         assert answer.status_code == 400

@@ -56,6 +56,12 @@ def test_sizes_may_carry_a_unit(tmp_path: Path, written_size: object, num_bytes:
     assert resolve(config_file=path, environment={}).engine.memory_limit_bytes == num_bytes
 
 
+def test_bits_by_name_may_be_numbers_as_bits_may(tmp_path: Path) -> None:
+    path = written(tmp_path, "[model]\nkv_bits = 8\n[pool.kv_bits_by_name]\nqwen = 4\n")
+    found = resolve(config_file=path, environment={})
+    assert (found.model.kv_bits, found.pool.kv_bits_by_name) == ("8", {"qwen": "4"})
+
+
 def test_lists_are_split_at_commas_outside_the_file() -> None:
     server = resolve(environment={"MLXCTL_SERVER_CORS_ORIGINS": "http://a, http://b"}).server
     assert server.cors_origins == ("http://a", "http://b")

@@ -72,5 +72,8 @@ class DecodingStream:
 async def _first_or_end(first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None) -> None:
     """Wait until the first token is there or nothing more comes, but no longer than that."""
     waiting = asyncio.create_task(first.wait())
-    await asyncio.wait({waiting, task}, timeout=within_seconds, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        await asyncio.wait({waiting, task}, timeout=within_seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
     waiting.cancel()

@@ -27,7 +27,7 @@ def run_compare(a: Path, b: Path, conditions: Sequence[str], *, as_json: bool) -
         typer.echo(_document(a, b, comparison, verdicts))
     else:
         _print(comparison, verdicts)
-        print_document(standard_output(), _summary(comparison, verdicts))
+        print_document(_summary(comparison, verdicts))
     return int(any(verdict.fails for verdict in verdicts))
 
 

@@ -99,4 +99,4 @@ def _show(result: Result, out: Path, *, as_json: bool) -> None:
         if not found.is_detail:
             medians[found.target][found.name] = float(f"{found.median:.6g}")
     document = {"scenario": result.scenario, "is_partial": result.is_partial, "file": str(out), "medians": medians}
-    print_document(console, json.dumps(document))
+    print_document(json.dumps(document))

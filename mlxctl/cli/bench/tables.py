@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -38,9 +39,9 @@ def print_result(result: Result, out: Path, console: Console) -> None:
         console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
-def print_document(console: Console, document: str) -> None:
-    """Print one line of JSON for machines, whatever the width; a person may overlook it."""
-    console.print(Text(document, style="dim"), soft_wrap=True)
+def print_document(document: str) -> None:
+    """Print one line of JSON for machines, whatever the width, and into a pipe nothing else; a person may overlook it."""
+    typer.secho(document, dim=True)
 
 
 def table_of_figures(*headings: str) -> Table:

@@ -1,5 +1,6 @@
 """`mlxctl models fit`."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -38,5 +39,8 @@ def fit(
         settings = read_settings(config, {"model": {"kv_bits": kv_bits, "kv_group_size": kv_group_size}})
         from mlxctl.cli.models.fitting import print_fits, work_out
 
+        if kv_bits is not None:
+            # Asked about the models named here, whatever a server would do with one of them.
+            settings = replace(settings, pool=replace(settings.pool, kv_bits_by_name={}))
         rows = work_out(names, settings, context_tokens=context, on_macs=macs)
     print_fits(rows, as_json=as_json)

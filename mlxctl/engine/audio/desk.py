@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Generator, Iterable
 
 from mlxctl.engine.audio.listener import Listener, Writing
+from mlxctl.engine.foreign import FOREIGN_ERRORS
 from mlxctl.engine.messages import Transcribe, Transcribed, WrittenWindow
 
 # How long a slice may take when nobody waits for a token: a request that arrives meanwhile waits so long.
@@ -73,8 +74,8 @@ class SpeechDesk:
                 next(self._writing)
         except StopIteration as end:
             return self._end(job, end.value)
-        except (RuntimeError, ValueError, MemoryError) as error:
-            self._end(job, Writing())
+        except FOREIGN_ERRORS as error:
+            self.drop([job.job_id])
             return Transcribed(job_id=job.job_id, failure=f"transcription failed: {error}")
         return Transcribed(job_id=job.job_id)
 

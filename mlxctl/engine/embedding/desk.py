@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mlxctl.engine.embedding.embedder import Embedder
 from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue, EmbeddingSlice
+from mlxctl.engine.foreign import FOREIGN_ERRORS
 from mlxctl.engine.messages import Embed, Embedded
 from mlxctl.engine.pacing import PrefillPacer
 from mlxctl.errors import describe_bytes
@@ -85,7 +86,7 @@ class EmbeddingDesk:
         part = self._queue.take(max_tokens=max_tokens)
         try:
             computed = self._embedders[name].run(part, max_tokens=max_tokens)
-        except (RuntimeError, ValueError, MemoryError) as error:
+        except FOREIGN_ERRORS as error:
             # Its other texts would most likely fail as this one, and a half answer is none.
             return self._give_up(part, error)
         pacer.observe_prefill(computed.num_tokens, time.monotonic() - started, contended=contended)
@@ -96,6 +97,6 @@ class EmbeddingDesk:
 
     def _give_up(self, part: EmbeddingSlice, error: Exception) -> Embedded:
         job_id = part.job.job_id
-        self.drop([job_id])
+        self._queue.drop([job_id])
         self._embedders[part.job.model].drop(job_id)
         return Embedded(job_id=job_id, failure=f"embedding failed: {error}")

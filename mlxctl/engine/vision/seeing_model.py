@@ -6,6 +6,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.foreign import FOREIGN_ERRORS
 from mlxctl.engine.vision.bearing import Bearing, Course
 from mlxctl.engine.vision.eyes import Eye, Glance
 from mlxctl.engine.vision.layers import deepen, open_both_ways, turn_on_three_axes
@@ -87,10 +88,14 @@ class View:
         self._glances: dict[int, Glance] = {}
 
     def read(self, start: int, end: int, cache: Any) -> None:
-        """Build the pass over the slice. Raises ValueError and RuntimeError when a picture cannot be looked at."""
-        glance = self.glance(start, end)
-        course = self._model.course(self._pictures, start, end, glance)
-        self._model.read(self._token_ids[start:end], glance, course, cache)
+        """Build the pass over the slice. Raises ValueError when a picture cannot be looked at, or not be read."""
+        try:
+            glance = self.glance(start, end)
+            course = self._model.course(self._pictures, start, end, glance)
+            self._model.read(self._token_ids[start:end], glance, course, cache)
+        except FOREIGN_ERRORS as error:
+            # A tower's own mistake ends its request, not the engine.
+            raise ValueError(f"looking at a picture failed: {error or type(error).__name__}") from error
         for picture in self._pictures:
             if picture.end <= end:
                 self._glances.pop(picture.start, None)
@@ -108,10 +113,7 @@ class View:
 
     def _look(self, picture: Picture) -> Glance:
         if picture.start not in self._glances:
-            try:
-                self._glances[picture.start] = self._model.look(picture, self._token_ids[picture.start : picture.end])
-            except (RuntimeError, ValueError) as error:
-                raise ValueError(f"looking at a picture failed: {error}") from error
+            self._glances[picture.start] = self._model.look(picture, self._token_ids[picture.start : picture.end])
         return self._glances[picture.start]
 
 

@@ -18,9 +18,10 @@ _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _HEAD_BEGINS = re.compile(r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?')
 # Characters of a JSON string, each whole: one outside the basic plane is written as two escapes.
 _CHARACTERS = re.compile(
-    r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}'
-    r"(?:\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?=[^\\]|\\[^u]|\\u(?![dD][c-fC-F])[0-9a-fA-F]{4})))*"
+    r'(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F])|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}'
+    r"(?:\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?=[^\\]|\\[^u]|\\u[0-9a-fA-F]{0,3}[^0-9a-fA-F]|\\u(?![dD][c-fC-F])[0-9a-fA-F]{4})))*"
 )
+_ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 
 
 class InputGrammar(Struct):
@@ -95,11 +96,9 @@ class FreeformInput:
 
 
 def _unescaped(text: str) -> str:
-    """Return what a part of a JSON string says; one that is none says itself."""
-    try:
-        said: str = json.loads(f'"{text}"', strict=False)
-    except ValueError:
-        return text
+    """Return what a part of a JSON string says; a backslash that escapes nothing is one."""
+    whole = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
+    said: str = json.loads(f'"{whole}"', strict=False)
     return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

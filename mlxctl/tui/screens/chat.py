@@ -232,7 +232,8 @@ class ChatScreen(ChatWindows):
                 answer.end(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
             else:
                 answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
-                self._show_attached(self._conversation.last_images)
+                # Behind them comes what was attached while the answer was on its way.
+                self._show_attached((*self._conversation.last_images, *self._attached))
                 self.query_one(Composer).put(self._conversation.take_back_question() or "")
         finally:
             self._state = "ready" if self._model is not None else "no model"

@@ -73,7 +73,8 @@ class FindBar(Horizontal):
     @work(exclusive=True)
     async def _find_everywhere(self) -> None:
         await self._complete()
-        self._find()
+        if self.has_class("-open"):
+            self._find()
 
     def _find(self) -> None:
         words = self.query_one(Input).value.strip()
