@@ -27,7 +27,7 @@ _mlxctl_demo() {
     command)
         local -a commands
         commands=(
-            'train:Make the built-in demo model again from its recipe'
+            'train:Train the built-in demo model from its recipe. Takes several minutes'
         )
         _describe command commands ;;
     rest)
@@ -157,9 +157,9 @@ _mlxctl_agents() {
         local -a commands
         commands=(
             'ls:List the agents of a running server, the oldest first'
-            'show:Show one agent, and what was said'
-            'reset:Have agents begin anew'
-            'rm:Delete agents, with all that was said'
+            'show:Show one agent and its messages'
+            'reset:Delete the messages of agents. Model, instructions and tools stay'
+            'rm:Delete agents and their messages'
         )
         _describe command commands ;;
     rest)
@@ -573,13 +573,13 @@ _mlxctl_bench() {
         local -a commands
         commands=(
             'throughput:Tokens per second\: one stream, many streams, a long prompt'
-            'latency:How long one person waits\: first token, next token, whole answer'
-            'prefix:What a known beginning saves\: cold, warm, after a restart'
+            'latency:Latency of one client\: first token, next token, whole answer'
+            'prefix:What the prefix cache saves\: cold, warm, after a restart'
             'agents:Coding agents'
-            'contention:A short request, and a decoding stream, while a long prompt is read'
-            'mixed:Traffic of all lengths from several clients at once'
-            'probe:How long `mlxctl probe` takes for a model, phase by phase'
-            'compare:Compare two stored results, and fail when a figure got worse'
+            'contention:A short request and a decoding stream beside a long prefill'
+            'mixed:Mixed prompt and answer lengths from several clients'
+            'probe:Duration of `mlxctl probe` for a model, by phase'
+            'compare:Compare two stored results; fail when a figure got worse'
             'report:Render stored results as Markdown with SVG charts'
         )
         _describe command commands ;;
@@ -631,8 +631,8 @@ _mlxctl_models_pull() {
 _mlxctl_models_fit() {
     _arguments \
         '*--context[Length of the conversation]: :' \
-        '*--kv-bits[Bits in which models keep keys and values while they run]: :' \
-        '*--kv-group-size[Numbers that share a scale where keys and values are kept in fewer bits]: :' \
+        '*--kv-bits[Bits of the KV cache while a model runs]: :' \
+        '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--macs[For every Apple chip and memory size instead of this machine]' \
         '*--json[Print JSON instead of a table]' \
         '*--config[Settings file to read instead of the usual one]: :_files' \
@@ -670,11 +670,11 @@ _mlxctl_models() {
         local -a commands
         commands=(
             'ls:List the models on this machine'
-            'info:Say what is known of a model without loading it'
-            'fit:Work out whether models fit, and how fast they can be at most'
+            'info:Show what a model is, without loading it'
+            'fit:Estimate whether models fit this machine, and their maximum speed'
             'pull:Download a model from the Hugging Face hub'
-            'rm:Remove a model from the disk'
-            'alias:Give a model another name'
+            'rm:Delete a model from disk'
+            'alias:Add a name for a model'
         )
         _describe command commands ;;
     rest)
@@ -703,8 +703,8 @@ _mlxctl_top() {
 
 _mlxctl_chat() {
     _arguments \
-        '*--model[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
-        '*-m[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*--model[Model to serve]: :{_mlxctl_names models}' \
+        '*-m[Model to serve]: :{_mlxctl_names models}' \
         '*--url[Ask the server there instead; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
@@ -729,41 +729,41 @@ _mlxctl_chat() {
 
 _mlxctl_serve() {
     _arguments \
-        '*--model[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
-        '*-m[The model\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
-        '*--models-dir[Directories whose models can all be asked for by their names]: :' \
-        '*--any-library-model[Whether requests may name any model of the local library]' \
-        '*--preload[Whether every model is loaded at the start]' \
-        '*--max-models[Most models in memory at the same time]: :' \
-        '*--pin[Models that are never unloaded to make room for others]: :' \
-        '*--model-ttl[Time after which a model that nobody uses is unloaded]: :' \
-        '*--name[Name by which clients ask for the model]: :' \
-        '*--trust-remote-code[Whether Python code inside the model directory may be run]' \
-        '*--kv-bits[Bits in which models keep keys and values while they run]: :' \
-        '*--kv-group-size[Numbers that share a scale where keys and values are kept in fewer bits]: :' \
-        '*--host[Address to listen on]: :' \
-        '*--port[Port to listen on; 0 takes a free one and prints it]: :' \
-        '*-p[Port to listen on; 0 takes a free one and prints it]: :' \
+        '*--model[Model to serve]: :{_mlxctl_names models}' \
+        '*-m[Model to serve]: :{_mlxctl_names models}' \
+        '*--models-dir[Directory whose models are all served under their names]: :' \
+        '*--any-library-model[Serve every model of the local library]' \
+        '*--preload[Load every model at start, as far as memory allows. Default]' \
+        '*--max-models[Maximum number of models in memory. Default\: as many as fit]: :' \
+        '*--pin[Model that is never unloaded, neither for room nor for being idle]: :' \
+        '*--model-ttl[Idle time after which a model is unloaded. Default]: :' \
+        '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
+        '*--trust-remote-code[Allow Python code from the model directory to run]' \
+        '*--kv-bits[Bits of the KV cache while a model runs]: :' \
+        '*--kv-group-size[Quantization group size of the KV cache]: :' \
+        '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
+        '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
+        '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
         '*--api-key[Keys that clients must send, as `Authorization\: Bearer` or `x-api-key`]: :' \
         '*--admin-key[Keys for what administers models]: :' \
-        '*--cors-origin[Web origins whose pages may call this server from a browser]: :' \
-        '*--allowed-host[Further names for the Host header, beside the loopback names]: :' \
-        '*--max-queue[Requests that may wait for a place in the batch]: :' \
-        '*--log-level[What is worth a line on standard error]: :(debug info warning error)' \
-        '*--strip-agent-headers[Whether lines that agents put before a system prompt for billing]' \
-        '*--keep-agent-headers[Whether lines that agents put before a system prompt for billing]' \
-        '*--memory-limit[Memory for weights and caches together]: :' \
-        '*--prefix-cache[Memory for prompts and answers computed already]: :' \
-        '*--prefix-cache-bits[Bits in which computed prompts are kept]: :' \
-        '*--cache-dir[Directory for what memory has no room for, and for the next start]: :_files -/' \
-        '*--cache-disk-bytes[Room on disk for them]: :' \
-        '*--hlg[Whether tokens are drawn along a tone curve in place of a plain temperat]' \
-        '*--no-hlg[Whether tokens are drawn along a tone curve in place of a plain temperat]' \
-        '*--hlg-width[Reach of the curve'\''s middle to both sides of its pivot, in nats]: :' \
-        '*--hlg-shoulder[Softness of the curve above, in nats]: :' \
-        '*--hlg-toe[Softness of the curve below, in nats]: :' \
-        '*--hlg-pivot-offset[Distance of the curve'\''s pivot from the likeliest token, in nats]: :' \
-        '*--config[Settings file to read instead of the usual one]: :_files' \
+        '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
+        '*--allowed-host[Host header to accept beside the loopback names]: :' \
+        '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
+        '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
+        '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
+        '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
+        '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \
+        '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
+        '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
+        '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
+        '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
+        '*--hlg[Sample with a tone curve instead of a plain temperature]' \
+        '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
+        '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \
+        '*--hlg-shoulder[Softness of the tone curve above its middle, in nats]: :' \
+        '*--hlg-toe[Softness of the tone curve below its middle, in nats]: :' \
+        '*--hlg-pivot-offset[Distance of the tone curve'\''s pivot from the most likely token, in nats]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -780,17 +780,17 @@ _mlxctl() {
     command)
         local -a commands
         commands=(
-            'serve:Serve models over HTTP, in the words of OpenAI and Anthropic'
-            'chat:Chat with a model in the terminal, on an own engine or a running server'
-            'top:Watch a running server\: speed, queue, rows, cache and every request'
-            'models:The models on this machine\: list, inspect, download, remove, name, fit'
-            'bench:Measure the speed of a server, or of two side by side'
-            'probe:Find out what models can do by having them generate, and remember it'
-            'cache:The prefix cache of a running server, or of a directory'
-            'agents:The agents of a running server, whose histories it keeps'
-            'doctor:Check this installation, and say what to do'
-            'completion:Print the completion script of a shell'
-            'demo:The tiny built-in model\: rebuild it'
+            'serve:Serve models over OpenAI- and Anthropic-compatible APIs'
+            'chat:Chat with a model in the terminal'
+            'top:Monitor a running server\: speed, queue, batch, cache, requests'
+            'models:Manage the models on this machine'
+            'bench:Benchmark a server, or two servers side by side'
+            'probe:Test what models can do by generating, and store the results'
+            'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
+            'agents:Manage the agents of a running server\: list, show, reset, delete'
+            'doctor:Check this installation, and suggest fixes'
+            'completion:Print a shell completion script'
+            'demo:Rebuild the tiny built-in demo model'
         )
         _describe command commands ;;
     rest)

@@ -37,7 +37,7 @@ def chat(
     save: Annotated[bool, Option("--save/--no-save", help="Keep the chat, to be found and taken up again.")] = True,
     plain: Annotated[bool, Option("--plain", help="Lines of text: for pipes and screen readers.")] = False,
 ) -> None:
-    """Chat with a model in the terminal, on an own engine or a running server."""
+    """Chat with a model in the terminal, with a local engine or a running server."""
     with plain_failures():
         from mlxctl.tui.beginning import Beginning
         from mlxctl.tui.door import list_chats, run_chat

@@ -12,7 +12,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.callback()
 def demo() -> None:
-    """The tiny built-in model: rebuild it."""
+    """Rebuild the tiny built-in demo model."""
 
 
 @app.command(epilog="Example: mlxctl demo train --out ./my-demo/model")
@@ -21,7 +21,7 @@ def train(
     seed: Annotated[int | None, typer.Option(metavar="NUMBER", help="Another seed than that of the shipped model.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps only, to see that it runs.")] = False,
 ) -> None:
-    """Make the built-in demo model again from its recipe; this takes a while and is reproducible by seed."""
+    """Train the built-in demo model from its recipe. Takes several minutes; reproducible by seed."""
     with plain_failures():
         from mlxctl.bootstrap.demo_recipe import train_demo
 

@@ -11,7 +11,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl doctor --json")
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
-    """Check this installation, and say what to do.
+    """Check this installation, and suggest fixes.
 
     Looks at platform, packages, MLX, settings, memory, disks and port. Exit code 1 when something is broken; advice alone is 0.
     """

@@ -18,21 +18,21 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
-    "serve": LazyCommand("mlxctl.cli.serve", "Serve models over HTTP, in the words of OpenAI and Anthropic."),
-    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, on an own engine or a running server."),
-    "top": LazyCommand("mlxctl.cli.top", "Watch a running server: speed, queue, rows, cache and every request."),
-    "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
-    "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
-    "probe": LazyCommand("mlxctl.cli.probe", "Find out what models can do by having them generate, and remember it."),
+    "serve": LazyCommand("mlxctl.cli.serve", "Serve models over OpenAI- and Anthropic-compatible APIs."),
+    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."),
+    "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
+    "models": LazyCommand("mlxctl.cli.models", "Manage the models on this machine: list, inspect, download, remove, alias, fit."),
+    "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
+    "probe": LazyCommand("mlxctl.cli.probe", "Test what models can do by generating, and store the results."),
     "cache": LazyCommand(
-        "mlxctl.cli.cache", "The prefix cache of a running server, or of a directory: look into it, explain misses, pin, clear."
+        "mlxctl.cli.cache", "Inspect and manage the prefix cache: list, explain misses, pin, clear."
     ),
     "agents": LazyCommand(
-        "mlxctl.cli.agents", "The agents of a running server, whose histories it keeps: list, show, reset, delete."
+        "mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."
     ),
-    "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and say what to do."),
-    "completion": LazyCommand("mlxctl.cli.completion", "Print the completion script of a shell."),
-    "demo": LazyCommand("mlxctl.cli.demo", "The tiny built-in model: rebuild it."),
+    "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
+    "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
+    "demo": LazyCommand("mlxctl.cli.demo", "Rebuild the tiny built-in demo model."),
 }
 
 

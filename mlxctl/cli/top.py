@@ -22,7 +22,7 @@ def top(
     once: Annotated[bool, Option("--once", help="Look once, print it as text, and end.")] = False,
     as_json: Annotated[bool, Option("--json", help="Look once, print it as one JSON document, and end.")] = False,
 ) -> None:
-    """Watch a running server: speed, queue, rows, cache and every request."""
+    """Monitor a running server: speed, queue, batch, cache, requests."""
     with plain_failures():
         from mlxctl.tui.watching import run_top
 

@@ -61,10 +61,10 @@ class _Snapshot:
 def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily
 
-    ends = CounterMetricFamily("mlxctl_requests", "Requests that ended, by how they did.", labels=["model", "end"])
-    prompt = CounterMetricFamily("mlxctl_prompt_tokens", "Prompt tokens that were read or taken over.", labels=["model"])
-    cached = CounterMetricFamily("mlxctl_cached_prompt_tokens", "Prompt tokens that the prefix cache had.", labels=["model"])
-    generated = CounterMetricFamily("mlxctl_generated_tokens", "Tokens that were generated.", labels=["model"])
+    ends = CounterMetricFamily("mlxctl_requests", "Finished requests by result.", labels=["model", "end"])
+    prompt = CounterMetricFamily("mlxctl_prompt_tokens", "Prompt tokens, cached ones included.", labels=["model"])
+    cached = CounterMetricFamily("mlxctl_cached_prompt_tokens", "Prompt tokens found in the prefix cache.", labels=["model"])
+    generated = CounterMetricFamily("mlxctl_generated_tokens", "Generated tokens.", labels=["model"])
     for model, total in totals.items():
         for end, number in total.ends.items():
             ends.add_metric([model, end], number)
@@ -78,9 +78,9 @@ def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
 def _times(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import HistogramMetricFamily
 
-    first = HistogramMetricFamily("mlxctl_time_to_first_token_seconds", "From start to first token.", labels=["model"])
-    following = HistogramMetricFamily("mlxctl_time_per_output_token_seconds", "A request's mean after that.", labels=["model"])
-    whole = HistogramMetricFamily("mlxctl_request_seconds", "From start to end.", labels=["model"])
+    first = HistogramMetricFamily("mlxctl_time_to_first_token_seconds", "Time from request to first token.", labels=["model"])
+    following = HistogramMetricFamily("mlxctl_time_per_output_token_seconds", "Mean time between output tokens of a request.", labels=["model"])
+    whole = HistogramMetricFamily("mlxctl_request_seconds", "Duration of a request.", labels=["model"])
     for model, total in totals.items():
         for family, distribution in ((first, total.first_token), (following, total.next_token), (whole, total.whole)):
             family.add_metric([model], _buckets(distribution), distribution.total)
@@ -94,28 +94,28 @@ def _buckets(distribution: Distribution) -> list[tuple[str, float]]:
 def _server(status: EngineStatus, num_restarts: int) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-    yield GaugeMetricFamily("mlxctl_ready", "1 when requests are taken.", value=status == "ready")
-    yield CounterMetricFamily("mlxctl_engine_restarts", "How often the engine had to be started again.", value=num_restarts)
+    yield GaugeMetricFamily("mlxctl_ready", "1 when requests are accepted.", value=status == "ready")
+    yield CounterMetricFamily("mlxctl_engine_restarts", "Engine restarts.", value=num_restarts)
 
 
 def _engine(stats: Stats) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-    rows = GaugeMetricFamily("mlxctl_sequences", "Sequences in the engine, by what they do.", labels=["state"])
+    rows = GaugeMetricFamily("mlxctl_sequences", "Sequences in the engine by state.", labels=["state"])
     for state, number in (("waiting", stats.num_waiting), ("prefilling", stats.num_prefilling), ("decoding", stats.num_decoding)):
         rows.add_metric([state], number)
     yield rows
-    yield CounterMetricFamily("mlxctl_engine_steps", "Steps of this engine.", value=stats.num_steps)
-    hits = CounterMetricFamily("mlxctl_prefix_cache_lookups", "Prompts, by what the prefix cache had of them.", labels=["hit"])
+    yield CounterMetricFamily("mlxctl_engine_steps", "Engine steps since its start.", value=stats.num_steps)
+    hits = CounterMetricFamily("mlxctl_prefix_cache_lookups", "Prefix cache lookups by kind of hit.", labels=["hit"])
     for hit, number in stats.cache_hits.items():
         hits.add_metric([hit], number)
     yield hits
-    yield CounterMetricFamily("mlxctl_prefix_cache_evicted_chunks", "Chunks that had to make room.", value=stats.cache_evicted)
+    yield CounterMetricFamily("mlxctl_prefix_cache_evicted_chunks", "Chunks evicted from the prefix cache.", value=stats.cache_evicted)
     for name, text, value in (
-        ("prefix_cache", "What the prefix cache holds in memory.", stats.cache_bytes),
-        ("prefix_cache_limit", "What it may hold.", stats.cache_max_bytes),
-        ("active_memory", "What MLX has in use.", stats.active_memory_bytes),
-        ("peak_memory", "The most that MLX ever had in use.", stats.peak_memory_bytes),
-        ("buffer_cache", "What MLX keeps for reuse.", stats.buffer_cache_bytes),
+        ("prefix_cache", "Prefix cache size in memory.", stats.cache_bytes),
+        ("prefix_cache_limit", "Maximum prefix cache size in memory.", stats.cache_max_bytes),
+        ("active_memory", "MLX active memory.", stats.active_memory_bytes),
+        ("peak_memory", "MLX peak memory.", stats.peak_memory_bytes),
+        ("buffer_cache", "MLX buffer cache.", stats.buffer_cache_bytes),
     ):
         yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)

@@ -18,14 +18,14 @@ def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """How HTTP is spoken, to whom, and how much of it at once."""
+    """HTTP server: address, keys, limits."""
 
     # 8080 is where mlx_lm.server and llama.cpp answer, so clients set up for those find us; 8000 is every web project's own.
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 lets the network in, so give an API key with it."""
+    """Address to listen on. 0.0.0.0 accepts connections from the network; set an API key with it."""
 
     port: int = bounded(8080, least=0, most=65535)
-    """Port to listen on; 0 takes a free one and prints it."""
+    """Port to listen on. 0 picks a free port and prints it."""
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; without any, everybody may ask."""
@@ -34,182 +34,182 @@ class ServerSettings:
     """Keys for what administers models, cache and downloads, or shows others' requests; without any, who may ask may do that."""
 
     cors_origins: tuple[str, ...] = ()
-    """Web origins whose pages may call this server from a browser; `*` allows any, without credentials."""
+    """Web origin whose pages may call this server from a browser. `*` allows any origin, without credentials."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Further names for the Host header, beside the loopback names; when listening beyond loopback, empty allows any."""
+    """Host header to accept beside the loopback names. When listening beyond loopback, an empty list accepts any."""
 
     max_body_bytes: int = bounded(32 * 1024**2, least=1024)
-    """Largest request body."""
+    """Maximum size of a request body."""
 
     max_header_bytes: int = bounded(64 * 1024, least=8192, most=16 * 1024**2)
     """Largest request line and headers together."""
 
     max_queue: int = bounded(256, least=0)
-    """Requests that may wait for a place in the batch; more are told to come back later."""
+    """Maximum number of requests waiting for a place in the batch. Further requests are refused."""
 
     request_timeout_seconds: float = bounded(1800.0, least=0.001)
-    """Longest time that one request may take, waiting included."""
+    """Maximum duration of one request, including its time in the queue."""
 
     ping_interval_seconds: float = bounded(10.0, least=0.01)
-    """Silence after which a stream gets a keep-alive."""
+    """Idle time after which a stream sends a keep-alive comment."""
 
     drain_seconds: float = bounded(10.0, least=0.0)
-    """Time that open requests get to finish when the server is told to stop."""
+    """Time that open requests get to finish after SIGTERM or Ctrl-C."""
 
     response_ttl_seconds: float = bounded(3600.0, least=0.0)
-    """Time for which an answer can be referred to by a later request, counted from its last use."""
+    """Time after its last use until a stored response expires."""
 
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
-    """Room on disk for such answers; those used longest ago make way; 0 keeps none."""
+    """Maximum disk space of stored responses. The least recently used are deleted first. 0 stores none."""
 
     max_agents: int = bounded(1000, least=0)
-    """Most agents that one caller may have here."""
+    """Maximum number of agents per caller."""
 
     agent_history_bytes: int = bounded(16 * 1024**2, least=1024)
-    """Largest history of one agent; a turn that goes beyond it is refused."""
+    """Maximum size of one agent's history. A turn that exceeds it is refused."""
 
     agent_queue: int = bounded(16, least=0)
-    """Turns of one agent that may wait for the one before them; more are told to come back later."""
+    """Maximum number of turns waiting for the current turn of the same agent. Further turns are refused."""
 
     strip_agent_headers: bool = True
-    """Whether lines that agents put before a system prompt for billing, and change with every call, are left out of prompts."""
+    """Remove the billing lines that coding agents put before a system prompt and change with every call."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is worth a line on standard error."""
+    """Minimum level of log messages on standard error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """What the engine process may use, and when it counts as dead."""
+    """Engine process: memory, prefix cache, batching, supervision."""
 
     memory_limit_bytes: int | None = bounded(None, least=1)
-    """Memory for weights and caches together; without one, what the machine recommends."""
+    """Maximum memory for weights and caches together. Default: the limit that MLX recommends for this machine."""
 
     prefix_cache_bytes: int | None = bounded(None, least=0)
-    """Memory for prompts and answers computed already; without one, a fifth of the memory limit; 0 keeps nothing."""
+    """Maximum memory for the prefix cache. 0 turns it off. Default: a fifth of the memory limit."""
 
     prefix_cache_bits: Literal["full", "8", "4"] = "full"
-    """Bits in which computed prompts are kept: fewer hold more, and what is taken over is not exact; `kv_bits` goes before it."""
+    """Bits of stored prefix-cache entries. Fewer bits hold more tokens, but reuse is not exact. `kv_bits` takes precedence."""
 
     prefix_cache_exact_tokens: int = bounded(4096, least=0)
-    """Tokens at the beginning of every prompt that are kept exactly, whatever the bits."""
+    """Number of tokens at the start of every prompt that the prefix cache never quantizes."""
 
     cache_dir: Path | None = None
-    """Directory for what memory has no room for, and for the next start; without one, `serve` takes the user's cache."""
+    """Directory of the prefix cache's disk tier. `serve` defaults to the user's cache directory."""
 
     cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
-    """Room on disk for them; 0 writes nothing. Only the owner can read them, and what is not used for a day goes."""
+    """Maximum size of the disk tier. 0 turns it off. Only the owner can read it. Entries expire after 24 hours without use."""
 
     cache_min_free_bytes: int = bounded(4 * 1024**3, least=0)
-    """What must stay free on that disk, whatever the room allowed."""
+    """Disk space that the disk tier always leaves free."""
 
     max_rows: int = bounded(32, least=1)
-    """Requests that are decoded at the same time."""
+    """Maximum number of sequences that are decoded in one batch."""
 
     prefill_slice_seconds: float = bounded(0.5, least=0.001)
-    """Longest time for which reading a prompt may hold the engine when nothing else runs."""
+    """Maximum duration of one prefill step while nothing else runs."""
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
-    """Most prompt tokens that go through the model at once."""
+    """Maximum number of prompt tokens in one prefill step."""
 
     stall_seconds: float = bounded(120.0, least=0.1)
-    """Time without any token, though requests run, after which the engine is taken for dead."""
+    """Time without any token, while requests run, after which the engine is restarted."""
 
     restart_backoff_max_seconds: float = bounded(30.0, least=0.0)
-    """Longest pause before a dead engine is started again."""
+    """Maximum pause between attempts to restart the engine."""
 
     load_timeout_seconds: float = bounded(600.0, least=0.1)
-    """Longest time that loading a model may take."""
+    """Maximum time for loading a model."""
 
     blas: Literal["auto", "bundled"] = "auto"
-    """Linear algebra on Linux: an installed OpenBLAS when there is one, or always the one bundled with MLX."""
+    """BLAS library on Linux: `auto` prefers an installed OpenBLAS, `bundled` uses the one inside MLX."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Which model is served."""
+    """The default model."""
 
     path: Path | None = None
-    """The model: a directory, or a name or alias of the library; without one the tiny built-in demo model is served."""
+    """Model to serve: a directory, or a name or alias of the library. Default: the tiny built-in demo model."""
 
     name: str | None = None
-    """Name by which clients ask for the model; without one, the name of its directory."""
+    """Name of the model in requests. Default: the name of its directory."""
 
     trust_remote_code: bool = False
-    """Whether Python code inside the model directory may be run."""
+    """Allow Python code from the model directory to run."""
 
     kv_bits: KVBits = "full"
-    """Bits in which models keep keys and values while they run: fewer make room for longer contexts, and change answers."""
+    """Bits of the KV cache while a model runs. Fewer bits allow longer contexts and change answers slightly."""
 
     kv_group_size: Literal["32", "64", "128"] = "64"
-    """Numbers that share a scale where keys and values are kept in fewer bits; it must divide the size of the model's heads."""
+    """Quantization group size of the KV cache. It must divide the model's head size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibrarySettings:
-    """Where models lie on this machine, and what they are called."""
+    """The local model library."""
 
     models_dirs: tuple[Path, ...] = ()
-    """Directories that hold models, each in a directory of its own or as ORGANISATION/NAME."""
+    """Directories with models, as NAME or ORGANIZATION/NAME."""
 
     hub_cache: Path | None = None
-    """Hugging Face cache to look into and to download to; without one, where HF_HUB_CACHE or HF_HOME say, or the usual place."""
+    """Hugging Face cache to read from and download to. Default: HF_HUB_CACHE, HF_HOME or the usual place."""
 
     aliases: dict[str, str] = field(default_factory=dict)
-    """Further names: each stands for a model of the library, or for a directory."""
+    """Further names of models in the library, or of directories."""
 
     allow_downloads: bool = False
-    """Whether clients may have the server download models (`POST /downloads`)."""
+    """Let clients download models with `POST /downloads`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """Which further models can be asked for, and how many of them stay in memory."""
+    """Further models, and how many stay in memory."""
 
     models: tuple[Path, ...] = ()
-    """Further models, loaded when first asked for: directories, or names or aliases of the library."""
+    """Repeat the option for further models. They are loaded at their first request."""
 
     dirs: tuple[Path, ...] = ()
-    """Directories whose models can all be asked for by their names."""
+    """Directory whose models are all served under their names."""
 
     allow_library: bool = False
-    """Whether requests may name any model of the local library, the Hugging Face cache included."""
+    """Serve every model of the local library, including the Hugging Face cache."""
 
     preload: bool = False
-    """Whether every model is loaded at the start, as far as memory holds them, and not when first asked for."""
+    """Load every model at start, as far as memory allows. Default: load a model at its first request."""
 
     max_models: int | None = bounded(None, least=1)
-    """Most models in memory at the same time; without one, as many as memory holds."""
+    """Maximum number of models in memory. Default: as many as fit."""
 
     pins: tuple[str, ...] = ()
-    """Models that are never unloaded to make room for others, nor for being idle."""
+    """Model that is never unloaded, neither for room nor for being idle."""
 
     ttl_seconds: float | None = bounded(None, least=0.1)
-    """Time after which a model that nobody uses is unloaded; without one, it stays until room is needed."""
+    """Idle time after which a model is unloaded. Default: it stays until its memory is needed."""
 
     kv_bits_by_name: dict[str, KVBits] = field(default_factory=dict)
-    """Bits for keys and values of single models, by name; of all others `model.kv_bits` says."""
+    """KV cache bits of single models, by name. All others use `model.kv_bits`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings:
-    """How tokens are drawn for requests that say nothing else."""
+    """Sampling defaults of requests that set nothing else."""
 
     hlg: bool = False
-    """Whether tokens are drawn along a tone curve in place of a plain temperature; requests for top_p or top_k are not."""
+    """Sample with a tone curve instead of a plain temperature. A request with top_p or top_k keeps plain sampling."""
 
     hlg_width: float = bounded(4.0, least=0.001, most=1000.0)
-    """Reach of the curve's middle to both sides of its pivot, in nats."""
+    """Width of the tone curve's middle on both sides of its pivot, in nats."""
 
     hlg_shoulder: float = bounded(4.0, least=0.001, most=1000.0)
-    """Softness of the curve above, in nats."""
+    """Softness of the tone curve above its middle, in nats."""
 
     hlg_toe: float = bounded(6.0, least=0.001, most=1000.0)
-    """Softness of the curve below, in nats."""
+    """Softness of the tone curve below its middle, in nats."""
 
     hlg_pivot_offset: float = bounded(6.0, least=0.001, most=1000.0)
-    """Distance of the curve's pivot from the likeliest token, in nats."""
+    """Distance of the tone curve's pivot from the most likely token, in nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ class AgentsGroup(LazyGroup):
 
     table: ClassVar[dict[str, LazyCommand]] = {
         "ls": LazyCommand("mlxctl.cli.agents.ls", "List the agents of a running server."),
-        "show": LazyCommand("mlxctl.cli.agents.show", "Show one agent, and what was said."),
-        "reset": LazyCommand("mlxctl.cli.agents.reset", "Have agents begin anew: what was said is forgotten."),
-        "rm": LazyCommand("mlxctl.cli.agents.rm", "Delete agents, with all that was said."),
+        "show": LazyCommand("mlxctl.cli.agents.show", "Show one agent and its messages."),
+        "reset": LazyCommand("mlxctl.cli.agents.reset", "Delete the messages of agents."),
+        "rm": LazyCommand("mlxctl.cli.agents.rm", "Delete agents and their messages."),
     }
 
 
@@ -30,4 +30,4 @@ app = typer.Typer(
 
 @app.callback()
 def agents() -> None:
-    """The agents of a running server, whose histories it keeps: list, show, reset, delete."""
+    """Manage the agents of a running server: list, show, reset, delete."""

@@ -11,7 +11,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl agents reset reviewer")
 def reset(ids: Ids, url: Url = None, api_key: ApiKey = None) -> None:
-    """Have agents begin anew: what was said is forgotten, model and instructions stay."""
+    """Delete the messages of agents. Model, instructions and tools stay."""
     with plain_failures(), open_server(url, api_key) as server:
         for agent_id in ids:
             server.reset(agent_id)

@@ -11,7 +11,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl agents rm reviewer")
 def rm(ids: Ids, url: Url = None, api_key: ApiKey = None) -> None:
-    """Delete agents, with all that was said."""
+    """Delete agents and their messages."""
     with plain_failures(), open_server(url, api_key) as server:
         for agent_id in ids:
             server.delete(agent_id)

@@ -21,7 +21,7 @@ def show(
     url: Url = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show one agent, and what was said."""
+    """Show one agent and its messages."""
     with plain_failures(), open_server(url, api_key) as server:
         agent, messages = server.find(agent_id), server.messages(agent_id)
     if as_json:

@@ -12,17 +12,17 @@ class BenchGroup(LazyGroup):
 
     table: ClassVar[dict[str, LazyCommand]] = {
         "throughput": LazyCommand("mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."),
-        "latency": LazyCommand("mlxctl.cli.bench.latency", "How long one person waits: first token, next token, whole answer."),
-        "prefix": LazyCommand("mlxctl.cli.bench.prefix", "What a known beginning saves: cold, warm, after a restart."),
+        "latency": LazyCommand("mlxctl.cli.bench.latency", "Latency of one client: first token, next token, whole answer."),
+        "prefix": LazyCommand("mlxctl.cli.bench.prefix", "What the prefix cache saves: cold, warm, after a restart."),
         "agents": LazyCommand(
             "mlxctl.cli.bench.agents", "Coding agents: one session turn by turn, then several at once on a cold prefix."
         ),
         "contention": LazyCommand(
-            "mlxctl.cli.bench.contention", "A short request, and a decoding stream, while a long prompt is read."
+            "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
         ),
-        "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Traffic of all lengths from several clients at once."),
-        "probe": LazyCommand("mlxctl.cli.bench.probe", "How long `mlxctl probe` takes for a model, phase by phase."),
-        "compare": LazyCommand("mlxctl.cli.bench.compare", "Compare two stored results, and fail when a figure got worse."),
+        "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
+        "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
+        "compare": LazyCommand("mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."),
         "report": LazyCommand("mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."),
     }
 
@@ -39,4 +39,4 @@ app = typer.Typer(
 
 @app.callback()
 def bench() -> None:
-    """Measure the speed of a server, or of two side by side."""
+    """Benchmark a server, or two servers side by side."""

@@ -21,7 +21,7 @@ def compare(
     fail_if: FailIf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON and nothing else.")] = False,
 ) -> None:
-    """Compare two stored results, and fail when a figure got worse.
+    """Compare two stored results; fail when a figure got worse.
 
     A condition is FIGURE>+10% or FIGURE<-5% for a change, FIGURE>200ms or FIGURE<50 for the new value. A change counts when nine of
     ten pairs of rounds agree on its direction, and needs three rounds on each side; what is less than that is noise.

@@ -21,7 +21,7 @@ def contention(
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the short answers.")] = 6,
     watch: Annotated[float, typer.Option(min=0.05, max=600, metavar="SECONDS", help="How long the stream is watched alone.")] = 1.0,
 ) -> "Scenario":
-    """A short request, and a decoding stream, while a long prompt is read."""
+    """A short request and a decoding stream beside a long prefill."""
     from mlxctl.bench.scenarios import Contention
 
     return Contention(num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, watch_seconds=watch)

@@ -20,7 +20,7 @@ def latency(
     prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each prompt.")] = 128,
     answer_tokens: Annotated[int, Number(min=2, metavar="TOKENS", help="Length of each answer.")] = 64,
 ) -> "Scenario":
-    """How long one person waits: first token, next token, whole answer."""
+    """Latency of one client: first token, next token, whole answer."""
     from mlxctl.bench.scenarios import Latency
 
     return Latency(num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens)

@@ -21,7 +21,7 @@ def mixed(
     prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the longest prompts.")] = 2048,
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the longest answers.")] = 256,
 ) -> "Scenario":
-    """Traffic of all lengths from several clients at once."""
+    """Mixed prompt and answer lengths from several clients."""
     from mlxctl.bench.scenarios import Mixed
 
     return Mixed(num_requests=requests, num_clients=clients, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens)

@@ -20,7 +20,7 @@ def prefix(
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 8,
     restart: Annotated[bool, typer.Option(help="Restart the own server in every round, and ask again.")] = True,
 ) -> "Scenario":
-    """What a known beginning saves: cold, warm, after a restart."""
+    """What the prefix cache saves: cold, warm, after a restart."""
     from mlxctl.bench.scenarios import Prefix
 
     return Prefix(prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, restarts=restart)

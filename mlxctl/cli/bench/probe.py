@@ -14,7 +14,7 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model of the libr
 
 @app.command(epilog="Example: mlxctl bench probe mlx-community/Qwen3-8B-4bit --rounds 3")
 def probe(model: Model, rounds: Rounds = 5, warmups: Warmups = 1, out: Out = None, as_json: AsJson = False) -> None:
-    """How long `mlxctl probe` takes for a model, phase by phase.
+    """Duration of `mlxctl probe` for a model, by phase.
 
     Each round is the whole command, which asks the model everything anew. What it finds out is thrown away.
     """

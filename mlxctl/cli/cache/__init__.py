@@ -11,20 +11,20 @@ class CacheGroup(LazyGroup):
     """The table of commands about the prefix cache."""
 
     table: ClassVar[dict[str, LazyCommand]] = {
-        "ls": LazyCommand("mlxctl.cli.cache.ls", "List the conversations that are kept."),
-        "tree": LazyCommand("mlxctl.cli.cache.tree", "Draw what they share and where they part."),
-        "show": LazyCommand("mlxctl.cli.cache.show", "Show one branch in full, with its text."),
-        "diff": LazyCommand("mlxctl.cli.cache.diff", "Show where two branches part."),
-        "stats": LazyCommand("mlxctl.cli.cache.stats", "Count hits, tokens saved, bytes and evictions."),
-        "explain": LazyCommand("mlxctl.cli.cache.explain", "Say why so much of a prompt was known and no more."),
-        "warm": LazyCommand("mlxctl.cli.cache.warm", "Have a request's prompt read before it is needed."),
-        "pin": LazyCommand("mlxctl.cli.cache.pin", "Keep branches, whatever the budget."),
-        "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Let pinned branches go when room is needed."),
-        "gc": LazyCommand("mlxctl.cli.cache.gc", "Drop what has outlived its time."),
+        "ls": LazyCommand("mlxctl.cli.cache.ls", "List the cached conversations."),
+        "tree": LazyCommand("mlxctl.cli.cache.tree", "Draw the cached prefixes as a tree."),
+        "show": LazyCommand("mlxctl.cli.cache.show", "Show one cached branch with its text."),
+        "diff": LazyCommand("mlxctl.cli.cache.diff", "Show where two branches diverge."),
+        "stats": LazyCommand("mlxctl.cli.cache.stats", "Show hits, tokens saved, bytes and evictions."),
+        "explain": LazyCommand("mlxctl.cli.cache.explain", "Explain why a request hit or missed the cache."),
+        "warm": LazyCommand("mlxctl.cli.cache.warm", "Prefill a prompt before it is needed."),
+        "pin": LazyCommand("mlxctl.cli.cache.pin", "Protect branches from eviction."),
+        "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Allow pinned branches to be evicted."),
+        "gc": LazyCommand("mlxctl.cli.cache.gc", "Delete expired entries."),
         "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
-        "export": LazyCommand("mlxctl.cli.cache.exporting", "Write what is on disk into one file."),
-        "import": LazyCommand("mlxctl.cli.cache.importing", "Take what such a file holds."),
-        "clear": LazyCommand("mlxctl.cli.cache.clear", "Drop everything, or branches by their keys."),
+        "export": LazyCommand("mlxctl.cli.cache.exporting", "Export the disk tier to one file."),
+        "import": LazyCommand("mlxctl.cli.cache.importing", "Import an exported file."),
+        "clear": LazyCommand("mlxctl.cli.cache.clear", "Delete everything, or single branches."),
     }
 
 
@@ -40,4 +40,4 @@ app = typer.Typer(
 
 @app.callback()
 def cache() -> None:
-    """The prefix cache of a running server, or of a directory: look into it, explain misses, pin, clear."""
+    """Inspect and manage the prefix cache: list, explain misses, pin, clear."""

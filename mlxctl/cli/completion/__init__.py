@@ -16,7 +16,7 @@ app = typer.Typer(
 
 @app.callback()
 def completion() -> None:
-    """Print the completion script of a shell."""
+    """Print a shell completion script."""
 
 
 @app.command(epilog="Example, for ~/.bashrc: source <(mlxctl completion bash)")

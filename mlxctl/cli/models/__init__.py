@@ -12,11 +12,11 @@ class ModelsGroup(LazyGroup):
 
     table: ClassVar[dict[str, LazyCommand]] = {
         "ls": LazyCommand("mlxctl.cli.models.ls", "List the models on this machine."),
-        "info": LazyCommand("mlxctl.cli.models.info", "Say what is known of a model without loading it."),
-        "fit": LazyCommand("mlxctl.cli.models.fit", "Work out whether models fit, and how fast they can be at most."),
+        "info": LazyCommand("mlxctl.cli.models.info", "Show what a model is, without loading it."),
+        "fit": LazyCommand("mlxctl.cli.models.fit", "Estimate whether models fit this machine, and their maximum speed."),
         "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
-        "rm": LazyCommand("mlxctl.cli.models.rm", "Remove a model from the disk."),
-        "alias": LazyCommand("mlxctl.cli.models.alias", "Give a model another name."),
+        "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
+        "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
     }
 
 
@@ -32,4 +32,4 @@ app = typer.Typer(
 
 @app.callback()
 def models() -> None:
-    """The models on this machine: list, inspect, download, remove, name, fit."""
+    """Manage the models on this machine: list, inspect, download, remove, alias, fit."""

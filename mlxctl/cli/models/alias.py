@@ -21,7 +21,7 @@ def alias(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Give a model another name."""
+    """Add a name for a model."""
     if remove != (target is None):
         raise typer.BadParameter("give either a TARGET or --remove")
     file = config or settings_file(os.environ)

@@ -30,7 +30,7 @@ def fit(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Work out whether models fit, and how fast they can be at most.
+    """Estimate whether models fit this machine, and their maximum speed.
 
     Needed memory is weights, cache of one conversation, and an estimate of what reading a prompt takes. The speed is a prediction:
     memory bandwidth divided by the weight bytes and cache bytes that each token reads. Real speed stays below it.

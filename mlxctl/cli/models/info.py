@@ -16,7 +16,7 @@ def info(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Say what is known of a model without loading it."""
+    """Show what a model is, without loading it."""
     with plain_failures():
         from mlxctl.cli.models.adapting import adapter_verdict
         from mlxctl.models import describe_model

@@ -17,7 +17,7 @@ def rm(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Remove a model from the disk."""
+    """Delete a model from disk."""
     with plain_failures():
         entry = open_library(config).find(name)
         from mlxctl.cli.models.tables import size

@@ -27,7 +27,7 @@ def probe(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Find out what models can do by having them generate, and remember it.
+    """Test what models can do by generating, and store the results.
 
     Each answer is yes, no or unknown, with what proves it. What a person lays down in capabilities.toml, beside the usual
     settings file, wins over it. Ctrl-C keeps what was found until then.
