@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
-    "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "pyproject.toml",
-    "mlxctl", "tests", "snapshots", "bench_results", "completions",
+    "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "mkdocs.yml", "pyproject.toml",
+    "mlxctl", "tests", "tools", "snapshots", "bench_results", "completions",
 }  # fmt: skip
 
 

@@ -24,12 +24,8 @@ COMMANDS = {
     "models": LazyCommand("mlxctl.cli.models", "Manage the models on this machine: list, inspect, download, remove, alias, fit."),
     "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Test what models can do by generating, and store the results."),
-    "cache": LazyCommand(
-        "mlxctl.cli.cache", "Inspect and manage the prefix cache: list, explain misses, pin, clear."
-    ),
-    "agents": LazyCommand(
-        "mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."
-    ),
+    "cache": LazyCommand("mlxctl.cli.cache", "Inspect and manage the prefix cache: list, explain misses, pin, clear."),
+    "agents": LazyCommand("mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
     "demo": LazyCommand("mlxctl.cli.demo", "Rebuild the tiny built-in demo model."),

@@ -1,6 +1,6 @@
 """How a caller says how to sample: the fields that OpenAI's endpoints share, with those that users of other servers send.
 
-What does not combine is refused here by name; `docs/sampling.md` has the whole table.
+What does not combine is refused here by name; `docs/reference/sampling.md` has the whole table.
 """
 
 from typing import Annotated, Any

@@ -48,14 +48,23 @@ class _Snapshot:
 
     def collect(self) -> "Iterator[Metric]":
         """Return the metrics."""
-        yield from _requests(self._inference.totals())
-        yield from _server(self._inference.status, self._inference.num_engine_restarts)
-        if self._stats is not None:
-            yield from _engine(self._stats)
+        inference = self._inference
+        totals, status, num_restarts = inference.totals(), inference.status, inference.num_engine_restarts
+        return metric_families(totals, status=status, num_restarts=num_restarts, stats=self._stats)
 
     def describe(self) -> "Iterator[Metric]":
         """Nothing is known before it is looked at."""
         return iter(())
+
+
+def metric_families(
+    totals: Mapping[str, ModelTotals], *, status: EngineStatus, num_restarts: int, stats: Stats | None
+) -> "Iterator[Metric]":
+    """Return every metric; without `stats` those of the engine are left out."""
+    yield from _requests(totals)
+    yield from _server(status, num_restarts)
+    if stats is not None:
+        yield from _engine(stats)
 
 
 def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
@@ -79,7 +88,9 @@ def _times(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import HistogramMetricFamily
 
     first = HistogramMetricFamily("mlxctl_time_to_first_token_seconds", "Time from request to first token.", labels=["model"])
-    following = HistogramMetricFamily("mlxctl_time_per_output_token_seconds", "Mean time between output tokens of a request.", labels=["model"])
+    following = HistogramMetricFamily(
+        "mlxctl_time_per_output_token_seconds", "Mean time between output tokens of a request.", labels=["model"]
+    )
     whole = HistogramMetricFamily("mlxctl_request_seconds", "Duration of a request.", labels=["model"])
     for model, total in totals.items():
         for family, distribution in ((first, total.first_token), (following, total.next_token), (whole, total.whole)):
@@ -110,7 +121,9 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
     for hit, number in stats.cache_hits.items():
         hits.add_metric([hit], number)
     yield hits
-    yield CounterMetricFamily("mlxctl_prefix_cache_evicted_chunks", "Chunks evicted from the prefix cache.", value=stats.cache_evicted)
+    yield CounterMetricFamily(
+        "mlxctl_prefix_cache_evicted_chunks", "Chunks evicted from the prefix cache.", value=stats.cache_evicted
+    )
     for name, text, value in (
         ("prefix_cache", "Prefix cache size in memory.", stats.cache_bytes),
         ("prefix_cache_limit", "Maximum prefix cache size in memory.", stats.cache_max_bytes),

@@ -1,4 +1,4 @@
-"""The table of what combines in docs/sampling.md is true, pair by pair."""
+"""The table of what combines in docs/reference/sampling.md is true, pair by pair."""
 
 import json
 from itertools import combinations
@@ -13,7 +13,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.models import read_model
 from mlxctl.protocols import OpenAIChatFormatter
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "sampling.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "sampling.md"
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}
 OPTIONS: dict[str, Any] = {
     "temperature": {"temperature": 0.8},

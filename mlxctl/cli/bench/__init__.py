@@ -17,9 +17,7 @@ class BenchGroup(LazyGroup):
         "agents": LazyCommand(
             "mlxctl.cli.bench.agents", "Coding agents: one session turn by turn, then several at once on a cold prefix."
         ),
-        "contention": LazyCommand(
-            "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
-        ),
+        "contention": LazyCommand("mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."),
         "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
         "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
         "compare": LazyCommand("mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."),
