@@ -56,7 +56,8 @@ def settings_page() -> str:
         _NOTE,
         "# Settings\n",
         "A setting comes from, in order of precedence: a command-line flag, an environment variable, the settings file",
-        "(`~/.config/mlxctl/mlxctl.toml`, or `--config FILE`), the default. Sizes take a number of bytes or a unit (`512MiB`, `8GB`).\n",
+        "(`~/.config/mlxctl/mlxctl.toml`, or `--config FILE`), the default.",
+        "Sizes take a number of bytes or a unit (`512MiB`, `8GB`).\n",
     ]
     for section, kind in get_type_hints(Settings).items():
         lines += [f"## [{section}]\n", f"{(kind.__doc__ or '').strip()}\n"]

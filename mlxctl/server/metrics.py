@@ -88,9 +88,7 @@ def _times(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import HistogramMetricFamily
 
     first = HistogramMetricFamily("mlxctl_time_to_first_token_seconds", "Time from request to first token.", labels=["model"])
-    following = HistogramMetricFamily(
-        "mlxctl_time_per_output_token_seconds", "Mean time between output tokens of a request.", labels=["model"]
-    )
+    following = HistogramMetricFamily("mlxctl_time_per_output_token_seconds", "Time per output token.", labels=["model"])
     whole = HistogramMetricFamily("mlxctl_request_seconds", "Duration of a request.", labels=["model"])
     for model, total in totals.items():
         for family, distribution in ((first, total.first_token), (following, total.next_token), (whole, total.whole)):
@@ -121,9 +119,7 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
     for hit, number in stats.cache_hits.items():
         hits.add_metric([hit], number)
     yield hits
-    yield CounterMetricFamily(
-        "mlxctl_prefix_cache_evicted_chunks", "Chunks evicted from the prefix cache.", value=stats.cache_evicted
-    )
+    yield CounterMetricFamily("mlxctl_prefix_cache_evicted_chunks", "Evicted prefix cache chunks.", value=stats.cache_evicted)
     for name, text, value in (
         ("prefix_cache", "Prefix cache size in memory.", stats.cache_bytes),
         ("prefix_cache_limit", "Maximum prefix cache size in memory.", stats.cache_max_bytes),

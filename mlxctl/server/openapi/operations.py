@@ -153,9 +153,7 @@ OPERATIONS = (
         query=(_NO_STREAM,),
         errors=(404,),
     ),
-    Operation(
-        method="delete", path="/v1/responses/{response_id}", summary="Delete a stored response", answer=Deletion, errors=(404,)
-    ),
+    Operation(method="delete", path="/v1/responses/{response_id}", summary="Delete a response", answer=Deletion, errors=(404,)),
     Operation(
         method="post",
         path="/v1/responses/{response_id}/cancel",
@@ -190,9 +188,7 @@ OPERATIONS = (
         answer=Agent,
         errors=(404,),
     ),
-    Operation(
-        method="delete", path="/v1/agents/{agent_id}", summary="Delete an agent and its messages", answer=Deletion, errors=(404,)
-    ),
+    Operation(method="delete", path="/v1/agents/{agent_id}", summary="Delete an agent", answer=Deletion, errors=(404,)),
     Operation(
         method="get",
         path="/v1/agents/{agent_id}/messages",
@@ -201,9 +197,7 @@ OPERATIONS = (
         query=(_LIMIT, _AFTER),
         errors=(404,),
     ),
-    Operation(
-        method="post", path="/v1/agents/{agent_id}/reset", summary="Delete the messages of an agent", answer=Agent, errors=(404,)
-    ),
+    Operation(method="post", path="/v1/agents/{agent_id}/reset", summary="Delete an agent's messages", answer=Agent, errors=(404,)),
     Operation(
         method="post",
         path="/v1/agents/{agent_id}/generate",
