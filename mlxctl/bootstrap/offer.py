@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mlxctl import demo
-from mlxctl.errors import BrokenModel, ModelError, SettingsError
+from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference import ModelToServe, UnusableModel
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.knowledge import Knowledge
@@ -50,11 +50,11 @@ class _Wish:
 def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Offer:
     """Read the models that the settings name, or the built-in demo model when they name none.
 
-    What lies in a directory of models may be unusable; a model that the settings name may not. Raises SettingsError for two models
-    of one name, a directory that is not there and a pin on nothing; ModelError for a named model that cannot be read, and when none
-    of the models can be used.
+    A model whose files cannot be used is `unusable`; one that the settings name and that is not there is an error. Raises
+    SettingsError for two models of one name, a directory that is not there and a pin on nothing; ModelError for a named model that
+    is not there, and when none of the models can be used.
     """
-    offer, refused, failures = Offer(), list[ModelError](), list[ModelError]()
+    offer, failures = Offer(), list[ModelError]()
     for wish in _wishes(settings, library):
         try:
             trusted = wish.is_named and settings.model.trust_remote_code
@@ -65,17 +65,15 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
                 kv_format=chosen_kv_format(settings, wish.name),
             )
         except ModelError as error:
-            if wish.is_named:
-                refused.append(error)
-            elif wish.name not in offer.names:
+            if wish.is_named and isinstance(error, ModelNotFoundOnDisk):
+                raise
+            if wish.name not in offer.names:
                 failures.append(error)
                 offer.unusable.append(UnusableModel.because(wish.name, error))
             continue
         # A directory of models may well hold one that was also named.
         if (wish.name, model.facts.path.resolve()) not in offer.places:
             (offer.named if wish.is_named else offer.others).append(model)
-    if refused:
-        raise refused[0] if len(refused) == 1 else BrokenModel(refused[0].path, "; ".join(map(str, refused)))
     _check_that_some_are_left(offer, failures, settings)
     _check_names(offer, settings)
     return offer

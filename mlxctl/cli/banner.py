@@ -28,11 +28,13 @@ class Banner:
         """Say what is served and how to ask it."""
         for model in models:
             later = "" if model.state == "loaded" else ", loaded when first asked for"
+            if model.state == "failed":
+                later = f", cannot be served: {model.problem}"
             typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
             if model.is_demo:
                 typer.echo(_DEMO)
         typer.echo(f"  ready  after {seconds:.1f} s")
-        for model in models[:1]:
+        for model in [model for model in models if model.state != "failed"][:1]:
             typer.echo(f"  try    {_curl_line(address, settings, model.name)}")
 
 
