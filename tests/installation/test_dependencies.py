@@ -51,8 +51,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"\w+\.\w", node.value):
-            if node.value.partition(".")[0] in foreign:
-                yield node.value
+            yield from {node.value} if node.value.partition(".")[0] in foreign else ()
 
 
 def test_only_plain_dependencies_are_imported_or_looked_up_without_a_check() -> None:
