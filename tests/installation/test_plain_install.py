@@ -153,4 +153,14 @@ def test_the_doctor_says_that_it_works(python: Path, tmp_path: Path) -> None:
     run = run_command(python, tmp_path, "doctor", "--json")
     findings = {finding["name"]: finding for finding in json.loads(run.stdout)}
     assert run.returncode == 0
-    assert findings["packages"]["verdict"] == "ok"
+    assert (findings["packages"]["verdict"], findings["answer"]["verdict"]) == ("ok", "ok")
+
+
+def test_the_doctor_tells_an_installation_that_gives_no_answer(tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "environment")
+    (missing,) = tmp_path.glob("environment/lib/*/site-packages/jinja2")
+    missing.unlink()
+    run = run_command(python, tmp_path, "doctor")
+    assert run.returncode == 1
+    assert "the demo model gave no answer over HTTP: ModuleNotFoundError: No module named 'jinja2'" in run.stdout
+    assert run.stdout.endswith("broken: answer\n")

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -85,6 +86,14 @@ def test_a_second_signal_ends_it_at_once_and_the_engine_follows(endless_model: P
         wait_for(lambda: not is_alive(engine), seconds=5)
 
 
+@pytest.fixture(autouse=True)
+def usual_signals() -> Iterator[None]:
+    """Servers inherit ignored signals, and the tests may run under nohup."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
 def test_a_terminal_that_closes_signals_twice_and_the_server_still_drains(endless_model: Path) -> None:
     with serving(endless_model) as server:
         body = {**BODY, "stream": True, "max_tokens": 300}
@@ -101,15 +110,12 @@ def test_a_terminal_that_closes_signals_twice_and_the_server_still_drains(endles
 
 
 def test_under_nohup_a_closed_terminal_is_ignored(endless_model: Path) -> None:
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with serving(endless_model) as server:
-            for pid in (server.engine_pid(), server.process.pid):
-                os.kill(pid, signal.SIGHUP)
-            time.sleep(0.2)
-            assert server.health()["status"] == "ready"
-    finally:
-        signal.signal(signal.SIGHUP, previous)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with serving(endless_model) as server:
+        for pid in (server.engine_pid(), server.process.pid):
+            os.kill(pid, signal.SIGHUP)
+        time.sleep(0.2)
+        assert server.health()["status"] == "ready"
 
 
 def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
