@@ -3,10 +3,10 @@
 import os
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from mlxctl import __version__
+from mlxctl.installed import version_of
 from mlxctl.models.machine import Machine
 
 STACK = ("mlx", "mlx-lm", "granian", "falcon", "msgspec")
@@ -24,15 +24,8 @@ def describe_environment(machine: Machine) -> dict[str, Any]:
         "memory_bytes": machine.memory_bytes,
         "load_average": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
-        "packages": {package: _installed(package) for package in STACK},
+        "packages": {package: version_of(package) for package in STACK},
     }
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

@@ -1,4 +1,4 @@
-"""Our own server as a child process: `mlxctl serve` on a free port, with a state of its own: nothing is warm by accident."""
+"""A server of our own as a child process: `mlxctl serve` on a free port, with files of its own, so that nothing is warm."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -23,9 +23,11 @@ _LISTENING = re.compile(rb"mlxctl \S+ on (http://\S+)")
 class OwnServer:
     """One server after the other, all with the same arguments and the same state. Event-loop thread only."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] = os.environ) -> None:
+        """Take the options of `mlxctl serve`, and the environment, which decides all but where the server keeps its files."""
         self._arguments = tuple(arguments)
-        self._state = tempfile.TemporaryDirectory(prefix="mlxctl-bench-")
+        self._environment = environment
+        self._state = tempfile.TemporaryDirectory(prefix="mlxctl-")
         self._process: asyncio.subprocess.Process | None = None
         self._errors = Path(self._state.name) / "stderr"
 
@@ -36,7 +38,7 @@ class OwnServer:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mlxctl", "serve", "--port", "0", *self._arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=errors,
-                env={**os.environ, **directories},
+                env={**self._environment, **directories},
                 # Ctrl-C is for the bench, which still has to keep what it measured and to end the server in order.
                 start_new_session=True,
             )  # fmt: skip
@@ -80,8 +82,10 @@ class OwnServer:
     async def _wait_ready(self, process: asyncio.subprocess.Process, url: str) -> None:
         async with httpx.AsyncClient(trust_env=False) as client:
             while process.returncode is None:
-                if (await client.get(f"{url}/readyz")).status_code == 200:
-                    return
+                # A server that ends refuses connections a moment before its process is gone.
+                with contextlib.suppress(httpx.TransportError):
+                    if (await client.get(f"{url}/readyz")).status_code == 200:
+                        return
                 await asyncio.sleep(_POLL_SECONDS)
         raise await self._ended(process)
 

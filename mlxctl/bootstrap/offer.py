@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mlxctl import demo
-from mlxctl.errors import BrokenModel, ModelError, SettingsError
+from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference import ModelToServe, UnusableModel
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.knowledge import Knowledge
@@ -50,8 +50,9 @@ class _Wish:
 def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Offer:
     """Read the models that the settings name, or the built-in demo model when they name none.
 
-    Raises SettingsError for two models of one name, a directory that is not there and a pin on nothing; ModelError when none of
-    the models can be used.
+    A model whose files cannot be used is `unusable`; one that the settings name and that is not there is an error. Raises
+    SettingsError for two models of one name, a directory that is not there and a pin on nothing; ModelError for a named model that
+    is not there, and when none of the models can be used.
     """
     offer, failures = Offer(), list[ModelError]()
     for wish in _wishes(settings, library):
@@ -64,6 +65,8 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
                 kv_format=chosen_kv_format(settings, wish.name),
             )
         except ModelError as error:
+            if wish.is_named and isinstance(error, ModelNotFoundOnDisk):
+                raise
             if wish.name not in offer.names:
                 failures.append(error)
                 offer.unusable.append(UnusableModel.because(wish.name, error))

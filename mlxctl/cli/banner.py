@@ -22,18 +22,26 @@ class Banner:
         typer.echo(f"mlxctl {__version__} on {address.url}")
         if settings.server.host not in ("127.0.0.1", "localhost", "::1") and not settings.server.api_keys:
             typer.echo("  note   anybody who reaches this address may ask; give an API key with --api-key")
-        if settings.model.path or not (settings.pool.models or settings.pool.dirs):
-            typer.echo(f"  load   {settings.model.path or 'the built-in demo model'}")
+        typer.echo(f"  wait   {_what_is_awaited(settings)} ...")
 
-    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...]) -> None:
+    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float) -> None:
         """Say what is served and how to ask it."""
         for model in models:
             later = "" if model.state == "loaded" else ", loaded when first asked for"
+            if model.state == "failed":
+                later = f", cannot be served: {model.problem}"
             typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
             if model.is_demo:
                 typer.echo(_DEMO)
-        for model in models[:1]:
+        typer.echo(f"  ready  after {seconds:.1f} s")
+        for model in [model for model in models if model.state != "failed"][:1]:
             typer.echo(f"  try    {_curl_line(address, settings, model.name)}")
+
+
+def _what_is_awaited(settings: Settings) -> str:
+    if settings.model.path or settings.pool.models:
+        return f"loading model {str(settings.model.path or settings.pool.models[0])!r}"
+    return "starting the engine" if settings.pool.dirs else "loading the built-in demo model"
 
 
 def _curl_line(address: Address, settings: Settings, model: str) -> str:

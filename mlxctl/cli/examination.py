@@ -18,11 +18,16 @@ def print_examination(findings: Iterable[Finding]) -> list[Finding]:
     console = Console(highlight=False)
     seen = []
     for finding in findings:
-        console.print(finding_line(finding))
-        if finding.remedy is not None:
-            console.print(
-                Padding(Text(finding.remedy, style="dim" if finding.verdict == "ok" else ""), (0, 0, 0, _NAME_COLUMNS + 2))
-            )
+        if console.is_terminal:
+            console.print(finding_line(finding))
+            if finding.remedy is not None:
+                style = "dim" if finding.verdict == "ok" else ""
+                console.print(Padding(Text(finding.remedy, style=style), (0, 0, 0, _NAME_COLUMNS + 2)))
+        else:
+            # A pipe has no width: every finding is one line.
+            remedy = f"; {finding.remedy}" if finding.remedy is not None else ""
+            line = f"{_MARKS[finding.verdict][0]} {finding.name:<{_NAME_COLUMNS - 1}} {finding.facts}{remedy}"
+            console.print(Text(line), soft_wrap=True)
         seen.append(finding)
     console.print()
     console.print(summary(seen))

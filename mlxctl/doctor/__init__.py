@@ -1,4 +1,4 @@
-"""The doctor: looks at machine, packages, MLX, memory, disks and port, and says what to do. Knows no model and starts no engine."""
+"""Checks of an installation: machine, packages, MLX, memory, disks, port, and a real answer; each says what to do."""
 
 import os
 from collections.abc import Iterator
@@ -6,39 +6,51 @@ from collections.abc import Iterator
 from mlxctl import locations
 from mlxctl.doctor.backend import check_backend, check_blas
 from mlxctl.doctor.finding import Finding
-from mlxctl.doctor.memory import check_memory, check_wired_limit
 from mlxctl.doctor.packages import check_packages
-from mlxctl.doctor.places import check_models, check_port, check_settings, check_state
 from mlxctl.doctor.platform import check_files, check_platform, check_python
-from mlxctl.errors import SettingsError
-from mlxctl.models import Library, this_machine
-from mlxctl.settings import Settings, resolve
 
 __all__ = ["Finding", "examine"]
 
 
 def examine() -> Iterator[Finding]:
-    """Look at one thing after the other, each as it is asked for; never raises for what is wrong with this machine."""
+    """Check one thing after the other, each as it is asked for; never raises for what is wrong with this machine."""
     is_mac = locations.is_apple_silicon()
     yield check_platform()
     yield check_python()
     yield check_packages()
     yield check_backend(wants_metal=is_mac)
-    chosen = _settings()
+    yield check_files()
+    if not is_mac:
+        yield check_blas()
+    try:
+        yield from _examine_mlxctl(is_mac=is_mac)
+    except ImportError as error:
+        remedy = "`pip install --force-reinstall -c constraints.txt .` in the directory of mlxctl"
+        yield Finding(name="imports", verdict="broken", facts=f"a package is not installed whole: {error}", remedy=remedy)
+
+
+def _examine_mlxctl(*, is_mac: bool) -> Iterator[Finding]:
+    """Check what needs mlxctl's own modules, imported here: in a broken installation the checks above still report."""
+    from mlxctl.doctor.answer import check_answer
+    from mlxctl.doctor.memory import check_memory, check_wired_limit
+    from mlxctl.doctor.places import check_models, check_port, check_settings, check_state
+    from mlxctl.errors import SettingsError
+    from mlxctl.models import Library, this_machine
+    from mlxctl.settings import Settings, resolve
+
+    chosen: Settings | SettingsError
+    try:
+        chosen = resolve(environment=os.environ)
+    except SettingsError as error:
+        chosen = error
     yield check_settings(chosen)
     settings = Settings() if isinstance(chosen, SettingsError) else chosen
     limit = settings.engine.memory_limit_bytes
     machine = this_machine(memory_limit_bytes=limit)
     yield check_memory(machine, limit_bytes=limit)
-    yield check_wired_limit(machine) if is_mac else check_blas()
-    yield check_files()
+    if is_mac:
+        yield check_wired_limit(machine)
     yield check_state()
     yield check_models(Library(settings.library))
     yield check_port(settings)
-
-
-def _settings() -> Settings | SettingsError:
-    try:
-        return resolve(environment=os.environ)
-    except SettingsError as error:
-        return error
+    yield check_answer()

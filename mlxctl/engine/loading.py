@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import ctypes.util
-import importlib.metadata
 import os
 import resource
 import sys
@@ -19,6 +18,7 @@ from mlxctl.engine.embedding.weights import embedding_classes, modules_of
 from mlxctl.engine.imports import import_aside
 from mlxctl.engine.messages import CacheKind
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.installed import version_of
 from mlxctl.ir import EmbeddingRecipe, KVFormat, SightRecipe, SpeechRecipe
 
 # Share of the memory that weights and caches may take when nobody says otherwise.
@@ -100,7 +100,7 @@ def default_memory_limit() -> int:
 
 def versions() -> tuple[str, str]:
     """Return the versions of mlx and mlx-lm."""
-    return importlib.metadata.version("mlx"), importlib.metadata.version("mlx-lm")
+    return version_of("mlx") or "", version_of("mlx-lm") or ""
 
 
 def load_weights(

@@ -1,9 +1,9 @@
 """What tells one model's prefixes from all others': a changed model must never read stale keys and values."""
 
-import importlib.metadata
 from hashlib import blake2b
 from pathlib import Path
 
+from mlxctl.installed import version_of
 from mlxctl.ir import KVFormat
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.prefix_cache.packing import Packing
@@ -20,7 +20,7 @@ def prefix_namespace(path: Path, packing: Packing | None, kv_format: KVFormat | 
     quantised keys and values for what was not. Raises BrokenModel.
     """
     home = path.resolve()
-    digest = blake2b(b"%d:" % _RECORDS_VERSION + importlib.metadata.version("mlx-lm").encode())
+    digest = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())
     digest.update(fingerprint(home).encode())
     for file in sorted(home.glob("*.safetensors")):
         status = file.stat()

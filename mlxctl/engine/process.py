@@ -15,8 +15,8 @@ def main(socket_path: str, settings_json: str) -> None:
     """Connect to the front at `socket_path` and serve it until it says Stop or is gone."""
     # The terminal and service managers signal the whole group; the front decides when the engine ends, and if the front dies, the
     # closed socket tells.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)

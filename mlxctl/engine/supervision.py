@@ -30,7 +30,7 @@ from mlxctl.engine.messages import (
     Transcribed,
 )
 from mlxctl.engine.model_desk import ModelDesk, ModelSource
-from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ShuttingDown
+from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -57,6 +57,7 @@ class SupervisedEngine(ABC):
         self._connection: Connection | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._desk = ModelDesk(load_timeout_seconds=settings.load_timeout_seconds)
+        self._has_greeted = asyncio.Event()
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -110,7 +111,7 @@ class SupervisedEngine(ABC):
         return self._desk.loaded
 
     async def load(self, source: ModelSource) -> ModelLoaded:
-        """Load a model beside the others. Raises its ModelError, EngineDied, EngineRecovering, ShuttingDown."""
+        """Load a model beside the others. Raises its ModelError, EngineDied, ModelLoading, EngineRecovering, ShuttingDown."""
         loaded = await self._desk.load(self._ready_connection(), source)
         self.lost.pop(source.name, None)
         if not self.lost:
@@ -118,7 +119,7 @@ class SupervisedEngine(ABC):
         return loaded
 
     async def unload(self, name: str) -> ModelUnloaded:
-        """Free a model. Raises ModelInUse while it has sequences, EngineDied, EngineRecovering, ShuttingDown."""
+        """Free a model. Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown."""
         return await self._desk.unload(self._ready_connection(), name)
 
     async def wait_lost(self) -> None:
@@ -126,7 +127,7 @@ class SupervisedEngine(ABC):
         await self._has_lost.wait()
 
     def check_ready(self) -> None:
-        """Raise EngineRecovering or ShuttingDown when nothing can be asked of the engine now."""
+        """Raise ModelLoading, EngineRecovering or ShuttingDown when nothing can be asked of the engine now."""
         self._ready_connection()
 
     async def stop(self, *, drain_seconds: float) -> None:
@@ -145,8 +146,9 @@ class SupervisedEngine(ABC):
         if self.status == "draining" and not even_draining:
             raise ShuttingDown("the server is shutting down", retry_after_seconds=5.0)
         if self._connection is None or not self._is_ready.is_set() or self._failure is not None:
-            what = "starting again" if self._was_ready else "starting"
-            raise EngineRecovering(f"the engine is {what}; try again in a moment", retry_after_seconds=2.0)
+            if self._was_ready:
+                raise EngineRecovering("the engine is starting again; try again in a moment", retry_after_seconds=2.0)
+            raise ModelLoading("the engine is starting; try again in a moment", retry_after_seconds=2.0)
         return self._connection
 
     async def _supervise(self) -> None:
@@ -165,8 +167,10 @@ class SupervisedEngine(ABC):
         """One engine's life, from launch to its end."""
         started = time.monotonic()
         try:
+            self._has_greeted.clear()
             connection = await Connection.open(await self._launcher.launch(), self._on_report)
             self._connection = connection
+            await self._wait_greeted(connection)
             await self._load_models(connection)
             await connection.lost.wait()
         except MlxctlError as error:
@@ -175,6 +179,18 @@ class SupervisedEngine(ABC):
             self._num_failures = 0
         self._after_death()
         await self._launcher.end(grace_seconds=0.0 if self._failure is None else _END_GRACE_SECONDS)
+
+    async def _wait_greeted(self, connection: Connection) -> None:
+        """Wait until the engine has imported what it needs and said Hello. Raises EngineDied."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._has_greeted, connection.lost)]
+        try:
+            await asyncio.wait(waits, timeout=self._settings.load_timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._has_greeted.is_set():
+            connection.close()
+            raise EngineDied("the engine ended, or did not answer, while it started")
 
     async def _load_models(self, connection: Connection) -> None:
         self.lost.clear()
@@ -245,6 +261,7 @@ class SupervisedEngine(ABC):
         match report:
             case Hello():
                 self.hello = report
+                self._has_greeted.set()
             case ModelLoaded():
                 self._desk.on_loaded(report)
             case ModelFailed():

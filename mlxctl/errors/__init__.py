@@ -21,6 +21,7 @@ MlxctlError
 │   └── PermissionDenied         a caller who may ask, but not for this
 ├── CapacityError                the same request works later
 │   ├── QueueFull
+│   ├── ModelLoading             the server starts; its engine or first model is not there yet
 │   ├── EngineRecovering
 │   ├── ShuttingDown
 │   ├── ModelInUse
@@ -181,8 +182,12 @@ class QueueFull(CapacityError):
     """Too many requests wait already."""
 
 
+class ModelLoading(CapacityError):
+    """The server is starting: its engine or its first model is still being loaded."""
+
+
 class EngineRecovering(CapacityError):
-    """The engine is starting, or starting again after it died."""
+    """The engine died and is starting again."""
 
 
 class ShuttingDown(CapacityError):

@@ -10,10 +10,10 @@ from mlxctl.engine import EngineClient, Lease, Resident, Residents
 from mlxctl.errors import (
     BrokenModel,
     CapacityError,
-    EngineRecovering,
     InvalidRequest,
     MlxctlError,
     ModelError,
+    ModelLoading,
     ModelUnavailable,
 )
 from mlxctl.inference.loader import ModelLoader
@@ -185,7 +185,7 @@ class ModelPool:
 
     def _check_open(self) -> None:
         if not self.is_open:
-            raise EngineRecovering("the model is still being loaded; try again in a moment", retry_after_seconds=2.0)
+            raise ModelLoading("the model is still being loaded; try again in a moment", retry_after_seconds=2.0)
 
     def _served(self, name: str, model: ModelToServe) -> ServedModel:
         abilities = self._loader.abilities(model.name)

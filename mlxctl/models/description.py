@@ -22,7 +22,7 @@ from mlxctl.models.quantization import Quantization, find_quantization
 from mlxctl.models.reading import read_model
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.safetensors_headers import read_tensors
-from mlxctl.models.speech_recipe import is_heard_here
+from mlxctl.models.speech_recipe import HEARING_TYPES
 from mlxctl.models.weights import Weights, weigh
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
@@ -119,9 +119,11 @@ def _with_words(blank: ModelDescription) -> ModelDescription:
 
 def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | None]:
     """Add what reading the model for serving tells, or say why it cannot be used, in the words in which that is refused."""
-    if described.runtimes == ():
+    # Reading these says which extra has their code.
+    has_extra = described.model_type in (*HEARING_TYPES, *BERT_KINDS)
+    if described.runtimes == () and not has_extra:
         return described, f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
-    if described.detection.kind in ("text", "vision", "embeddings", "unknown") or is_heard_here(described.config):
+    if described.detection.kind in ("text", "vision", "embeddings", "unknown") or has_extra:
         try:
             facts = read_model(described.path)
         except ModelError as error:

@@ -1,6 +1,7 @@
 """The models on this machine: the person's directories first, then the hub's cache. Finds and names them; loads nothing.
 
-Nothing outside these places is ever reached: a link that leads out of them makes an entry that says so.
+A model directory may be a link, to another disk for example: that is the operator's choice. A link inside a model directory that
+leads out of it and out of the library is never followed; the entry says so.
 """
 
 import difflib
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlxctl.errors import ModelNotFoundOnDisk
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import repository_of_folder, spoken_name
 from mlxctl.settings import LibrarySettings
 
 if TYPE_CHECKING:
@@ -160,11 +161,30 @@ def _is_model(directory: Path) -> bool:
 
 def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
     """SEC: a model from elsewhere could hold a link to any file of this machine; say so instead of reading it."""
-    for file in (path, *list(path.glob("*"))[:MAX_ENTRIES]):
+    inside = (*roots, _own_root(path))
+    for num_files, file in enumerate(_files(path)):
+        if num_files >= MAX_ENTRIES:
+            return f"model {name!r}: its directory holds more than {MAX_ENTRIES:,} files"
         target = file.resolve()
-        if not any(target.is_relative_to(root) for root in roots):
-            return f"model {name!r}: {file.name!r} is a link that leads out of the library"
+        if not any(target.is_relative_to(root) for root in inside):
+            return f"model {name!r}: {str(file.relative_to(path))!r} is a link that leads out of the library"
     return None
+
+
+def _own_root(path: Path) -> Path:
+    """Return the place that all files of a model lie in: its directory, or the hub cache that it is a snapshot of."""
+    directory = path.resolve()
+    repository = directory.parent.parent
+    is_snapshot = directory.parent.name == "snapshots" and repository_of_folder(repository.name) is not None
+    return repository.parent if is_snapshot else directory
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield files and links below a model directory; nothing is read from hidden directories, so they are left out."""
+    for folder, folders, files in os.walk(path):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(folder, name) for name in (*links, *files))
 
 
 def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:

@@ -1,9 +1,10 @@
 """Which installed package has code for an architecture, found out by looking at its files: importing it would import mlx."""
 
 import ast
-import importlib.util
 from functools import cache
 from pathlib import Path
+
+from mlxctl.installed import file_of
 
 # Package, where its architectures lie, and the module that maps one name to another.
 _PACKAGES = {
@@ -23,10 +24,10 @@ def find_runtimes(model_type: str) -> tuple[str, ...] | None:
 @cache
 def _model_types(package: str) -> frozenset[str]:
     module, folders, tables = _PACKAGES[package]
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
+    file = file_of(module)
+    if file is None:
         return frozenset()
-    root = Path(found.origin).parent
+    root = file.parent
     files = {path.stem if path.suffix == ".py" else path.name for folder in folders for path in (root / folder).glob("*")}
     names = {name for name in files if not name.startswith("_")}
     return frozenset(names | {old for table in tables for old, new in _remapping(root / table).items() if new in names})

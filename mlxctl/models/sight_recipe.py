@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from math import isqrt
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel
+from mlxctl.installed import missing_for
 from mlxctl.ir import SightKind, SightRecipe
 from mlxctl.models.files import read_json_object
 from mlxctl.models.safetensors_headers import read_tensors
@@ -28,7 +28,6 @@ _KINDS: dict[str, SightKind] = {
 SEEING_TYPES = tuple(_KINDS)
 """Types whose pictures are computed here."""
 
-_PACKAGES = {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"}
 _BILINEAR, _BICUBIC, _NUM_FILTERS = 2, 3, 6
 # What the processors of these kinds take when their files say nothing.
 _CLIP_COLOURS = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
@@ -73,8 +72,8 @@ def read_sight(path: Path, config: Mapping[str, Any]) -> Sight:
     kind = _KINDS.get(model_type) if isinstance(model_type, str) else None
     if kind is None:
         return Sight(problem=f"pictures of {model_type} models are not computed here")
-    if missing := [name for package, name in _PACKAGES.items() if find_spec(package) is None]:
-        return Sight(problem=f"pictures need {' and '.join(missing)}: pip install 'mlxctl[vision]'")
+    if missing := missing_for("vision"):
+        return Sight(problem=f"images need {missing}")
     try:
         return Sight(recipe=_READERS[kind](_Files(config, vision, _read_processor(path))))
     except (_UnclearError, BrokenModel) as error:

@@ -4,11 +4,11 @@ Knows one kind: Whisper's (arXiv:2212.04356), as Hugging Face and conversions fo
 """
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel
+from mlxctl.installed import missing_for
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.speech import STEP_SAMPLES
 from mlxctl.models.files import read_json_object
@@ -17,7 +17,6 @@ from mlxctl.models.names import spoken_name
 HEARING_TYPES = ("whisper",)
 """Types that are listened with here."""
 
-_PACKAGES = ("mlx_audio", "miniaudio")
 # A vocabulary of so many tokens, or more, has those of all languages; the smaller one is that of the models for English.
 _MULTILINGUAL_SIZE = 51_865
 _LONGEST_LANGUAGE = 3
@@ -25,7 +24,7 @@ _LONGEST_LANGUAGE = 3
 
 def is_heard_here(config: Mapping[str, Any]) -> bool:
     """Whether models of this kind are listened with, and the packages that this needs are installed."""
-    return config.get("model_type") in HEARING_TYPES and all(find_spec(package) is not None for package in _PACKAGES)
+    return config.get("model_type") in HEARING_TYPES and missing_for("audio") is None
 
 
 def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | None:
@@ -35,9 +34,8 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
     """
     if config.get("model_type") not in HEARING_TYPES:
         return None
-    if not is_heard_here(config):
-        packages = "mlx-audio and miniaudio (pip install 'mlxctl[audio]')"
-        raise BrokenModel(path, f"model {spoken_name(path)!r} writes down speech, which needs {packages}")
+    if missing := missing_for("audio"):
+        raise BrokenModel(path, f"model {spoken_name(path)!r} transcribes speech, which needs {missing}")
     generation = read_json_object(path, "generation_config.json") or {}
     size = _size(path, config, "n_vocab", "vocab_size")
     ids = _special_ids(path, size)

@@ -11,9 +11,9 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
-    "vision": f"images are shown only to {', '.join(SEEING_TYPES)} models here, and with mlx-vlm installed",
+    "vision": f"images are shown only to {', '.join(SEEING_TYPES)} models here, and with mlxctl[vision] installed",
     "embeddings": "only models made for embeddings are asked for vectors",
-    "audio": f"only {', '.join(HEARING_TYPES)} models listen here, with mlx-audio installed, and none speaks",
+    "audio": f"only {', '.join(HEARING_TYPES)} models listen here, with mlxctl[audio] installed, and none speaks",
 }
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from mlxctl import __version__
 from mlxctl.adapters import create_adapter
 from mlxctl.errors import BrokenModel, RequestError
+from mlxctl.installed import version_of
 from mlxctl.ir import GenerationRequest, ModelFacts, text_message
 from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read_model
 from mlxctl.models.detection import Detection
@@ -63,11 +63,7 @@ def _check_words(found: NamedDirectory, facts: ModelFacts, described: ModelDescr
 
 def versions() -> Mapping[str, str]:
     """Return the versions of all that decides what a model says and how it is read."""
-    return {"mlxctl": __version__, **{package: _installed(package) for package in ("mlx", "mlx-lm", "mlx-vlm", "mlx-audio")}}
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "missing"
+    return {
+        "mlxctl": __version__,
+        **{package: version_of(package) or "missing" for package in ("mlx", "mlx-lm", "mlx-vlm", "mlx-audio")},
+    }

@@ -7,11 +7,11 @@ import tempfile
 import wave
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
 from mlxctl.errors import NoVoice
+from mlxctl.installed import file_of
 
 NO_VOICE = "there is no voice here: it takes macOS's say, or espeak-ng (pip install 'mlxctl[audio]')"
 _SAY_SECONDS = 60.0
@@ -28,7 +28,7 @@ def find_voice() -> Voice | None:
     """Return what turns an English text into the bytes of a WAV file, or None; it raises NoVoice where the voice fails."""
     if which("say") is not None:
         return _say
-    return _espeak if find_spec("espeakng_loader") is not None else None
+    return _espeak if file_of("espeakng_loader") is not None else None
 
 
 def _say(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Whether somebody is there (/livez), can answer (/readyz), and what is going on (/health)."""
+"""Liveness (/livez), readiness (/readyz) and health (/health) of the server."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import __version__
 from mlxctl.engine import EngineStatus
-from mlxctl.errors import EngineRecovering, ShuttingDown
+from mlxctl.errors import EngineRecovering, ModelLoading, ShuttingDown
 from mlxctl.inference import InferenceService
 from mlxctl.server.open_requests import OpenRequests
 
@@ -58,7 +58,7 @@ class GreetingResource:
 
 
 class ReadinessResource:
-    """200 when a request would be taken, else 503 with Retry-After."""
+    """200 when a request can be answered now, else 503 with Retry-After."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
@@ -68,6 +68,8 @@ class ReadinessResource:
         status = self._inference.status
         if status == "draining":
             raise ShuttingDown("not ready: the server is shutting down")
+        if status == "starting":
+            raise ModelLoading("not ready: the engine or the first model is still being loaded")
         if status != "ready":
             raise EngineRecovering(f"not ready: {self._inference.problem or f'the engine is {status}'}")
         response.data = msgspec.json.encode(Readiness(status=status))

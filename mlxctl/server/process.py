@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,21 +24,25 @@ _COLLECTION_THRESHOLDS = (700, 10, 10)
 
 
 class Announcer(Protocol):
-    """Tells a person how far the server is."""
+    """Tells the operator how far the server is."""
 
     def listening(self, address: Address, settings: Settings) -> None:
         """HTTP is answered; the model is being loaded."""
 
-    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...]) -> None:
-        """Requests are taken."""
+    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float) -> None:
+        """Requests are answered, `seconds` after the start of the server."""
 
 
 def run(settings: Settings, announcer: Announcer) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code. Raises SettingsError and ModelError for what a person can mend."""
+    """Serve until SIGINT, SIGTERM or SIGHUP and return the exit code.
+
+    Raises SettingsError and ModelError for what the operator can mend.
+    """
     return asyncio.run(_serve(settings, announcer))
 
 
 async def _serve(settings: Settings, announcer: Announcer) -> int:
+    started = time.monotonic()
     stop = _stop_signals()
     address = claim_address(settings.server.host, settings.server.port)
     services = build_services(_with_cache_directory(settings))
@@ -50,7 +55,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     await services.inference.open()
     try:
         if await _is_ready_before(stop, services.inference):
-            announcer.ready(address, settings, services.inference.served_models())
+            announcer.ready(address, settings, services.inference.served_models(), seconds=time.monotonic() - started)
             await stop.wait()
         exit_code = int(listener.is_lost)
     finally:
@@ -92,16 +97,21 @@ def _collect_only_what_comes() -> None:
 
 
 def _stop_signals() -> asyncio.Event:
-    """Return the event that the first SIGINT or SIGTERM sets; the second ends the process at once (the engine follows)."""
+    """Return the event that the first SIGINT, SIGTERM or SIGHUP sets.
+
+    A further SIGINT or SIGTERM ends the process at once (the engine follows). A further SIGHUP does not: a terminal that closes
+    may send several. Where SIGHUP is ignored from the start (nohup), it stays so.
+    """
     stop = asyncio.Event()
 
     def on_signal(number: int) -> None:
-        if stop.is_set():
+        if stop.is_set() and number != signal.SIGHUP:
             os._exit(128 + number)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
     return stop
 
 

@@ -64,17 +64,30 @@ def test_only_what_a_person_listed_may_bring_code(shelf: Path, knowledge: Knowle
 
 
 def test_a_broken_model_is_offered_as_unusable_with_a_reason_that_names_no_path(shelf: Path, knowledge: Knowledge) -> None:
-    made = offer(knowledge, model=shelf / "broken", models=(shelf / "qwen3", shelf / "gone"))
-    assert names(made.named) == ["qwen3"]
-    assert [model.name for model in made.unusable] == ["broken", "gone"]
-    assert all(str(shelf) not in model.reason for model in made.unusable)
+    for made in (
+        offer(knowledge, model=shelf / "broken", models=(shelf / "qwen3",)),
+        offer(knowledge, model=shelf / "qwen3", dirs=(shelf,)),
+    ):
+        assert names(made.named) == ["qwen3"]
+        assert [model.name for model in made.unusable] == ["broken"]
+        assert str(shelf) not in made.unusable[0].reason
+
+
+@pytest.mark.parametrize(("first", "second"), [("gone", "qwen3"), ("qwen3", "gone")])
+def test_a_named_model_that_is_not_there_is_an_error_beside_a_good_one(
+    shelf: Path, knowledge: Knowledge, first: str, second: str
+) -> None:
+    with pytest.raises(ModelNotFoundOnDisk, match=str(shelf / "gone")):
+        offer(knowledge, model=shelf / first, models=(shelf / second,), dirs=(shelf,))
 
 
 def test_when_none_can_be_used_the_error_says_why_of_each(shelf: Path, knowledge: Knowledge) -> None:
     with pytest.raises(BrokenModel, match=r"^(?!no model)"):
         offer(knowledge, model=shelf / "broken")
-    with pytest.raises(BrokenModel, match=r"no model can be served: .*broken.*; .*gone"):
-        offer(knowledge, model=shelf / "broken", models=(shelf / "gone",))
+    for name in ("qwen3", "llama3"):
+        (shelf / name / "tokenizer.json").unlink()
+    with pytest.raises(BrokenModel, match=r"no model can be served: .*broken.*; .*llama3"):
+        offer(knowledge, dirs=(shelf,))
 
 
 def test_an_alias_is_a_name_for_requests_and_one_that_leads_nowhere_is_unusable(shelf: Path, knowledge: Knowledge) -> None:

@@ -92,19 +92,39 @@ def test_a_broken_model_is_listed_with_its_reason_and_hides_nobody(places: tuple
     assert "not valid JSON" in (problems["bad"] or "")
 
 
-def test_a_link_out_of_the_library_is_named_and_not_followed(places: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["config.json", "1_Pooling/config.json"])
+def test_a_link_out_of_a_model_is_named_and_not_followed(places: tuple[Path, Path], tmp_path: Path, file: str) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text('{"model_type": "secret"}')
-    model = write_model(places[0] / "sly", CONFIG, WEIGHTS)
-    (model / "config.json").unlink()
-    (model / "config.json").symlink_to(secret)
-    outside = write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
-    (places[0] / "linked").symlink_to(outside)
+    link = write_model(places[0] / "sly", CONFIG, WEIGHTS) / file
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(secret)
     shelf = library(places)
-    described = {entry.name: shelf.describe(entry) for entry in shelf.entries()}
-    assert "leads out of the library" in (described["sly"].problem or "")
-    assert "leads out of the library" in (described["linked"].problem or "")
-    assert described["sly"].model_type is None
+    described = shelf.describe(shelf.find("sly"))
+    assert f"{file!r} is a link that leads out of the library" in (described.problem or "")
+    assert described.model_type is None
+
+
+def test_a_model_directory_may_be_a_link_to_another_disk(places: tuple[Path, Path], tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    for name, target in {
+        "plain": write_model(disk / "models" / "a", CONFIG, WEIGHTS),
+        "cached": cached(disk / "hub", "org/b"),
+        "org": write_model(disk / "models" / "org" / "c", CONFIG, WEIGHTS).parent,
+    }.items():
+        (places[0] / name).symlink_to(target)
+    shelf = library(places)
+    assert {entry.name: shelf.describe(entry).problem for entry in shelf.entries()} == dict.fromkeys(("cached", "org/c", "plain"))
+
+
+def test_a_linked_model_is_searched_for_links_too(places: tuple[Path, Path], tmp_path: Path) -> None:
+    outside = write_model(tmp_path / "disk" / "a", CONFIG, WEIGHTS)
+    (tmp_path / "disk" / "secret.json").write_text("{}")
+    (outside / "tokenizer.json").unlink()
+    (outside / "tokenizer.json").symlink_to(tmp_path / "disk" / "secret.json")
+    (places[0] / "linked").symlink_to(outside)
+    assert "leads out of the library" in (library(places).find("linked").problem or "")
 
 
 def test_a_name_that_is_taken_twice_is_said_to_be_hidden(places: tuple[Path, Path]) -> None:

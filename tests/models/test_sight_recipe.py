@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from mlxctl import installed
 from mlxctl.ir import SightRecipe
-from mlxctl.models import read_model, sight_recipe
+from mlxctl.models import read_model
 from tests import forge
 
 
@@ -83,9 +84,9 @@ def test_of_a_kind_that_is_not_computed_here_it_is_told(model: Path) -> None:
 
 
 def test_without_the_packages_a_model_that_sees_reads_text(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sight_recipe, "_PACKAGES", {"mlx_vlm_that_is_missing": "mlx-vlm", "PIL": "Pillow"})
+    monkeypatch.setattr(installed, "EXTRAS", {"vision": {"mlx_vlm_that_is_missing": "mlx-vlm", "PIL": "Pillow"}})
     facts = read_model(model)
-    assert (facts.sight, facts.sight_problem) == (None, "pictures need mlx-vlm: pip install 'mlxctl[vision]'")
+    assert (facts.sight, facts.sight_problem) == (None, "images need mlx-vlm (pip install 'mlxctl[vision]')")
 
 
 @pytest.mark.parametrize(

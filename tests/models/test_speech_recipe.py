@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from mlxctl import installed
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import SpeechRecipe
-from mlxctl.models import describe_model, read_model, speech_recipe
+from mlxctl.models import describe_model, read_model
 from mlxctl.models.speech_recipe import is_heard_here
 from tests import forge
 
@@ -90,10 +91,10 @@ def test_files_of_another_shape_are_refused_in_one_line(model: Path, name: str, 
 
 
 def test_without_the_packages_it_is_said_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speech_recipe, "_PACKAGES", ("mlx_audio", "no_such_package"))
-    with pytest.raises(BrokenModel, match="writes down speech, which needs mlx-audio and miniaudio"):
+    monkeypatch.setattr(installed, "EXTRAS", {"audio": {"mlx_audio": "mlx-audio", "no_such_module": "miniaudio"}})
+    with pytest.raises(BrokenModel, match=r"transcribes speech, which needs miniaudio \(pip install 'mlxctl\[audio\]'\)"):
         read_model(model)
-    assert describe_model(model).problem is None
+    assert "mlxctl[audio]" in (describe_model(model).problem or "")
 
 
 def test_other_models_do_not_hear() -> None:

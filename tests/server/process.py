@@ -18,10 +18,10 @@ import httpx
 class ServerProcess:
     """One running server; `url` is where it answers."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None, python: str = sys.executable) -> None:
         self._state = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mlxctl", "serve", "--port", "0", *arguments],
+            [python, "-m", "mlxctl", "serve", "--port", "0", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

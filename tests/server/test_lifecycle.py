@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -39,7 +40,7 @@ def test_a_server_listens_before_it_has_imported_what_only_answers_need() -> Non
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_told_to_stop_it_drains_and_leaves_nothing_behind(endless_model: Path, signal_number: int) -> None:
     with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="0.3") as server:
         engine = server.engine_pid()
@@ -85,6 +86,38 @@ def test_a_second_signal_ends_it_at_once_and_the_engine_follows(endless_model: P
         wait_for(lambda: not is_alive(engine), seconds=5)
 
 
+@pytest.fixture(autouse=True)
+def usual_signals() -> Iterator[None]:
+    """Servers inherit ignored signals, and the tests may run under nohup."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
+def test_a_terminal_that_closes_signals_twice_and_the_server_still_drains(endless_model: Path) -> None:
+    with serving(endless_model) as server:
+        body = {**BODY, "stream": True, "max_tokens": 300}
+        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
+            lines = response.iter_lines()
+            next(lines)
+            for pid in (server.engine_pid(), server.process.pid):
+                os.kill(pid, signal.SIGHUP)
+            wait_for(lambda: server.health()["status"] == "draining", seconds=5)
+            server.process.send_signal(signal.SIGHUP)
+            rest = [line for line in lines if line]
+        assert rest[-1] == "data: [DONE]"
+        assert server.process.wait(timeout=10) == 0
+
+
+def test_under_nohup_a_closed_terminal_is_ignored(endless_model: Path) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with serving(endless_model) as server:
+        for pid in (server.engine_pid(), server.process.pid):
+            os.kill(pid, signal.SIGHUP)
+        time.sleep(0.2)
+        assert server.health()["status"] == "ready"
+
+
 def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
     server = ServerProcess("--model", str(endless_model))
     try:
@@ -93,14 +126,27 @@ def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
         server.kill()
 
 
-def test_it_answers_livez_while_the_model_is_still_loading(endless_model: Path) -> None:
-    server = ServerProcess("--model", str(endless_model))
+@pytest.mark.parametrize("option", ["--model", "--models-dir"])
+def test_until_it_is_ready_it_says_that_it_loads_and_then_it_answers(endless_model: Path, tmp_path: Path, option: str) -> None:
+    (tmp_path / "tiny").symlink_to(endless_model)
+    server = ServerProcess(option, str(tmp_path / "tiny" if option == "--model" else tmp_path))
     try:
         wait_for(lambda: _answers(server.url), seconds=5)
-        ready = httpx.get(f"{server.url}/readyz")
-        assert (ready.status_code, server.health()["status"]) == (503, "starting")
+        assert server.health()["status"] == "starting"
+        name = httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"][0]["id"]
+        body = {**BODY, "model": name, "max_tokens": 1}
+        refused = []
+        while httpx.get(f"{server.url}/readyz").status_code != 200:
+            answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
+            if answer.status_code != 200:
+                refused.append((answer.status_code, answer.json()["error"]["code"], "retry-after" in answer.headers))
+        assert set(refused) == {(503, "model_loading", True)}
+        assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code == 200
     finally:
+        server.process.terminate()
+        _, errors = server.process.communicate(timeout=20)
         server.kill()
+    assert "Traceback" not in errors
 
 
 def _answers(url: str) -> bool:

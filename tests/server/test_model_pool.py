@@ -201,14 +201,18 @@ def run_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_a_server_of_which_no_model_can_be_used_ends_with_one_line(models: Path, tmp_path: Path) -> None:
-    broken = str(models / "cut-short")
-    run = run_serve("--model", broken, "--model", "/nowhere")
+def test_a_server_that_cannot_serve_what_it_was_told_to_ends_with_one_line(models: Path, tmp_path: Path) -> None:
+    run = run_serve("--model", str(models / "cut-short"))
     assert run.returncode == 1
-    last = run.stderr.splitlines()[-1]
-    assert last.startswith("mlxctl: ")
-    assert "cut-short" in last
-    for arguments in (["--models-dir", str(tmp_path)], ["--model", str(models / "qwen3"), "--pin", "nobody"]):
+    assert run.stderr.splitlines()[-1].startswith("mlxctl: ")
+    assert "cut-short" in run.stderr.splitlines()[-1]
+    good = ["--model", str(models / "qwen3")]
+    for arguments, says in (
+        (["--models-dir", str(tmp_path)], "there is no model in"),
+        ([*good, "--pin", "nobody"], "there is no model 'nobody'"),
+        ([*good, "--model", "/nowhere"], "there is no model directory at '/nowhere'"),
+        (["--model", "/nowhere", *good], "there is no model directory at '/nowhere'"),
+    ):
         run = run_serve(*arguments)
         assert (run.returncode, run.stderr.count("\n")) == (1, 1), run.stderr
-        assert run.stderr.startswith("mlxctl: there is no model")
+        assert run.stderr.startswith(f"mlxctl: {says}")

@@ -18,6 +18,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.AuthenticationFailed: (401, "authentication_error"),
     errors.CapacityError: (529, "overloaded_error"),
     errors.EngineRecovering: (503, "overloaded_error"),
+    errors.ModelLoading: (503, "overloaded_error"),
     errors.ShuttingDown: (503, "overloaded_error"),
     errors.DeadlineExceeded: (504, "timeout_error"),
     errors.MlxctlError: (500, "api_error"),

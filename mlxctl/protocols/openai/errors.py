@@ -19,6 +19,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.AuthenticationFailed: (401, "authentication_error", "invalid_api_key"),
     errors.CapacityError: (503, "server_error", "server_overloaded"),
     errors.EngineRecovering: (503, "server_error", "engine_recovering"),
+    errors.ModelLoading: (503, "server_error", "model_loading"),
     errors.ShuttingDown: (503, "server_error", "shutting_down"),
     errors.ModelInUse: (503, "server_error", "model_in_use"),
     errors.ModelUnavailable: (500, "server_error", "model_unavailable"),

@@ -1,0 +1,70 @@
+"""Uses what one extra installs, through a real server: `python .ci/check_extra.py encoders|vision|audio`.
+
+Runs in an environment that has mlxctl with that extra and nothing else; the models are those of the tests.
+"""
+
+import asyncio
+import sys
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from mlxctl.bench.own_server import OwnServer
+from mlxctl.probe.questions import SPOKEN
+from mlxctl.probe.sight_check import one_colour_png
+from tests import forge
+
+
+def encoders() -> tuple[Path, str, dict[str, Any]]:
+    """An embedding by BERT."""
+    return forge.encoder("bert"), "/v1/embeddings", {"json": {"model": "model", "input": "The ferry leaves at noon."}}
+
+
+def vision() -> tuple[Path, str, dict[str, Any]]:
+    """The color of an image."""
+    url = f"data:image/png;base64,{b64encode(one_colour_png((220, 30, 30))).decode()}"
+    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What colour is this?"}]
+    body = {"model": "model", "messages": [{"role": "user", "content": content}], "temperature": 0}
+    return forge.trained("rowan"), "/v1/chat/completions", {"json": body}
+
+
+def audio() -> tuple[Path, str, dict[str, Any]]:
+    """The words of a spoken sentence."""
+    from tests.forge.speaker import say
+
+    files = {"file": ("said.wav", say(SPOKEN[0]))}
+    return forge.trained("aspen"), "/v1/audio/transcriptions", {"data": {"model": "model"}, "files": files}
+
+
+def is_right(extra: str, answer: dict[str, Any]) -> bool:
+    """Whether the answer is that of the model: a unit vector, the color of the image, the words that were said."""
+    match extra:
+        case "encoders":
+            vector = answer["data"][0]["embedding"]
+            return abs(sum(number * number for number in vector) - 1) < 1e-3
+        case "vision":
+            return bool(answer["choices"][0]["message"]["content"] == "Red.")
+        case _:
+            return bool(answer["text"] == "please open the window")
+
+
+async def check(extra: str) -> bool:
+    """Start a server for the extra's model and ask it once."""
+    model, path, question = {"encoders": encoders, "vision": vision, "audio": audio}[extra]()
+    server = OwnServer(["--model", str(model), "--name", "model"])
+    try:
+        url = await server.start()
+        async with httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) as client:
+            answer = await client.post(path, **question)
+        print(f"{extra}: {answer.status_code} {answer.text[:100]}")
+        return answer.status_code == httpx.codes.OK and is_right(extra, answer.json())
+    finally:
+        await server.close()
+
+
+if __name__ == "__main__":
+    sys.exit(0 if asyncio.run(check(sys.argv[1])) else f"the extra {sys.argv[1]!r} does not work")
