@@ -21,6 +21,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.EngineRecovering: (503, "server_error", "engine_recovering"),
     errors.ShuttingDown: (503, "server_error", "shutting_down"),
     errors.ModelInUse: (503, "server_error", "model_in_use"),
+    errors.StoreUnavailable: (503, "server_error", "store_unavailable"),
     errors.ModelUnavailable: (500, "server_error", "model_unavailable"),
     errors.DeadlineExceeded: (504, "timeout_error", "deadline_exceeded"),
     errors.MlxctlError: (500, "server_error", "internal_error"),
