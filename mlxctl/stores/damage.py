@@ -26,6 +26,8 @@ _DAMAGE_CODES = frozenset(
         sqlite3.SQLITE_NOTADB,
     }
 )
+# Of those that carry no code.
+_NO_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
 _NO_ROOM_CODES = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
@@ -42,14 +44,15 @@ def is_damage(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:
-            return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+            return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _NO_DAMAGE)
         return code & 0xFF in _DAMAGE_CODES
     return isinstance(error, DamageError | UnicodeDecodeError)
 
 
 def needs_check(error: BaseException) -> bool:
-    """Whether a damage code may have another cause than the file, so that the file has to be checked first."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_ERROR
+    """Whether what looks like damage may have another cause than the file, so that the file has to be checked first."""
+    # The one function of ours fails on text that is no UTF-8 only.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
 
 
 def is_no_room(error: BaseException | None) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -118,7 +118,7 @@ class Database:
         was_open = self._connection is not None
         self._close()
         if was_open and not needs_check(error) and self._file == _identity(self._path):
-            _begin_anew(self._path, error)
+            begin_anew(self._path, error)
 
 
 def open_database(
@@ -136,16 +136,24 @@ def open_database(
         except DATABASE_ERRORS as error:
             if not is_damage(error):
                 raise
-            _begin_anew(path, error)
+            begin_anew(path, error)
             return _opened(path, tuple(migrations), journal, check)
     except (*DATABASE_ERRORS, OSError) as error:
         raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
 
 
-def open_read_only(path: Path, *, lock_seconds: float = _LOCK_SECONDS) -> sqlite3.Connection:
+def open_read_only(path: Path) -> sqlite3.Connection:
     """Open an existing file to look at it, beside a server that may be using it. Raises sqlite3.Error."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=lock_seconds)
-    connection.text_factory = _decode
+    return _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def open_alone(path: Path) -> sqlite3.Connection:
+    """Open an existing file that no other process uses, as it is: nothing is made for it, so it works on a full disk."""
+    connection = _connect(str(path), uri=False)
+    # A log needs no shared memory then; and what changes is written in place, its journal is in memory.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 
@@ -178,9 +186,8 @@ def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Ch
     for place in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
         if os.path.lexists(place) and not place.is_file():
             raise DamageError(f"{place.name} is no file")
-    connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = _connect(str(path), uri=False)
     try:
-        connection.text_factory = _decode
         connection.create_function("checksum", -1, checksum, deterministic=True)
         _set_journal(connection, journal)
         # PERF: WAL has no fsync at each commit; a crash of the machine may lose the last ones, but never the file.
@@ -200,7 +207,8 @@ def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Ch
     return connection
 
 
-def _begin_anew(path: Path, error: BaseException) -> None:
+def begin_anew(path: Path, error: BaseException) -> None:
+    """Set a damaged file aside, with one line in the log. Raises StoreUnavailable."""
     try:
         aside = set_aside(path)
     except OSError as failure:
@@ -216,8 +224,10 @@ def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
         connection.execute("PRAGMA wal_autocheckpoint = 256")
         connection.execute("PRAGMA journal_size_limit = 1048576")
         return
-    # Before the first table is made. An earlier version kept a log; it stays while another process of that version uses it.
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        # Before the first table is made; later it would be written each time, for which a full disk has no room.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # An earlier version kept a log; it stays while another process of that version uses it.
     try:
         connection.execute(f"PRAGMA journal_mode = {journal}")
     except sqlite3.OperationalError as error:
@@ -314,7 +324,7 @@ def _vacuum(connection: sqlite3.Connection) -> None:
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
     # A file of an earlier version is rewritten once; from then on it shrinks by itself.
     # NOTE: `execute` would take one step of the statement, which frees one page.
-    connection.executescript("PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "VACUUM")
+    connection.executescript("PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -325,7 +335,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _decode(text: bytes) -> str:
-    """Text is decoded here, because sqlite3 would say of what is no UTF-8 that something is wrong with the statement."""
-    return text.decode()
+class _Connection(sqlite3.Connection):
+    """Raises nothing but sqlite3.Error and MemoryError for what is in a file."""
 
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except UnicodeDecodeError as error:
+            # What SQLite says of a damaged file quotes from it.
+            raise sqlite3.DatabaseError("the database holds names that are no UTF-8") from error
+
+
+def _connect(place: str, *, uri: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        place, uri=uri, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+    )
+    connection.text_factory = _decode
+    return connection
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")

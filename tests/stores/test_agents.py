@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import Conflict, InvalidRequest, StoreError
+from mlxctl.errors import Conflict, InvalidRequest
 from mlxctl.stores import AgentStore, StoredAgent
 
 

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from mlxctl.errors import StoreError
 from mlxctl.stores import Session, SessionStore, SessionSummary
 
 

@@ -83,12 +83,15 @@ class DiskTier:
             directory = claim(cache_directory)
             try:
                 return cls(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=wake)
-            except OSError:
+            except BaseException:
                 directory.lock.release()
                 raise
         except (StoreError, OSError) as error:
             _log.warning("prefix cache: running without its disk tier: %s", error)
-            return None
+        except Exception:
+            # The engine must start whatever is in the files.
+            _log.exception("prefix cache: running without its disk tier, which cannot be read; `mlxctl cache clear` removes it")
+        return None
 
     @property
     def file_bytes(self) -> int:
@@ -179,6 +182,7 @@ class DiskTier:
 
     def close(self, *, deadline: float) -> None:
         """Write what is left, until the deadline on the monotonic clock, and let the directory go."""
+        self._directory.lock.announce_release()
         self._reader.close()
         self._forget_failed()
         owners = [(state.payload, chunk) for chunk in self.index.chunks() for state in chunk.checkpoints]
@@ -265,6 +269,12 @@ class DiskTier:
         return deadline is not None and self._writer.wait_below(most, deadline=deadline)
 
     def _forget_failed(self) -> None:
+        if self._writer.has_lost_manifest:
+            self._writer.has_lost_manifest = False
+            self._note_damage("the manifest was damaged", num=len(self.index))
+            for chunk in list(self.index.chunks()):
+                if self.index.holds(chunk):
+                    self.index.discard(chunk)
         while self._writer.failed:
             stored = self._writer.failed.popleft()
             chunk = self.index.find(stored.chunk)
