@@ -116,9 +116,9 @@ def _finding_values(row: tuple[str, str, str, str, str, int]) -> dict[str, objec
     }
 
 
-def _read_json(text: object) -> object:
+def _read_json(text: str) -> object:
     try:
-        return msgspec.json.decode(text)  # type: ignore[arg-type]
+        return msgspec.json.decode(text)
     except (msgspec.MsgspecError, TypeError) as error:
         raise DamageError(f"a record makes no sense: {error}") from error
 

@@ -35,7 +35,7 @@ class DamageError(ValueError):
     """A file, or a row of a database, is not what was written."""
 
 
-# What reading a SQLite file may raise. UnicodeError: its text, or SQLite's message about it. MemoryError: it claims impossible sizes.
+# What reading a SQLite file may raise. UnicodeError: SQLite's message about it. MemoryError: it claims impossible sizes.
 DATABASE_ERRORS = (sqlite3.Error, msgspec.MsgspecError, DamageError, UnicodeError, MemoryError)
 
 

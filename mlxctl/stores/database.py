@@ -26,7 +26,7 @@ MAX_FREE_BYTES = 64 * 1024
 _INCREMENTAL = 2
 
 Journal = Literal["TRUNCATE", "WAL"]
-"""TRUNCATE: a file of its own for each transaction, empty afterwards. WAL: a log; readers and a writer do not wait for each other."""
+"""TRUNCATE: a file for each transaction, empty afterwards. WAL: a log; readers and a writer do not wait for each other."""
 
 Check = Callable[[sqlite3.Connection], object]
 Result = TypeVar("Result")
@@ -68,7 +68,7 @@ class Database:
             yield from _transaction(connection, "BEGIN IMMEDIATE")
 
     def delete(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run `action`, which makes the file smaller, in a transaction that succeeds on a full disk, too, and give the room back."""
+        """Run `action`, which makes the file smaller, in a transaction that works on a full disk, too, and give the room back."""
         with self._lock, self._guarded() as connection:
             try:
                 result = _run(connection, action)

@@ -23,18 +23,13 @@ class DirectoryLock:
 
     @classmethod
     def take(cls, directory: Path) -> "DirectoryLock":
-        """Return the lock, after a wait if its holder is about to release it. Raises StoreError that names the holder, and OSError."""
+        """Return the lock, after a wait if its holder is about to release it.
+
+        Raises StoreError that names the holder, and OSError.
+        """
         file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        started = time.monotonic()
         try:
-            while not _try_lock(file):
-                holder = os.pread(file, 64, 0)
-                most = _MAX_ENDING_SECONDS if holder.endswith(_ENDING) else _MAX_WAIT_SECONDS
-                if time.monotonic() - started > most:
-                    raise StoreError(
-                        f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; use --cache-dir to name another"
-                    )
-                time.sleep(_RETRY_SECONDS)
+            _wait_for_lock(file, directory)
             lock = cls(file)
             lock._note(b"%d" % os.getpid())
         except BaseException:
@@ -57,6 +52,16 @@ class DirectoryLock:
         except OSError:
             # A full disk: who else wants the lock is told less.
             pass
+
+
+def _wait_for_lock(file: int, directory: Path) -> None:
+    started = time.monotonic()
+    while not _try_lock(file):
+        holder = os.pread(file, 64, 0)
+        most = _MAX_ENDING_SECONDS if holder.endswith(_ENDING) else _MAX_WAIT_SECONDS
+        if time.monotonic() - started > most:
+            raise StoreError(f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; --cache-dir names another directory")
+        time.sleep(_RETRY_SECONDS)
 
 
 def _try_lock(file: int) -> bool:

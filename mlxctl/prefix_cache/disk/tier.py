@@ -272,9 +272,9 @@ class DiskTier:
         if self._writer.has_lost_manifest:
             self._writer.has_lost_manifest = False
             self._note_damage("the manifest was damaged", num=len(self.index))
-            for chunk in list(self.index.chunks()):
-                if self.index.holds(chunk):
-                    self.index.discard(chunk)
+            for lost in list(self.index.chunks()):
+                if self.index.holds(lost):
+                    self.index.discard(lost)
         while self._writer.failed:
             stored = self._writer.failed.popleft()
             chunk = self.index.find(stored.chunk)
