@@ -93,6 +93,7 @@ def forbid(path: Path, generator: random.Random) -> None:
 def leave_side_files(path: Path, generator: random.Random) -> None:
     """A journal or log of something else, or something that is no file, beside it."""
     side = path.with_name(path.name + generator.choice(["-wal", "-journal", "-shm"]))
+    side.unlink(missing_ok=True)
     match generator.randrange(3):
         case 0:
             side.mkdir()
