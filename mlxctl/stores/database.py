@@ -174,6 +174,13 @@ def convert_row(row: object, kind: type[Result], what: str) -> Result:
         raise DamageError(f"{what} makes no sense: {error}") from error
 
 
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Read the whole file. Raises DamageError, or sqlite3.Error, when it does not hang together."""
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise DamageError(verdict.splitlines()[-1])
+
+
 def check_row(is_sound: object, what: str) -> None:
     """Raise DamageError unless the checksum of a row was that of its values."""
     if is_sound != 1:
@@ -196,7 +203,7 @@ def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Ch
         # What a caller deletes is not left in the file.
         connection.execute("PRAGMA secure_delete = ON")
         if path.stat().st_size <= _MAX_CHECKED_BYTES:
-            _check_pages(connection)
+            check_pages(connection)
         _migrate(connection, path, migrations)
         _check_tables(connection, migrations)
         if check is not None:
@@ -233,12 +240,6 @@ def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
     except sqlite3.OperationalError as error:
         if is_damage(error):
             raise
-
-
-def _check_pages(connection: sqlite3.Connection) -> None:
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise DamageError(verdict)
 
 
 def _check_tables(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> None:

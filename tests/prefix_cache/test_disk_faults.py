@@ -198,6 +198,29 @@ def test_an_older_manifest_is_left_to_the_next_server(tmp_path: Path) -> None:
     assert problems(tmp_path) == []
 
 
+def test_a_manifest_that_turns_out_damaged_while_it_runs_is_set_aside_and_the_cache_begins_anew(
+    filled: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def malformed(*_: object) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    tier = opened(filled)
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "add", malformed)
+        store(tier, 4)
+        tier._writer.wait_below(0, deadline=time.monotonic() + 10)
+    tier.tidy()
+    assert len(tier.index) == 0
+    store(tier, 5)
+    closed(tier)
+
+    assert any("malformed" in line and "set aside as manifest.sqlite.damaged-" in line for line in warnings(caplog))
+    assert problems(filled) == []
+    again = opened(filled)
+    assert read_all(again) == (5, 0)
+    closed(again)
+
+
 def unwritable(number: int) -> Callable[..., int]:
     def fail(*_: object, **options: object) -> int:
         raise OSError(number, os.strerror(number))

@@ -17,7 +17,7 @@ from mlxctl.errors import StoreError, StoreUnavailable
 from mlxctl.prefix_cache.chunks import Key, Salt
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_no_room, remove_set_aside
-from mlxctl.stores.database import begin_anew, open_alone, open_database, open_read_only
+from mlxctl.stores.database import begin_anew, check_pages, open_alone, open_database, open_read_only
 
 MIGRATIONS = (
     """
@@ -132,9 +132,7 @@ class Manifest:
 
     def check(self) -> None:
         """Read everything once. Raises one of DATABASE_ERRORS when something in the file is not as it should be."""
-        (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
+        check_pages(self._connection)
         self.chunks()
         self.records()
         self.models()
