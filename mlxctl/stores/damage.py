@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def set_aside_files(path: Path) -> list[Path]:
 
 
 def remove_set_aside(path: Path) -> None:
-    """Remove everything that was set aside of a file. Raises OSError."""
+    """Remove what was set aside of a file, as far as that may be done."""
     for old in set_aside_files(path):
         _remove(old)
 
@@ -92,4 +93,5 @@ def _remove(old: Path) -> None:
         if place.is_dir() and not place.is_symlink():
             # Not ours: it stood in the place of a file, and stays for its owner.
             continue
-        place.unlink(missing_ok=True)
+        with suppress(OSError):
+            place.unlink(missing_ok=True)

@@ -171,6 +171,20 @@ def test_a_manifest_that_is_none_is_replaced_with_one_line(filled: Path, caplog:
     assert len(warnings(caplog)) == bool(content)
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+def test_clearing_removes_damaged_manifests_too_for_they_hold_prompts(filled: Path, is_running: bool) -> None:
+    (filled / MANIFEST).write_bytes(b"no database" * 1000)
+    tier = opened(filled)
+    store(tier, 1)
+    assert list((filled / HOME).glob("*.damaged-*"))
+    if is_running:
+        tier.clear()
+    closed(tier)
+    if not is_running:
+        maintenance.clear(filled)
+    assert list((filled / HOME).glob("*.damaged-*")) == []
+
+
 def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
     connection = sqlite3.connect(filled / MANIFEST)
     connection.execute("PRAGMA user_version = 99")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
+from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.encoding import encode
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow
@@ -26,6 +26,7 @@ from mlxctl.prefix_cache.division import join_records
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
+from mlxctl.stores.damage import remove_set_aside
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 
@@ -164,6 +165,12 @@ class DiskTier:
     def unpin(self, key: Key) -> bool:
         """End that; False when it was not pinned. It then lives until its room is needed."""
         return self.index.unpin(key) and self._write_renewals()
+
+    def clear(self) -> int:
+        """Drop everything that is not pinned or in use, and damaged manifests; return how many chunks that were."""
+        # SEC: the rows of a manifest hold prompts.
+        remove_set_aside(self._directory.path / MANIFEST)
+        return self.index.clear()
 
     def touch(self, key: Key) -> None:
         """Make a prefix the most recently used, if it is on disk."""
