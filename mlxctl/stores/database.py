@@ -16,8 +16,8 @@ import msgspec
 from mlxctl.errors import StoreUnavailable
 from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, DamageError, is_damage, is_no_room, needs_check, set_aside
 
-# Another process of ours may hold the write lock for the time of one small transaction.
-_LOCK_SECONDS = 2.0
+# Another process of ours may hold the write lock for the time of one small transaction, and of another, and of another.
+_LOCK_SECONDS = 5.0
 # Larger files are not read as a whole when they are opened: their damage is found when it is met.
 _MAX_CHECKED_BYTES = 32 * 1024**2
 MAX_FREE_BYTES = 64 * 1024

@@ -31,6 +31,7 @@ from mlxctl.stores import (
     SessionStore,
     StoredItem,
     StoredResponse,
+    database,
     read_overrides,
     write_overrides,
 )
@@ -250,7 +251,7 @@ READERS: list[Callable[[Path], object]] = [
 
 
 @given(name=st.sampled_from(FILES), damage=damages)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_damage_to_any_file_is_more_than_a_miss_or_a_named_refusal(intact: Path, name: str, damage: tuple) -> None:
     home = intact.parent / "damaged"
     shutil.rmtree(home, ignore_errors=True)
@@ -314,7 +315,8 @@ def test_damage_that_is_found_while_it_runs_costs_one_request(
     assert len(set_aside_files(file)) == 1
 
 
-def test_a_locked_or_newer_store_is_left_where_it_is(intact: Path, tmp_path: Path) -> None:
+def test_a_locked_or_newer_store_is_left_where_it_is(intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_LOCK_SECONDS", 0.1)
     file = Path(shutil.copy(intact / "responses.sqlite", tmp_path))
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
