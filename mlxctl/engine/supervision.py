@@ -176,7 +176,7 @@ class SupervisedEngine(ABC):
             self._on_failed_start(error)
         self._after_death()
         how = await self._launcher.end(grace_seconds=_EXIT_GRACE_SECONDS if self._failure is None else _END_GRACE_SECONDS)
-        if self._failure is None and how is not None:
+        if how is not None and not isinstance(self._failure, ModelError):
             _log.error("engine: it ended; %s", how)
 
     async def _load_models(self, connection: Connection) -> None:
