@@ -27,7 +27,7 @@ class CacheDesk:
                 return self._page(asked)
             case "clear":
                 self._pool.let_go()
-                num_changed = sum(index.clear() for index in self._indexes())
+                num_changed = self._pool.prefixes.clear() + (self._pool.disk.clear() if self._pool.disk is not None else 0)
             case "gc":
                 num_changed = sum(index.expire() for index in self._indexes())
                 self._pool.trim()

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from mlxctl import locations
+from mlxctl.engine.child_process import ChildProcess, describe_exit
 from mlxctl.errors import EngineDied
 from mlxctl.settings import EngineSettings
 
@@ -25,8 +26,11 @@ class Launcher(Protocol):
     async def launch(self) -> socket.socket:
         """Start an engine and return the connected socket to it. Raises EngineDied when it does not come up."""
 
-    async def end(self, *, grace_seconds: float) -> None:
-        """Wait up to `grace_seconds` for the engine to end, then end it. Safe to call when none runs."""
+    async def end(self, *, grace_seconds: float) -> str | None:
+        """Wait up to `grace_seconds` for the engine to end, then end it. Safe to call when none runs.
+
+        Returns how it ended, for the log; None when none ran, or that cannot be known.
+        """
 
 
 class EngineProcess:
@@ -34,7 +38,7 @@ class EngineProcess:
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ChildProcess | None = None
 
     async def launch(self) -> socket.socket:
         """Start the process and wait until it has connected."""
@@ -42,31 +46,26 @@ class EngineProcess:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             try:
                 self._listen(listener, path)
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "mlxctl.engine.process",
-                    str(path),
-                    msgspec.json.encode(self._settings, enc_hook=str).decode(),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                )
+                settings = msgspec.json.encode(self._settings, enc_hook=str).decode()
+                self._process = ChildProcess([sys.executable, "-m", "mlxctl.engine.process", str(path), settings])
                 return await self._accept(listener, self._process)
             finally:
                 path.unlink(missing_ok=True)
 
-    async def end(self, *, grace_seconds: float) -> None:
+    async def end(self, *, grace_seconds: float) -> str | None:
         """Wait for the process, kill it if it does not end by itself."""
         process = self._process
         if process is None:
-            return
+            return None
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), grace_seconds)
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-        self._process = None
+        had_ended = process.exit_status is not None
+        if not had_ended:
+            process.kill()
+        status = await process.wait()
+        if self._process is process:
+            self._process = None
+        return f"process {process.pid}: {describe_exit(status) if had_ended else 'it did not end by itself and was killed'}"
 
     @staticmethod
     def _listen(listener: socket.socket, path: Path) -> None:
@@ -80,13 +79,15 @@ class EngineProcess:
         listener.setblocking(False)
 
     @staticmethod
-    async def _accept(listener: socket.socket, process: asyncio.subprocess.Process) -> socket.socket:
+    async def _accept(listener: socket.socket, process: ChildProcess) -> socket.socket:
         accept = asyncio.ensure_future(asyncio.get_running_loop().sock_accept(listener))
         ended = asyncio.ensure_future(process.wait())
         try:
             await asyncio.wait({accept, ended}, timeout=_CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if not accept.done():
-                raise EngineDied(f"the engine process did not start (exit code {process.returncode})")
+                status = process.exit_status
+                reason = f"it did not connect within {_CONNECT_SECONDS:g} s" if status is None else describe_exit(status)
+                raise EngineDied(f"the engine process did not start: {reason}")
             connection, _ = accept.result()
             return connection
         finally:
@@ -110,8 +111,9 @@ class InlineEngine:
         self._thread.start()
         return ours
 
-    async def end(self, *, grace_seconds: float) -> None:
+    async def end(self, *, grace_seconds: float) -> str | None:
         """Wait for the thread; it cannot be killed, and ends with its socket."""
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, grace_seconds)
             self._thread = None
+        return None

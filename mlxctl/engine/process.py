@@ -1,14 +1,20 @@
 """The engine as a process of its own: `python -m mlxctl.engine.process SOCKET SETTINGS`. Started by `launcher`, never by hand."""
 
 import gc
+import os
 import signal
 import socket
 import sys
+import threading
+import time
 
 import msgspec
 
 from mlxctl.engine.loading import import_mlx_lm, prefer_openblas
 from mlxctl.settings import EngineSettings
+
+# What an engine may still do when its front is gone, such as writing its prefix cache to disk.
+_LONELY_SECONDS = 20.0
 
 
 def main(socket_path: str, settings_json: str) -> None:
@@ -17,6 +23,7 @@ def main(socket_path: str, settings_json: str) -> None:
     # closed socket tells.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="parent-watch", daemon=True).start()
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)
@@ -43,6 +50,14 @@ def _run(connection: socket.socket, settings: EngineSettings, blas: str) -> None
     from mlxctl.engine.mailbox import Mailbox
 
     EngineLoop(Mailbox(connection), settings, blas=blas).run()
+
+
+def _end_with_parent(parent: int) -> None:
+    """End the process some time after its parent has, whatever it is busy with: the socket tells only who listens."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    time.sleep(_LONELY_SECONDS)
+    os._exit(1)
 
 
 def _decode_path(kind: type, value: object) -> object:

@@ -1,7 +1,7 @@
 """One engine after another: starts it, watches it, starts it again. Event-loop thread only.
 
 If the engine dies, everything that was asked of it ends with EngineDied, and nothing can be asked until the next engine has loaded
-its models; pauses between attempts double. Whether it is alive is judged by delivery: work that gives nothing for `stall_seconds`
+its models. Whether it is alive is judged by delivery: work that gives nothing for `stall_seconds`
 means a dead engine, however busy its thread looks.
 """
 
@@ -30,6 +30,7 @@ from mlxctl.engine.messages import (
     Transcribed,
 )
 from mlxctl.engine.model_desk import ModelDesk, ModelSource
+from mlxctl.engine.restart_delay import RestartDelay
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.settings import EngineSettings
 
@@ -38,9 +39,9 @@ EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 Answer = Step | Embedded | Transcribed | Stats | LookedUp | CacheAnswer
 """A report on what was asked of the engine."""
 
-_FIRST_BACKOFF_SECONDS = 0.25
 _MAX_FIRST_STARTS = 3
-_HEALTHY_AFTER_SECONDS = 60.0
+# An engine that crashed has ended by the time its socket is closed, or soon: how it ended is worth waiting for.
+_EXIT_GRACE_SECONDS = 2.0
 # The engine may take 8 s of it to write its prefix cache to disk.
 _END_GRACE_SECONDS = 12.0
 
@@ -65,7 +66,8 @@ class SupervisedEngine(ABC):
         self._has_lost = asyncio.Event()
         self._failure: MlxctlError | None = None
         self._last_delivery = 0.0
-        self._num_failures = 0
+        self._restart_delay = RestartDelay(max_seconds=settings.restart_backoff_max_seconds)
+        self._has_come_up = False
         self.status: EngineStatus = "starting"
         self.hello: Hello | None = None
         self.num_restarts = 0
@@ -165,20 +167,21 @@ class SupervisedEngine(ABC):
 
     async def _run_once(self) -> None:
         """One engine's life, from launch to its end."""
-        started = time.monotonic()
+        self._has_come_up = False
         try:
             self._has_greeted.clear()
             connection = await Connection.open(await self._launcher.launch(), self._on_report)
             self._connection = connection
             await self._wait_greeted(connection)
             await self._load_models(connection)
+            self._has_come_up = True
             await connection.lost.wait()
         except MlxctlError as error:
             self._on_failed_start(error)
-        if time.monotonic() - started > _HEALTHY_AFTER_SECONDS:
-            self._num_failures = 0
         self._after_death()
-        await self._launcher.end(grace_seconds=0.0 if self._failure is None else _END_GRACE_SECONDS)
+        how = await self._launcher.end(grace_seconds=_EXIT_GRACE_SECONDS if self._failure is None else _END_GRACE_SECONDS)
+        if how is not None and not isinstance(self._failure, ModelError):
+            _log.error("engine: it ended; %s", how)
 
     async def _wait_greeted(self, connection: Connection) -> None:
         """Wait until the engine has imported what it needs and said Hello. Raises EngineDied."""
@@ -234,9 +237,9 @@ class SupervisedEngine(ABC):
 
     async def _pause(self) -> None:
         self.num_restarts += 1
-        pause = min(_FIRST_BACKOFF_SECONDS * 2**self._num_failures, self._settings.restart_backoff_max_seconds)
-        self._num_failures = min(self._num_failures + 1, 16)
-        _log.warning("engine: it ended; starting again in %.2f s", pause)
+        delay = self._restart_delay
+        pause = delay.after_death(now=time.monotonic()) if self._has_come_up else delay.after_failed_start()
+        _log.warning("engine: starting again %s", f"in {pause:.2f} s" if pause else "at once")
         await asyncio.sleep(pause)
 
     async def _shut_down(self) -> None:

@@ -3,6 +3,7 @@
 MlxctlError
 ├── SettingsError                what a person configured cannot be honoured
 ├── StoreError                   a file of ours that remembers things cannot be used
+│   └── StoreUnavailable         a store of the server; other requests are not touched
 ├── NoVoice                      nobody can say a text here
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
@@ -57,6 +58,14 @@ class SettingsError(MlxctlError):
 
 class StoreError(MlxctlError):
     """A database of ours cannot be opened, read or written."""
+
+
+class StoreUnavailable(StoreError):
+    """A store cannot be used now: its file is locked, not permitted, damaged, or the disk is full; `store` is its name."""
+
+    def __init__(self, store: str, message: str) -> None:
+        super().__init__(message)
+        self.store = store
 
 
 class NoVoice(MlxctlError):

@@ -1,6 +1,5 @@
 """What lies on disk, without a server, for one command: looked at, or changed while nobody else uses it."""
 
-import sqlite3
 import time
 from array import array
 from dataclasses import asdict, replace
@@ -15,6 +14,7 @@ from mlxctl.inspector.request_file import RequestFile
 from mlxctl.inspector.server import CachedChunk
 from mlxctl.prefix_cache.chunks import Tokens, pack, picture_salts
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
+from mlxctl.stores.damage import DATABASE_ERRORS
 
 
 class CacheDirectory:
@@ -77,7 +77,7 @@ class CacheDirectory:
         """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""
         try:
             return self._change(action, [bytes.fromhex(key) for key in keys or ()])
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *DATABASE_ERRORS) as error:
             raise StoreError(f"cannot change the prefix cache in {str(self._directory)!r}: {error}") from error
 
     def _change(self, action: str, keys: list[bytes]) -> dict[str, Any]:

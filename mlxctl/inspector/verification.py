@@ -13,6 +13,7 @@ from rich.text import Text
 from mlxctl.errors import StoreError
 from mlxctl.inspector.rendering import plain, size
 from mlxctl.prefix_cache.disk.inspection import DiskFinding, DiskInspector, Problem
+from mlxctl.stores.damage import DATABASE_ERRORS
 
 _MAX_SHOWN = 50
 
@@ -53,8 +54,8 @@ def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Ve
     try:
         sizes = inspector.sizes()
         findings = inspector.verify(lambda num_bytes: watch(num_bytes, sizes.record_bytes))
-    except OSError as error:
-        raise StoreError(f"cannot read the prefix cache in {str(directory)!r}: {error.strerror or error}") from error
+    except (OSError, *DATABASE_ERRORS) as error:
+        raise StoreError(f"cannot read the prefix cache in {str(directory)!r}: {error}") from error
     finally:
         inspector.close()
     return Verdict(

@@ -11,6 +11,7 @@ from mlxctl.errors import (
     MlxctlError,
     ModelUnavailable,
     RequestError,
+    StoreUnavailable,
 )
 
 
@@ -43,4 +44,6 @@ def error_message(error: MlxctlError) -> str:
     """Return the sentence for the caller; errors that concern only the machine's owner (paths, settings) stay inside."""
     if isinstance(error, (RequestError, CapacityError, EngineError)):
         return str(error)
+    if isinstance(error, StoreUnavailable):
+        return f"the store of {error.store} cannot be used now; the server's log says why"
     return "the server could not answer this request; its log says why"

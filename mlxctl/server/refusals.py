@@ -7,7 +7,7 @@ from typing import Any
 import falcon
 from falcon.asgi import App, Request, Response
 
-from mlxctl.errors import EngineError, InvalidRequest, MethodNotAllowed, MlxctlError, SequenceFailed, UnknownResource
+from mlxctl.errors import EngineError, InvalidRequest, MethodNotAllowed, MlxctlError, SequenceFailed, StoreError, UnknownResource
 from mlxctl.protocols import ErrorBody
 
 ErrorRenderer = Callable[[MlxctlError], ErrorBody]
@@ -31,7 +31,7 @@ class Refusals:
         app.add_error_handler(MlxctlError, self._on_error)
 
     async def _on_error(self, request: Request, response: Response, error: MlxctlError, _: Mapping[str, Any]) -> None:
-        if isinstance(error, EngineError):
+        if isinstance(error, EngineError | StoreError):
             _log.error("%s %s: %s", request.method, request.path, error)
         self._answer(request, response, error)
 

@@ -7,11 +7,11 @@ import json
 import os
 import re
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import SettingsError
+from mlxctl.settings.documents import DocumentError, parse_toml, read_text
 
 _HEADER = "[library.aliases]"
 
@@ -60,8 +60,8 @@ def _edit(lines: list[str], name: str, target: str | None) -> None:
 
 def _says(text: str, before: dict[str, Any], aliases: dict[str, Any]) -> bool:
     try:
-        after = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        after = parse_toml(text)
+    except DocumentError:
         return False
     return _aliases(after) == aliases and _without_aliases(after) == _without_aliases(before)
 
@@ -80,17 +80,17 @@ def _without_aliases(content: dict[str, Any]) -> dict[str, Any]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, DocumentError) as error:
         raise SettingsError(f"settings file {str(file)!r} cannot be read: {error}") from None
 
 
 def _parse(file: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except DocumentError as error:
         raise SettingsError(f"settings file {str(file)!r} cannot be read: {error}") from None
 
 

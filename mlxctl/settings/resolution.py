@@ -3,7 +3,6 @@
 A key nobody knows and a value that cannot be honoured are errors that name the key and where it was written.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from mlxctl import locations
 from mlxctl.errors import SettingsError
+from mlxctl.settings.documents import DocumentError, parse_toml, read_text
 from mlxctl.settings.sections import Settings
 from mlxctl.settings.values import convert
 
@@ -74,12 +74,12 @@ def _keys(section: str) -> list[str]:
 def _from_file(named: Path | None) -> Iterator[Choice]:
     path = named or locations.config_file()
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = parse_toml(read_text(path))
     except FileNotFoundError:
         if named is None:
             return
         raise SettingsError(f"settings file {str(path)!r} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, DocumentError) as error:
         raise SettingsError(f"settings file {str(path)!r} cannot be read: {error}") from None
     for section, table in content.items():
         if section not in _sections():

@@ -1,5 +1,6 @@
 """The ids of the agents that are kept here, for a shell that completes them: read and never written, whoever else writes."""
 
+# PERF: not by way of `database`, whose imports take longer than the whole answer may.
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,5 +14,5 @@ def read_agent_ids(file: Path) -> list[str]:
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=_LOCK_SECONDS)) as connection:
             return [found for (found,) in connection.execute("SELECT DISTINCT id FROM agents ORDER BY id LIMIT ?", (_MAX_IDS,))]
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeError, MemoryError):
         return []

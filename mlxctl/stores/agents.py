@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import Conflict, InvalidRequest
-from mlxctl.stores.database import Database
+from mlxctl.stores.database import Database, check_row
 
 _MIGRATIONS = (
     """
@@ -29,12 +29,19 @@ _MIGRATIONS = (
         PRIMARY KEY (agent, position)
     )
     """,
+    """
+    ALTER TABLE agents ADD COLUMN checksum INTEGER;
+    UPDATE agents SET checksum = checksum(number, owner, id, model, settings, created, last_access, revision);
+    ALTER TABLE messages ADD COLUMN checksum INTEGER;
+    UPDATE messages SET checksum = checksum(position, body)
+    """,
 )
 
 _COLUMNS = """
     agents.number, id, model, settings, created, last_access, revision,
     (SELECT count(*) FROM messages WHERE agent = agents.number),
-    (SELECT total(length(body)) FROM messages WHERE agent = agents.number)
+    (SELECT total(length(body)) FROM messages WHERE agent = agents.number),
+    checksum(number, owner, id, model, settings, created, last_access, revision) = checksum
 """
 
 
@@ -82,11 +89,11 @@ class AgentStore:
                 "INSERT INTO agents (owner, id, model, settings, created, last_access, revision) VALUES (?, ?, ?, ?, ?, ?, 0)",
                 (owner, agent_id, model, settings, now, now),
             )
-            return _existing(connection, owner, agent_id)
+            return _sealed(connection, owner, agent_id)
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Return an agent; None when there is none, or not this caller's."""
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return _find(connection, owner, agent_id)
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
@@ -94,7 +101,7 @@ class AgentStore:
 
         Raises InvalidRequest when there is no agent `after`.
         """
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             start = 0
             if after is not None:
                 last = _find(connection, owner, after)
@@ -105,28 +112,22 @@ class AgentStore:
                 f"SELECT {_COLUMNS} FROM agents WHERE owner = ? AND number > ? ORDER BY number LIMIT ?",  # noqa: S608 -- ours
                 (owner, start, limit + 1),
             ).fetchall()
-        return tuple(_agent(row) for row in rows[:limit]), len(rows) > limit
+            return tuple(_agent(row) for row in rows[:limit]), len(rows) > limit
 
     def messages(self, agent: StoredAgent, *, after: int = -1, limit: int = -1) -> tuple[tuple[int, bytes], ...]:
         """Return the messages behind position `after`, in order, each with its position; `limit` -1 is all."""
-        with self._database.transaction() as connection:
-            rows = connection.execute(
-                "SELECT position, body FROM messages WHERE agent = ? AND position > ? ORDER BY position LIMIT ?",
-                (agent.number, after, limit),
-            )
-            return tuple(rows)
+        with self._database.reading() as connection:
+            return _messages(connection, agent.number, after=after, limit=limit)
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
         """Return an agent with its history, and note that it was used; None when there is none."""
         with self._database.transaction() as connection:
-            changed = connection.execute(
-                "UPDATE agents SET last_access = ? WHERE owner = ? AND id = ?", (self._now(), owner, agent_id)
-            )
-            if not changed.rowcount:
+            agent = _find(connection, owner, agent_id)
+            if agent is None:
                 return None
-            agent = _existing(connection, owner, agent_id)
-            rows = connection.execute("SELECT body FROM messages WHERE agent = ? ORDER BY position", (agent.number,))
-            return agent, tuple(body for (body,) in rows)
+            connection.execute("UPDATE agents SET last_access = ? WHERE number = ?", (self._now(), agent.number))
+            agent = _sealed(connection, owner, agent_id)
+            return agent, tuple(body for _, body in _messages(connection, agent.number))
 
     def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
         """Add to the history of `agent` as it was at the beginning; it keeps the model that it was given meanwhile, else `model`.
@@ -141,8 +142,11 @@ class AgentStore:
             )
             if not changed.rowcount:
                 raise Conflict(f"agent {agent.id!r} was reset or deleted while it answered; the answer is not kept")
-            rows = [(agent.number, agent.num_messages + index, body) for index, body in enumerate(said)]
-            connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", rows)
+            _seal(connection, agent.number)
+            for position, body in enumerate(said, start=agent.num_messages):
+                connection.execute(
+                    "INSERT INTO messages VALUES (?, ?, ?, checksum(?, ?))", (agent.number, position, body, position, body)
+                )
 
     def change(self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]) -> StoredAgent | None:
         """Keep what `settings` makes of an agent's settings, and its model if one is given; None when there is no such agent.
@@ -157,11 +161,12 @@ class AgentStore:
                 "UPDATE agents SET model = ?, settings = ?, last_access = ? WHERE number = ?",
                 (model or agent.model, settings(agent.settings), self._now(), agent.number),
             )
-            return _existing(connection, owner, agent_id)
+            return _sealed(connection, owner, agent_id)
 
     def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
-        """Forget all that was said; None when there is no such agent."""
-        with self._database.transaction() as connection:
+        """Forget all that was said; None when there is no such agent. Works on a full disk."""
+
+        def forget(connection: sqlite3.Connection) -> StoredAgent | None:
             agent = _find(connection, owner, agent_id)
             if agent is None:
                 return None
@@ -169,12 +174,14 @@ class AgentStore:
             connection.execute(
                 "UPDATE agents SET revision = revision + 1, last_access = ? WHERE number = ?", (self._now(), agent.number)
             )
-            return _existing(connection, owner, agent_id)
+            return _sealed(connection, owner, agent_id)
+
+        return self._database.delete(forget)
 
     def delete(self, owner: str, agent_id: str) -> bool:
-        """Forget an agent and all that it said; says whether there was one."""
-        with self._database.transaction() as connection:
-            return connection.execute("DELETE FROM agents WHERE owner = ? AND id = ?", (owner, agent_id)).rowcount > 0
+        """Forget an agent and all that it said; says whether there was one. Works on a full disk."""
+        query = "DELETE FROM agents WHERE owner = ? AND id = ?"
+        return self._database.delete(lambda connection: connection.execute(query, (owner, agent_id)).rowcount > 0)
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -187,14 +194,34 @@ def _find(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAg
     return None if row is None else _agent(row)
 
 
-def _existing(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:
+def _seal(connection: sqlite3.Connection, number: int) -> None:
+    columns = "number, owner, id, model, settings, created, last_access, revision"
+    connection.execute(f"UPDATE agents SET checksum = checksum({columns}) WHERE number = ?", (number,))  # noqa: S608 -- ours
+
+
+def _sealed(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:
+    """Return an agent that was made or changed in this transaction."""
+    query = "SELECT number FROM agents WHERE owner = ? AND id = ?"
+    _seal(connection, *connection.execute(query, (owner, agent_id)).fetchone())
     agent = _find(connection, owner, agent_id)
     assert agent is not None, "it was there in the same transaction"
     return agent
 
 
-def _agent(row: tuple[int, str, str, bytes, float, float, int, int, float]) -> StoredAgent:
-    number, agent_id, model, settings, created, last_access, revision, num_messages, num_bytes = row
+def _messages(connection: sqlite3.Connection, agent: int, *, after: int = -1, limit: int = -1) -> tuple[tuple[int, bytes], ...]:
+    rows = connection.execute(
+        "SELECT position, body, checksum(position, body) = checksum FROM messages"
+        " WHERE agent = ? AND position > ? ORDER BY position LIMIT ?",
+        (agent, after, limit),
+    ).fetchall()
+    for position, _, is_sound in rows:
+        check_row(is_sound, f"message {position} of agent number {agent}")
+    return tuple((position, body) for position, body, _ in rows)
+
+
+def _agent(row: tuple[int, str, str, bytes, float, float, int, int, float, int]) -> StoredAgent:
+    number, agent_id, model, settings, created, last_access, revision, num_messages, num_bytes, is_sound = row
+    check_row(is_sound, f"agent number {number}")
     return StoredAgent(
         number=number,
         id=agent_id,

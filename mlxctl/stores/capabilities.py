@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from mlxctl.stores.database import Database
-from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord
+from mlxctl.stores.damage import DamageError
+from mlxctl.stores.database import Database, convert_row
+from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord
 
 _MIGRATIONS = (
     """
@@ -61,14 +62,14 @@ class CapabilityStore:
         """Return what is known of the model with this fingerprint; None if it was never probed."""
         if self._database.is_blank:
             return None
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return _find(connection, fingerprint)
 
     def has_records(self) -> bool:
         """Whether any model was ever probed."""
         if self._database.is_blank:
             return False
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return connection.execute("SELECT 1 FROM probes LIMIT 1").fetchone() is not None
 
     def close(self) -> None:
@@ -90,31 +91,36 @@ def _find(connection: sqlite3.Connection, fingerprint: str) -> ProbeRecord | Non
     _, model, path, probed_at, number, duration_seconds, versions = row
     columns = "question, verdict, reason, value, exchanges, has_failed"
     rows = connection.execute(f"SELECT {columns} FROM findings WHERE fingerprint = ? ORDER BY position", (fingerprint,))  # noqa: S608
-    return ProbeRecord(
-        fingerprint=fingerprint,
-        model=model,
-        path=path,
-        probed_at=probed_at,
-        round=number,
-        duration_seconds=duration_seconds,
-        versions=msgspec.json.decode(versions, type=dict[str, str]),
-        findings=tuple(_finding(row) for row in rows),
-    )
+    values = {
+        "fingerprint": fingerprint,
+        "model": model,
+        "path": path,
+        "probed_at": probed_at,
+        "round": number,
+        "duration_seconds": duration_seconds,
+        "versions": _read_json(versions),
+        "findings": [_finding_values(row) for row in rows],
+    }
+    return convert_row(values, ProbeRecord, f"the record of {fingerprint}")
 
 
-def _finding(row: tuple[str, str, str, str, str, int]) -> Finding:
+def _finding_values(row: tuple[str, str, str, str, str, int]) -> dict[str, object]:
     question, verdict, reason, value, exchanges, has_failed = row
-    return msgspec.convert(
-        {
-            "question": question,
-            "verdict": verdict,
-            "reason": reason,
-            "value": msgspec.json.decode(value),
-            "exchanges": msgspec.json.decode(exchanges, type=tuple[Exchange, ...]),
-            "has_failed": bool(has_failed),
-        },
-        Finding,
-    )
+    return {
+        "question": question,
+        "verdict": verdict,
+        "reason": reason,
+        "value": _read_json(value),
+        "exchanges": _read_json(exchanges),
+        "has_failed": bool(has_failed),
+    }
+
+
+def _read_json(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise DamageError(f"a record makes no sense: {error}") from error
 
 
 def _probe_row(record: ProbeRecord) -> tuple[str, str, str, float, int, float, str]:

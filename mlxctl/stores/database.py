@@ -1,83 +1,359 @@
-"""One SQLite file: opened once, in WAL mode, its tables brought up to date. Knows no tables of its own."""
+"""SQLite files: the one place that opens them, finds damage, and begins anew beside a damaged one. Knows no tables of its own."""
 
+import logging
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from binascii import crc32
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from mlxctl.errors import StoreError
+from mlxctl.errors import StoreUnavailable
+from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, DamageError, is_damage, is_no_room, needs_check, set_aside
 
-# Another process of ours may hold the write lock for the time of one small transaction.
-_LOCK_SECONDS = 2.0
+# Another process of ours may hold the write lock for the time of one small transaction, and of another, and of another.
+_LOCK_SECONDS = 5.0
+# Larger files are not read as a whole when they are opened: their damage is found when it is met.
+_MAX_CHECKED_BYTES = 32 * 1024**2
+MAX_FREE_BYTES = 64 * 1024
+"""Free pages inside a file that are not worth giving back to the disk."""
+
+_INCREMENTAL = 2
+
+Journal = Literal["TRUNCATE", "WAL"]
+"""TRUNCATE: a file for each transaction, empty afterwards. WAL: a log; readers and a writer do not wait for each other."""
+
+Check = Callable[[sqlite3.Connection], object]
+Result = TypeVar("Result")
+
+_log = logging.getLogger(__name__)
 
 
 class Database:
-    """A file that is opened, or made, at the first transaction. Any thread may call; one at a time is let in."""
+    """A file that is opened, or made, at the first transaction. Any thread may call; one at a time is let in.
 
-    def __init__(self, path: Path, migrations: Sequence[str]) -> None:
+    A damaged file is set aside with one line in the log, whenever the damage is found, and an empty one takes its place; the
+    transaction that found it raises. Every method raises StoreUnavailable when the file cannot be used.
+    """
+
+    def __init__(self, path: Path, migrations: Sequence[str], *, is_transient: bool = False) -> None:
+        """What is `transient` may be lost when the machine crashes; everything else is on the disk when its transaction ends."""
         self._path = path
-        self._migrations = migrations
+        self._is_transient = is_transient
+        self._migrations = tuple(migrations)
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
 
     @property
     def is_blank(self) -> bool:
         """Whether nothing was ever written: there is no file yet."""
-        return self._connection is None and not self._path.exists()
+        return self._connection is None and not os.path.lexists(self._path)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that writes nothing, and so needs no room on the disk."""
+        with self._lock, self._guarded() as connection:
+            yield from _transaction(connection, "BEGIN")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; an exception rolls it back. Raises StoreError when the disk fails it, or a row cannot be read."""
-        with self._lock:
-            connection = self._connection = self._connection or open_database(self._path, self._migrations)
+        """One transaction; an exception rolls it back."""
+        with self._lock, self._guarded() as connection:
+            yield from _transaction(connection, "BEGIN IMMEDIATE")
+
+    def delete(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run `action`, which makes the file smaller, in a transaction that works on a full disk, too, and give the room back."""
+        with self._lock, self._guarded() as connection:
             try:
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:
-                    yield connection
-            except (sqlite3.Error, msgspec.MsgspecError) as error:
-                raise StoreError(f"cannot use the database {str(self._path)!r}: {error}") from error
+                result = _run(connection, action)
+            except sqlite3.Error as error:
+                if not is_no_room(error):
+                    raise
+                result = _without_room(connection, action)
+            _shrink(connection)
+            return result
+
+    def shrink(self) -> None:
+        """Give free pages back to the disk, as far as it has room for the change."""
+        with self._lock, self._guarded() as connection:
+            _shrink(connection)
 
     def close(self) -> None:
         """Close the file; the next transaction opens it again. Idempotent."""
         with self._lock:
-            if self._connection is not None:
+            self._close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[sqlite3.Connection]:
+        """The open connection; what goes wrong with it is a StoreUnavailable."""
+        try:
+            yield self._connection or self._open()
+        except DATABASE_ERRORS as error:
+            if is_damage(error):
+                self._recover(error)
+            raise StoreUnavailable(self._path.stem, f"cannot use {str(self._path)!r}: {error}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        self._connection = open_database(self._path, self._migrations)
+        if self._is_transient:
+            # PERF: saves two fsyncs a transaction, 5 ms in a virtual machine. A process that ends or is killed loses nothing.
+            self._connection.execute("PRAGMA synchronous = OFF")
+        self._file = _identity(self._path)
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            with suppress(*DATABASE_ERRORS):
                 self._connection.close()
-                self._connection = None
+            self._connection = None
+
+    def _recover(self, error: BaseException) -> None:
+        """Set the file aside, unless another process has done so already."""
+        was_open = self._connection is not None
+        self._close()
+        if was_open and not needs_check(error) and self._file == _identity(self._path):
+            begin_anew(self._path, error)
 
 
-def open_database(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
+def open_database(
+    path: Path, migrations: Sequence[str], *, journal: Journal = "TRUNCATE", check: Check | None = None
+) -> sqlite3.Connection:
     """Open or make the file at `path`, owner-only, with each of the `migrations` applied once, in order.
 
-    A migration is SQL statements with semicolons between them, and nowhere else.
-    The connection may be used by any thread, one at a time, and commits by itself. Raises StoreError.
+    A migration is SQL statements with semicolons between them, and nowhere else; `checksum(...)` is a function of ours.
+    A file that is damaged, or in which `check` finds damage, is set aside, and an empty one is made.
+    The connection may be used by any thread, one at a time, and commits by itself. Raises StoreUnavailable.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # PERF: no fsync at each commit; a crash of the machine may lose the last ones, but never the file.
+        try:
+            return _opened(path, tuple(migrations), journal, check)
+        except DATABASE_ERRORS as error:
+            if not is_damage(error):
+                raise
+            begin_anew(path, error)
+            return _opened(path, tuple(migrations), journal, check)
+    except (*DATABASE_ERRORS, OSError) as error:
+        raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Open an existing file to look at it, beside a server that may be using it. Raises sqlite3.Error."""
+    return _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def open_alone(path: Path) -> sqlite3.Connection:
+    """Open an existing file that no other process uses, as it is: nothing is made for it, so it works on a full disk."""
+    connection = _connect(str(path), uri=False)
+    # A log needs no shared memory then; and what changes is written in place, its journal is in memory.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")
+    return connection
+
+
+def checksum(*values: object) -> int:
+    """Return a number that changes when any of the values does; in SQL, the function of this name."""
+    found = 0
+    for value in values:
+        data = value if isinstance(value, bytes) else repr(value).encode()
+        found = crc32(data, crc32(len(data).to_bytes(8, "little"), found))
+    return found
+
+
+def convert_row(row: object, kind: type[Result], what: str) -> Result:
+    """Return the values as what they have to be. Raises DamageError: SQLite keeps anything in any column."""
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        raise DamageError(f"{what} makes no sense: {error}") from error
+
+
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Read the whole file. Raises DamageError, or sqlite3.Error, when it does not hang together."""
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise DamageError(verdict.splitlines()[-1])
+
+
+def check_row(is_sound: object, what: str) -> None:
+    """Raise DamageError unless the checksum of a row was that of its values."""
+    if is_sound != 1:
+        raise DamageError(f"{what} is not what was written")
+
+
+def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Check | None) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    for place in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
+        if os.path.lexists(place) and not place.is_file():
+            raise DamageError(f"{place.name} is no file")
+    connection = _connect(str(path), uri=False)
+    try:
+        connection.create_function("checksum", -1, checksum, deterministic=True)
+        _set_journal(connection, journal)
+        # PERF: WAL has no fsync at each commit; a crash of the machine may lose the last ones, but never the file.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         # What a caller deletes is not left in the file.
         connection.execute("PRAGMA secure_delete = ON")
+        if path.stat().st_size <= _MAX_CHECKED_BYTES:
+            check_pages(connection)
         _migrate(connection, path, migrations)
-    except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"cannot use the database {str(path)!r}: {error}") from error
+        _check_tables(connection, migrations)
+        if check is not None:
+            check(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+def begin_anew(path: Path, error: BaseException) -> None:
+    """Set a damaged file aside, with one line in the log. Raises StoreUnavailable."""
+    try:
+        aside = set_aside(path)
+    except OSError as failure:
+        _log.warning("%s is damaged (%s) and cannot be set aside: %s", path, error, failure.strerror or failure)
+        raise StoreUnavailable(path.stem, f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}") from failure
+    _log.warning("%s is damaged (%s); it was set aside as %s, and an empty one takes its place", path, error, aside.name)
+
+
+def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
+    if journal == "WAL":
+        connection.execute("PRAGMA journal_mode = WAL")
+        # PERF: what is in the log is copied into the file every 256 pages, so that the log stays below a megabyte or so.
+        connection.execute("PRAGMA wal_autocheckpoint = 256")
+        connection.execute("PRAGMA journal_size_limit = 1048576")
+        return
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        # Before the first table is made; later it would be written each time, for which a full disk has no room.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # An earlier version kept a log; it stays while another process of that version uses it.
+    try:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+    except sqlite3.OperationalError as error:
+        if is_damage(error):
+            raise
+
+
+def _check_tables(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> None:
+    missing = _columns(migrations) - _read_columns(connection)
+    if missing:
+        raise DamageError(f"it has no column {'.'.join(min(missing))}")
+
+
+@cache
+def _columns(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.create_function("checksum", -1, checksum, deterministic=True)
+        for script in migrations:
+            connection.executescript(script)
+        return _read_columns(connection)
+
+
+def _read_columns(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        connection.execute(
+            "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns"
+            " WHERE tables.type = 'table'"
+        )
+    )
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, ...]) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(migrations):
+        return
     # One transaction: another process that opens the file at the same time waits, and then finds nothing left to do.
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > len(migrations):
-            raise StoreError(f"the database {str(path)!r} was written by a newer mlxctl; move it away, or use that version")
+            problem = f"{str(path)!r} was written by a newer mlxctl; move it away, or use that version"
+            raise StoreUnavailable(path.stem, problem)
+        if version < 0:
+            raise DamageError(f"it has version {version}")
         for script in migrations[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
+
+
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3.Connection]:
+    if connection.in_transaction:
+        connection.rollback()
+    connection.execute(begin)
+    with connection:
+        yield connection
+
+
+def _run(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]) -> Result:
+    with contextmanager(_transaction)(connection, "BEGIN IMMEDIATE"):
+        return action(connection)
+
+
+def _without_room(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run it with the journal in memory: what it changes is written in place. A crash in the midst of it damages the file."""
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    try:
+        result = _run(connection, action)
+        _vacuum(connection)
+        return result
+    finally:
+        connection.execute("PRAGMA journal_mode = TRUNCATE")
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    (num_free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    if num_free * page_bytes <= MAX_FREE_BYTES:
+        return
+    try:
+        _vacuum(connection)
+    except sqlite3.OperationalError as error:
+        if is_damage(error):
+            raise
+
+
+def _vacuum(connection: sqlite3.Connection) -> None:
+    (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    # A file of an earlier version is rewritten once; from then on it shrinks by itself.
+    # NOTE: `execute` would take one step of the statement, which frees one page.
+    connection.executescript("PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+class _Connection(sqlite3.Connection):
+    """Raises nothing but sqlite3.Error and MemoryError for what is in a file."""
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except UnicodeDecodeError as error:
+            # What SQLite says of a damaged file quotes from it.
+            raise sqlite3.DatabaseError("the database holds names that are no UTF-8") from error
+
+
+def _connect(place: str, *, uri: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        place, uri=uri, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+    )
+    connection.text_factory = _decode
+    return connection
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")

@@ -10,13 +10,13 @@ A table is named like the model. Its keys are the questions, answered "yes", "no
 """
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import SettingsError
+from mlxctl.settings.documents import DocumentError, parse_toml, read_text
 from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord, Verdict
 
 VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
@@ -42,10 +42,10 @@ class Override:
 def read_overrides(path: Path) -> dict[str, Override]:
     """Return the tables of the file by model; a file that is not there has none. Raises SettingsError."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = parse_toml(read_text(path))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, DocumentError) as error:
         raise SettingsError(f"capabilities file {str(path)!r} cannot be read: {error}") from None
     return {model: _read_table(table, model, path) for model, table in content.items()}
 

@@ -1,13 +1,18 @@
-"""Answers that a later request may refer to, each owned by the caller who asked: kept for a while, and no more than fits."""
+"""Answers that a later request may refer to, each owned by the caller who asked: kept for a while, and no more than fits.
+
+A response that was deleted, but is the ancestor of one that is kept, is hidden: its body is gone, its items stay until nothing kept
+builds on them.
+"""
 
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.stores.database import Database
+from mlxctl.errors import StoreUnavailable
+from mlxctl.stores.database import MAX_FREE_BYTES, Database, check_row
 
 _MIGRATIONS = (
     """
@@ -33,17 +38,37 @@ _MIGRATIONS = (
     );
     CREATE INDEX items_by_id ON items (owner, id)
     """,
+    """
+    ALTER TABLE responses ADD COLUMN is_hidden INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE responses ADD COLUMN checksum INTEGER;
+    UPDATE responses SET checksum = checksum(id, previous_id, body);
+    ALTER TABLE items ADD COLUMN checksum INTEGER;
+    UPDATE items SET checksum = checksum(position, is_output, id, body);
+    CREATE INDEX responses_by_previous ON responses (owner, previous_id);
+    CREATE INDEX responses_hidden ON responses (owner, id) WHERE is_hidden = 1;
+    DROP INDEX responses_by_use;
+    CREATE INDEX responses_by_use ON responses (last_used, num_bytes, is_hidden)
+    """,
 )
 
+# The oldest first. A chain that damage has made a circle ends where it would begin again.
 _ANCESTORS = """
     WITH RECURSIVE chain (id, previous_id, depth) AS (
         SELECT id, previous_id, 0 FROM responses WHERE owner = :owner AND id = :id
-        UNION ALL
+        UNION
         SELECT responses.id, responses.previous_id, depth + 1
         FROM responses JOIN chain ON responses.owner = :owner AND responses.id = chain.previous_id
+        WHERE depth < (SELECT count(*) FROM responses)
     )
     SELECT id, previous_id FROM chain ORDER BY depth DESC
 """
+_UNNEEDED = """
+    DELETE FROM responses WHERE is_hidden = 1 AND NOT EXISTS (
+        SELECT 1 FROM responses AS later WHERE later.owner = responses.owner AND later.previous_id = responses.id
+    )
+"""
+# A file has some pages before anything is in it; a store that may keep less than that counts contents only.
+_MIN_FILE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +101,13 @@ class StoreFacts:
 class ResponseStore:
     """Keeps the answers of all callers in one file, made at the first use. Nobody sees what another caller asked.
 
-    What was not used for `ttl_seconds` is gone, and so is what was used longest ago when there are more than `max_bytes`; asking
-    for a conversation uses all of it. Any thread may call; calls wait for the disk, and raise StoreError when it fails them.
+    What was not used for `ttl_seconds` is gone, and so is what was used longest ago when there are more than `max_bytes`, counted
+    both as contents and as the length of the file; using an answer uses all that it builds on. Any thread may call; calls wait for
+    the disk, and raise StoreUnavailable when it fails them.
     """
 
     def __init__(self, path: Path, *, max_bytes: int, ttl_seconds: float, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, _MIGRATIONS)
+        self._database = Database(path, _MIGRATIONS, is_transient=True)
         self._max_bytes = max_bytes
         self._ttl_seconds = ttl_seconds
         self._now = now
@@ -92,97 +118,165 @@ class ResponseStore:
         num_bytes = len(response.body) + sum(len(item.body) for item, _ in items)
         if num_bytes > self._max_bytes:
             return
-        rows = [(owner, response.id, position, is_output, item.id, item.body) for position, (item, is_output) in enumerate(items)]
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
+            self._expire(connection)
             connection.execute(
-                "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO responses (owner, id, previous_id, body, num_bytes, last_used, checksum)"
+                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, checksum(?2, ?3, ?4))",
                 (owner, response.id, response.previous_id, response.body, num_bytes, self._now()),
             )
-            connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany(
+                "INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?5, ?6, checksum(?3, ?4, ?5, ?6))",
+                [(owner, response.id, position, is_output, item.id, item.body) for position, (item, is_output) in enumerate(items)],
+            )
+            self._touch(connection, owner, response.id)
             self._make_room(connection)
+        self._database.shrink()
 
     def find(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an answer, or None when it is not kept, or not this caller's."""
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(
-                "SELECT previous_id, body FROM responses WHERE owner = ? AND id = ?", (owner, response_id)
+                "SELECT previous_id, body, checksum(id, previous_id, body) = checksum FROM responses"
+                " WHERE owner = ? AND id = ? AND NOT is_hidden AND last_used > ?",
+                (owner, response_id, self._oldest),
             ).fetchone()
             if row is None:
                 return None
-            self._touch(connection, owner, [response_id])
-            return StoredResponse(
+            check_row(row[2], f"response {response_id!r}")
+            found = StoredResponse(
                 id=response_id,
                 previous_id=row[0],
                 body=row[1],
                 input=_items(connection, owner, response_id, is_output=False),
                 output=_items(connection, owner, response_id, is_output=True),
             )
+        self._note_use(owner, response_id)
+        return found
 
     def conversation(self, owner: str, response_id: str) -> tuple[StoredItem, ...] | None:
         """Return every item up to the end of an answer, oldest first; None when not all of it is kept any more."""
-        with self._transaction() as connection:
-            chain = connection.execute(_ANCESTORS, {"owner": owner, "id": response_id}).fetchall()
-            if not chain or chain[0][1] is not None:
+        with self._database.reading() as connection:
+            if not self._is_kept(connection, owner, response_id):
                 return None
-            self._touch(connection, owner, [ancestor for ancestor, _ in chain])
-            return tuple(item for ancestor, _ in chain for item in _items(connection, owner, ancestor))
+            chain = connection.execute(_ANCESTORS, {"owner": owner, "id": response_id}).fetchall()
+            if chain[0][1] is not None:
+                return None
+            found = tuple(item for ancestor, _ in chain for item in _items(connection, owner, ancestor))
+        self._note_use(owner, response_id)
+        return found
 
     def items(self, owner: str, item_ids: Collection[str]) -> dict[str, bytes]:
         """Return those of the items that are kept, by their ids."""
         found: dict[str, bytes] = {}
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             for item_id in item_ids:
-                row = connection.execute("SELECT body FROM items WHERE owner = ? AND id = ?", (owner, item_id)).fetchone()
+                row = connection.execute(
+                    "SELECT items.body, checksum(position, is_output, items.id, items.body) = items.checksum"
+                    " FROM items JOIN responses ON responses.owner = items.owner AND responses.id = response_id"
+                    " WHERE items.owner = ? AND items.id = ? AND NOT is_hidden AND last_used > ?",
+                    (owner, item_id, self._oldest),
+                ).fetchone()
                 if row is not None:
+                    check_row(row[1], f"item {item_id!r}")
                     found[item_id] = row[0]
         return found
 
     def delete(self, owner: str, response_id: str) -> bool:
-        """Forget an answer; says whether there was one."""
-        with self._transaction() as connection:
-            cursor = connection.execute("DELETE FROM responses WHERE owner = ? AND id = ?", (owner, response_id))
-            return cursor.rowcount > 0
+        """Forget an answer; says whether there was one. Works on a full disk. Later answers can still be gone on from."""
+
+        def forget(connection: sqlite3.Connection) -> bool:
+            self._expire(connection)
+            hidden = connection.execute(
+                "UPDATE responses SET is_hidden = 1, body = x'', checksum = checksum(id, previous_id, x''), num_bytes ="
+                " (SELECT total(length(items.body)) FROM items WHERE items.owner = responses.owner AND response_id = responses.id)"
+                " WHERE owner = ? AND id = ? AND NOT is_hidden",
+                (owner, response_id),
+            )
+            _drop_unneeded(connection)
+            return hidden.rowcount > 0
+
+        return self._database.delete(forget)
 
     def facts(self) -> StoreFacts:
         """Return how much is kept."""
         if self._database.is_blank:
             return StoreFacts(num_responses=0, num_bytes=0)
-        with self._transaction() as connection:
-            num_responses, num_bytes = connection.execute("SELECT count(*), total(num_bytes) FROM responses").fetchone()
-            return StoreFacts(num_responses=num_responses, num_bytes=int(num_bytes))
+        with self._database.reading() as connection:
+            num_responses, num_bytes = connection.execute(
+                "SELECT total(NOT is_hidden), total(num_bytes) FROM responses WHERE last_used > ?", (self._oldest,)
+            ).fetchone()
+            return StoreFacts(num_responses=int(num_responses), num_bytes=int(num_bytes))
 
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._database.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the file for one transaction, without what has expired."""
-        with self._database.transaction() as connection:
-            connection.execute("DELETE FROM responses WHERE last_used <= ?", (self._now() - self._ttl_seconds,))
-            yield connection
+    @property
+    def _oldest(self) -> float:
+        """What was used last at this time, or before it, has expired."""
+        return self._now() - self._ttl_seconds
 
-    def _touch(self, connection: sqlite3.Connection, owner: str, response_ids: Sequence[str]) -> None:
+    def _is_kept(self, connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
+        query = "SELECT 1 FROM responses WHERE owner = ? AND id = ? AND NOT is_hidden AND last_used > ?"
+        return connection.execute(query, (owner, response_id, self._oldest)).fetchone() is not None
+
+    def _expire(self, connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM responses WHERE last_used <= ?", (self._oldest,))
+        _drop_unneeded(connection)
+
+    def _note_use(self, owner: str, response_id: str) -> None:
+        """Note that an answer, and all that it builds on, was used. What was found is given all the same when that fails."""
+        with suppress(StoreUnavailable), self._database.transaction() as connection:
+            self._touch(connection, owner, response_id)
+
+    def _touch(self, connection: sqlite3.Connection, owner: str, response_id: str) -> None:
+        chain = connection.execute(_ANCESTORS, {"owner": owner, "id": response_id}).fetchall()
         now = self._now()
-        rows = [(now, owner, response_id) for response_id in response_ids]
+        rows = [(now, owner, ancestor) for ancestor, _ in chain]
         connection.executemany("UPDATE responses SET last_used = ? WHERE owner = ? AND id = ?", rows)
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
+        """Drop what was used longest ago while contents, or the pages of the file that hold them, are more than is allowed."""
         (num_bytes,) = connection.execute("SELECT total(num_bytes) FROM responses").fetchone()
-        rows = connection.execute("SELECT rowid, num_bytes FROM responses ORDER BY last_used, rowid")
-        doomed = []
-        while num_bytes > self._max_bytes:
-            rowid, size = rows.fetchone()
-            doomed.append((rowid,))
-            num_bytes -= size
-        connection.executemany("DELETE FROM responses WHERE rowid = ?", doomed)
+        most_file_bytes = max(self._max_bytes, _MIN_FILE_BYTES) - MAX_FREE_BYTES
+        num_excess = max(num_bytes - self._max_bytes, _used_file_bytes(connection) - most_file_bytes)
+        while num_excess > 0:
+            rows = connection.execute("SELECT rowid, num_bytes FROM responses ORDER BY last_used, rowid").fetchall()
+            doomed = []
+            while num_excess > 0 and rows:
+                rowid, size = rows.pop(0)
+                doomed.append((rowid,))
+                num_excess -= max(size, 1)
+            if not doomed:
+                return
+            connection.executemany("DELETE FROM responses WHERE rowid = ?", doomed)
+            num_excess = _used_file_bytes(connection) - most_file_bytes
+        _drop_unneeded(connection)
+
+
+def _used_file_bytes(connection: sqlite3.Connection) -> int:
+    """Return how long the file is without its free pages."""
+    num_pages, num_free, page_bytes = (
+        connection.execute(f"PRAGMA {fact}").fetchone()[0] for fact in ("page_count", "freelist_count", "page_size")
+    )
+    return int((num_pages - num_free) * page_bytes)
+
+
+def _drop_unneeded(connection: sqlite3.Connection) -> None:
+    """Drop hidden responses on which nothing builds, and then those on which they alone did."""
+    while connection.execute(_UNNEEDED).rowcount:
+        pass
 
 
 def _items(
     connection: sqlite3.Connection, owner: str, response_id: str, *, is_output: bool | None = None
 ) -> tuple[StoredItem, ...]:
     rows = connection.execute(
-        "SELECT id, body FROM items WHERE owner = ? AND response_id = ? AND (? IS NULL OR is_output = ?) ORDER BY position",
+        "SELECT id, body, checksum(position, is_output, id, body) = checksum FROM items"
+        " WHERE owner = ? AND response_id = ? AND (? IS NULL OR is_output = ?) ORDER BY position",
         (owner, response_id, is_output, is_output),
-    )
-    return tuple(StoredItem(id=item_id, body=body) for item_id, body in rows)
+    ).fetchall()
+    for item_id, _, is_sound in rows:
+        check_row(is_sound, f"item {item_id!r} of response {response_id!r}")
+    return tuple(StoredItem(id=item_id, body=body) for item_id, body, _ in rows)

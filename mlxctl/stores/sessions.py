@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.stores.database import Database
+from mlxctl.stores.database import Database, convert_row
 
 MAX_SESSIONS = 1_000
 """How many are kept; the one that was used longest ago goes first."""
@@ -84,7 +84,7 @@ class SessionStore:
         patterns = [f"%{_escaped(word)}%" for word in words.split()]
         where = "".join(" AND (title || ' ' || text) LIKE ? ESCAPE '\\'" for _ in patterns)
         query = f"SELECT {_SUMMARY} FROM sessions WHERE 1{where} ORDER BY used_at DESC LIMIT ?"  # noqa: S608
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
 
     def find(self, session_id: str) -> Session | None:
@@ -92,22 +92,25 @@ class SessionStore:
         if self._database.is_blank or not session_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(query, (f"{_escaped(session_id)}%",)).fetchall()
-        return Session(summary=_summary(rows[0][:6]), text=rows[0][6], body=rows[0][7]) if len(rows) == 1 else None
+            if len(rows) != 1:
+                return None
+            text, body = convert_row(rows[0][6:], tuple[str, bytes], f"chat {session_id!r}")
+            return Session(summary=_summary(rows[0][:6]), text=text, body=body)
 
     def delete(self, session_id: str) -> None:
-        """Forget a chat, if it is kept."""
-        with self._database.transaction() as connection:
-            connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+        """Forget a chat, if it is kept. Works on a full disk."""
+        self._database.delete(lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
 
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._database.close()
 
 
-def _summary(row: tuple[str, str, str, float, float, int]) -> SessionSummary:
-    session_id, title, model, started_at, used_at, num_messages = row
+def _summary(row: tuple[object, ...]) -> SessionSummary:
+    values = convert_row(row, tuple[str, str, str, float, float, int], "a chat in the list")
+    session_id, title, model, started_at, used_at, num_messages = values
     return SessionSummary(
         id=session_id, title=title, model=model, started_at=started_at, used_at=used_at, num_messages=num_messages
     )

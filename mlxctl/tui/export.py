@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.settings.documents import DocumentError, parse_json, read_text
 from mlxctl.tui.conversation import Said
 from mlxctl.tui.messages_json import from_messages, to_messages
 
@@ -30,10 +31,10 @@ def export(path: Path, said: Sequence[Said], *, model: str, system_prompt: str) 
 def open_exported(path: Path) -> tuple[str, list[Said]]:
     """Return the system prompt and the conversation of a JSON file that `export` wrote. Raises StoreError."""
     try:
-        document = json.loads(path.expanduser().read_text(encoding="utf-8"))
+        document = parse_json(read_text(path.expanduser()))
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except ValueError:
+    except DocumentError:
         raise StoreError(f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again") from None
     try:
         return from_messages(document.get("messages") if isinstance(document, dict) else document)

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from mlxctl.errors import StoreError
+from mlxctl.settings.documents import DocumentError, parse_json
 from mlxctl.stores import Session, SessionStore, SessionSummary
 from mlxctl.tui.conversation import Said
 from mlxctl.tui.messages_json import from_messages, to_messages
@@ -99,8 +100,8 @@ class Keeper:
 
 def _read(session: Session) -> EarlierChat:
     try:
-        system_prompt, said = from_messages(json.loads(session.body))
-    except (StoreError, ValueError) as error:
+        system_prompt, said = from_messages(parse_json(session.body))
+    except (StoreError, DocumentError) as error:
         raise StoreError(f"the chat {session.summary.id} cannot be read: {error}") from None
     return EarlierChat(summary=session.summary, system_prompt=system_prompt, said=tuple(said))
 

@@ -20,12 +20,20 @@ def missing_screen(*ends: TextIO) -> str | None:
     return f"a terminal of the kind {kind!r} (TERM) shows no screens" if kind.lower() in _WITHOUT_SCREEN else None
 
 
+def _open_log(file: Path) -> int:
+    """Open the log; where that cannot be, nothing is logged, and the screen comes up all the same."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
 @contextmanager
 def own_terminal(log_file: Path) -> Iterator[None]:
     """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output is."""
-    log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     stderr = os.dup(2)
-    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    log = _open_log(log_file)
     real = sys.__stderr__
     handler = logging.StreamHandler(os.fdopen(os.dup(log), "w"))
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +42,7 @@ def socket_files() -> list[Path]:
     return list(locations.runtime_directory().glob(f"engine-{os.getpid()}-*"))
 
 
-def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one() -> None:
+def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         async with running_engine("endless", own_process=True) as client:
             first_pid = engine_pid(client)
@@ -62,8 +64,29 @@ def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one()
             output = await finish(submit(client, "endless", range(20, 40), max_tokens=5))
             assert len(output.token_ids) == 5
             assert engine_pid(client) != first_pid
+            assert any(f"process {first_pid}: killed by signal 9 (SIGKILL)" in line for line in caplog.messages)
+            assert "engine: starting again at once" in caplog.messages
 
     asyncio.run(run())
+
+
+def test_an_engine_that_never_comes_up_fails_with_how_it_ended(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+
+    async def run() -> None:
+        client = EngineClient(EngineProcess(EngineSettings()), EngineSettings(), max_queue=1)
+        await client.start(sources(["endless"]))
+        with pytest.raises(EngineDied, match="did not start: exit status 1"):
+            await client.wait_ready()
+        await client.stop(drain_seconds=0)
+
+    asyncio.run(run())
+    assert [line for line in caplog.messages if "starting again" in line] == [
+        "engine: starting again in 0.25 s",
+        "engine: starting again in 0.50 s",
+    ]
 
 
 def test_stopping_drains_what_is_open_refuses_what_is_new_and_leaves_neither_process_nor_socket() -> None:

@@ -171,6 +171,20 @@ def test_a_manifest_that_is_none_is_replaced_with_one_line(filled: Path, caplog:
     assert len(warnings(caplog)) == bool(content)
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+def test_clearing_removes_damaged_manifests_too_for_they_hold_prompts(filled: Path, is_running: bool) -> None:
+    (filled / MANIFEST).write_bytes(b"no database" * 1000)
+    tier = opened(filled)
+    store(tier, 1)
+    assert list((filled / HOME).glob("*.damaged-*"))
+    if is_running:
+        tier.clear()
+    closed(tier)
+    if not is_running:
+        maintenance.clear(filled)
+    assert list((filled / HOME).glob("*.damaged-*")) == []
+
+
 def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
     connection = sqlite3.connect(filled / MANIFEST)
     connection.execute("PRAGMA user_version = 99")
@@ -196,6 +210,29 @@ def test_an_older_manifest_is_left_to_the_next_server(tmp_path: Path) -> None:
     store(tier, 1)
     closed(tier)
     assert problems(tmp_path) == []
+
+
+def test_a_manifest_that_turns_out_damaged_while_it_runs_is_set_aside_and_the_cache_begins_anew(
+    filled: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def malformed(*_: object) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    tier = opened(filled)
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "add", malformed)
+        store(tier, 4)
+        tier._writer.wait_below(0, deadline=time.monotonic() + 10)
+    tier.tidy()
+    assert len(tier.index) == 0
+    store(tier, 5)
+    closed(tier)
+
+    assert any("malformed" in line and "set aside as manifest.sqlite.damaged-" in line for line in warnings(caplog))
+    assert problems(filled) == []
+    again = opened(filled)
+    assert read_all(again) == (5, 0)
+    closed(again)
 
 
 def unwritable(number: int) -> Callable[..., int]:

@@ -43,10 +43,11 @@ class ScriptedEngine:
         self._thread.start()
         return ours
 
-    async def end(self, *, grace_seconds: float) -> None:
+    async def end(self, *, grace_seconds: float) -> str | None:
         """The life ends with its socket."""
         if self._thread is not None:
             self._thread.join(grace_seconds)
+        return None
 
     def _live(self, connection: socket.socket) -> None:
         hello = Hello(

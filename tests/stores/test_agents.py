@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import Conflict, InvalidRequest, StoreError
+from mlxctl.errors import Conflict, InvalidRequest
 from mlxctl.stores import AgentStore, StoredAgent
 
 
@@ -109,9 +109,3 @@ def test_messages_come_from_where_they_are_wanted(store: AgentStore) -> None:
     agent = made(store)
     store.end_turn(begun(store)[0], [b"0", b"1", b"2"], model="m")
     assert store.messages(agent, after=0, limit=1) == ((1, b"1"),)
-
-
-def test_a_file_that_is_no_database_is_said_to_be_so(tmp_path: Path) -> None:
-    (tmp_path / "agents.sqlite").write_bytes(b"nonsense" * 1000)
-    with pytest.raises(StoreError):
-        made(AgentStore(tmp_path / "agents.sqlite", max_agents=3))

@@ -99,7 +99,7 @@ def test_a_file_of_a_newer_version_is_left_alone(store: CapabilityStore, path: P
         assert "\n" not in str(raised.value)
 
 
-def test_what_cannot_be_read_as_a_record_is_told(store: CapabilityStore, path: Path) -> None:
+def test_what_cannot_be_read_as_a_record_is_told_once_and_set_aside(store: CapabilityStore, path: Path) -> None:
     store.save(record(CALLS_TOOLS))
     connection = sqlite3.connect(path)
     connection.execute("UPDATE findings SET value = '{'")
@@ -107,3 +107,5 @@ def test_what_cannot_be_read_as_a_record_is_told(store: CapabilityStore, path: P
     connection.close()
     with pytest.raises(StoreError, match="capabilities"):
         store.find("aa")
+    assert store.find("aa") is None
+    assert len(list(path.parent.glob(f"{path.name}.damaged-*"))) == 1

@@ -4,12 +4,14 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mlxctl.errors import StoreError
 from mlxctl.stores import ResponseStore, StoredItem, StoredResponse, StoreFacts
+from mlxctl.stores.responses import _MIGRATIONS
 
 TTL_SECONDS = 60.0
 
@@ -82,12 +84,61 @@ def test_two_answers_may_go_on_from_one(store: ResponseStore) -> None:
     assert ids(store.conversation("ann", "left"))[:2] == ids(store.conversation("ann", "right"))[:2]
 
 
-def test_a_chain_with_a_missing_link_is_not_there(store: ResponseStore) -> None:
+def test_a_deleted_answer_is_gone_and_later_ones_can_be_gone_on_from(store: ResponseStore) -> None:
+    for name, before in (("a", None), ("b", "a"), ("c", "b")):
+        store.save("ann", answer(name, after=before))
+    assert store.delete("ann", "a")
+    assert store.delete("ann", "b")
+    assert not store.delete("ann", "a")
+    assert store.find("ann", "a") is None
+    assert store.conversation("ann", "b") is None
+    assert store.items("ann", ["a-in", "b-out"]) == {}
+    assert ids(store.conversation("ann", "c")) == ["a-in", "a-out", "b-in", "b-out", "c-in", "c-out"]
+    assert store.facts().num_responses == 1
+
+
+def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it(store: ResponseStore, path: Path) -> None:
+    secret = StoredItem(id="secret", body=b"the secret word")
+    store.save("ann", StoredResponse(id="a", previous_id=None, body=b"{secret body", input=(secret,), output=()))
+    store.save("ann", answer("b", after="a"))
+    store.delete("ann", "a")
+    assert b"secret word" in path.read_bytes()
+    assert b"secret body" not in path.read_bytes()
+    store.delete("ann", "b")
+    assert b"secret" not in path.read_bytes()
+    assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
+
+
+def test_looking_at_the_last_answer_keeps_what_it_builds_on(store: ResponseStore, clock: Clock) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("b", after="a"))
-    assert store.delete("ann", "a")
-    assert store.conversation("ann", "b") is None
-    assert store.find("ann", "b") is not None
+    for _ in range(3):
+        clock.seconds += TTL_SECONDS - 1
+        assert store.find("ann", "b") is not None
+    assert len(ids(store.conversation("ann", "b"))) == 4
+
+
+def test_the_files_stay_below_the_limit_with_all_that_sqlite_keeps_beside_them(path: Path, clock: Clock) -> None:
+    limit = 1_000_000
+    store = ResponseStore(path, max_bytes=limit, ttl_seconds=TTL_SECONDS, now=clock)
+    for number in range(120):
+        store.save("ann", answer(f"r{number}", size=20_000 + 7919 * number % 60_000))
+        assert sum(file.stat().st_size for file in path.parent.iterdir()) <= limit
+    assert store.find("ann", "r119") is not None
+    assert store.facts().num_bytes > limit / 2
+    store.close()
+
+
+def test_a_store_of_an_earlier_version_is_taken_over(path: Path, clock: Clock) -> None:
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(f"{_MIGRATIONS[0]}; PRAGMA user_version = 1")
+        connection.execute("INSERT INTO responses VALUES ('ann', 'a', NULL, x'7B', 2, ?)", (clock(),))
+        connection.execute("INSERT INTO items VALUES ('ann', 'a', 0, 0, 'a-in', x'3F')")
+    store = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS, now=clock)
+    assert ids(store.conversation("ann", "a")) == ["a-in"]
+    store.close()
 
 
 def test_deleting_takes_the_items_along(store: ResponseStore) -> None:
@@ -158,13 +209,9 @@ def test_nothing_is_made_before_the_first_use_and_then_only_for_its_owner(store:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("content", [b"this is no database" * 100, None])
-def test_a_file_that_cannot_be_used_is_told(path: Path, content: bytes | None) -> None:
-    path.parent.mkdir(parents=True)
-    if content is None:
-        path.mkdir()
-    else:
-        path.write_bytes(content)
+def test_a_file_that_cannot_be_used_is_told(path: Path) -> None:
+    path.parent.parent.mkdir(parents=True)
+    path.parent.write_bytes(b"in the place of the directory")
     store = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS)
     with pytest.raises(StoreError, match=r"responses\.sqlite"):
         store.find("ann", "a")

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from mlxctl.errors import StoreError
 from mlxctl.stores import Session, SessionStore, SessionSummary
 
 
@@ -54,9 +51,3 @@ def test_nothing_is_written_before_something_is_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     store.save(session("1"))
     assert (tmp_path / "chats.db").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
-    (tmp_path / "chats.db").write_text("certainly not")
-    with pytest.raises(StoreError, match="cannot use the database"):
-        SessionStore(tmp_path / "chats.db").search()

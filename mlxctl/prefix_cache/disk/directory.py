@@ -1,18 +1,15 @@
 """The directory of the warm tier: claimed by one process at a time, owner-only, opened whatever state it was left in."""
 
-import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.disk.lock import DirectoryLock
-from mlxctl.prefix_cache.disk.manifest import Manifest, discard_manifest, is_damaged
+from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 
 MANIFEST = "manifest.sqlite"
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +23,19 @@ class ClaimedDirectory:
 
 
 def claim(cache_directory: Path) -> ClaimedDirectory:
-    """Make and open `prefixes` in the cache directory. A damaged manifest is replaced by an empty one, with a warning.
+    """Make and open `prefixes` in the cache directory; what is damaged there is set aside, with a line in the log each.
 
-    Raises StoreError when another process uses it, when it is somebody else's or a newer version's, or cannot be written.
+    A directory that another process is about to release is waited for. Raises StoreError when another process uses it, when it
+    is somebody else's or a newer version's, or cannot be written.
     """
     path = tier_directory(cache_directory)
     try:
         _make_private(path)
         lock = DirectoryLock.take(path)
-        if lock is None:
-            raise StoreError(f"{str(path)!r} is used by another mlxctl")
         try:
-            return ClaimedDirectory(path=path, lock=lock, manifest=_open_manifest(path / MANIFEST), files=SegmentFiles(path))
+            files = SegmentFiles(path)
+            files.set_obstacles_aside()
+            return ClaimedDirectory(path=path, lock=lock, manifest=Manifest.open(path / MANIFEST), files=files)
         except BaseException:
             lock.release()
             raise
@@ -56,14 +54,3 @@ def _make_private(path: Path) -> None:
     if path.is_symlink() or path.stat().st_uid != os.getuid():
         raise StoreError(f"{str(path)!r} belongs to somebody else or is a link")
     path.chmod(0o700)
-
-
-def _open_manifest(path: Path) -> Manifest:
-    try:
-        return Manifest.open(path)
-    except StoreError as error:
-        if not is_damaged(error):
-            raise
-        _log.warning("prefix cache: %s; beginning with an empty one", error)
-        discard_manifest(path)
-        return Manifest.open(path)

@@ -81,7 +81,7 @@ def clear(cache_directory: Path) -> Changed:
     rows = directory.manifest.chunks()
     if any(row.is_pinned for row in rows):
         with _opened(directory) as tier:
-            tier.index.clear()
+            tier.clear()
             return Changed(num_changed=len(rows) - len(tier.index), num_chunks=len(tier.index))
     # SEC: the rows hold prompts, and a database that forgets rows does not overwrite them.
     _discard(directory)

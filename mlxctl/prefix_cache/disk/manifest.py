@@ -7,16 +7,17 @@ record carries everything that matters to its meaning.
 
 import math
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from mlxctl.errors import StoreError
+from mlxctl.errors import StoreError, StoreUnavailable
 from mlxctl.prefix_cache.chunks import Key, Salt
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.stores.database import open_database
+from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_no_room, remove_set_aside
+from mlxctl.stores.database import begin_anew, check_pages, open_alone, open_database, open_read_only
 
 MIGRATIONS = (
     """
@@ -81,36 +82,46 @@ class RecordRow:
 class Manifest:
     """The rows. Written by one thread at a time; every method is one transaction and raises sqlite3.Error when it cannot be had."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
+        self._path = path
 
     @classmethod
     def open(cls, path: Path) -> "Manifest":
-        """Open or make the file. Raises StoreError; its cause is a plain sqlite3.DatabaseError when the file is damaged."""
-        manifest = cls(open_database(path, MIGRATIONS))
+        """Open or make the file of a claimed directory; a damaged one is set aside, with one line in the log. Raises StoreError."""
         try:
-            manifest.check()
-        except sqlite3.Error as error:
-            manifest.close()
-            raise StoreError(f"the manifest {str(path)!r} is damaged: {error}") from sqlite3.DatabaseError(str(error))
-        return manifest
+            return cls(open_database(path, MIGRATIONS, journal="WAL", check=lambda connection: cls(connection, path).check()), path)
+        except StoreUnavailable as error:
+            if not is_no_room(error.__cause__):
+                raise
+            return cls._existing(open_alone, path)
+
+    def replaced(self, error: Exception) -> "Manifest":
+        """Set this file, in which `error` was found, aside and return an empty one. Raises StoreError."""
+        self.close()
+        begin_anew(self._path, error)
+        return Manifest.open(self._path)
 
     @classmethod
     def read_only(cls, path: Path) -> "Manifest":
         """Open an existing file to look at it, beside a server that may be using it. Raises StoreError."""
+        return cls._existing(open_read_only, path)
+
+    @classmethod
+    def _existing(cls, connect: Callable[[Path], sqlite3.Connection], path: Path) -> "Manifest":
         try:
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            connection = connect(path)
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise StoreError(f"cannot read the manifest {str(path)!r}: {error}") from error
         if version != len(MIGRATIONS):
             connection.close()
             age = "a newer mlxctl" if version > len(MIGRATIONS) else "an older mlxctl; the next `mlxctl serve` renews it"
             raise StoreError(f"the manifest {str(path)!r} was written by {age}")
-        manifest = cls(connection)
+        manifest = cls(connection, path)
         try:
             manifest.check()
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             manifest.close()
             raise StoreError(f"the manifest {str(path)!r} is damaged: {error}") from error
         return manifest
@@ -120,10 +131,8 @@ class Manifest:
         self._connection.close()
 
     def check(self) -> None:
-        """Read everything once. Raises sqlite3.Error when something in the file is not as it should be."""
-        (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
+        """Read everything once. Raises one of DATABASE_ERRORS when something in the file is not as it should be."""
+        check_pages(self._connection)
         self.chunks()
         self.records()
         self.models()
@@ -166,7 +175,8 @@ class Manifest:
 
     def models(self) -> dict[bytes, str]:
         """Return the name under which the model of each namespace was served last."""
-        return dict(self._connection.execute("SELECT namespace, model FROM namespaces"))
+        rows = self._connection.execute("SELECT namespace, model FROM namespaces")
+        return {namespace: model for namespace, model in rows if isinstance(namespace, bytes) and isinstance(model, str)}
 
     def name(self, namespace: bytes, model: str) -> None:
         """Note the name of a model, for people."""
@@ -216,14 +226,10 @@ class Manifest:
 
 
 def discard_manifest(path: Path) -> None:
-    """Remove a damaged manifest with its side files. Raises OSError."""
-    for suffix in ("", "-wal", "-shm"):
+    """Remove a manifest with its side files, and damaged ones that were set aside. Raises OSError."""
+    for suffix in ("", *SIDE_FILES):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def is_damaged(error: StoreError) -> bool:
-    """Whether the file is no database any more; otherwise it is locked, forbidden or newer, and must be left alone."""
-    return isinstance(error.__cause__, sqlite3.DatabaseError) and not isinstance(error.__cause__, sqlite3.OperationalError)
+    remove_set_aside(path)
 
 
 def _chunk_values(row: ChunkRow) -> tuple[object, ...]:

@@ -78,7 +78,7 @@ class Reader:
             return Arrival(fetch, place, b"".join(pieces))
         try:
             data = self._files.read(stored.extent)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             return Arrival(fetch, place, failure=str(error))
         if not stored.is_checked and digest_of([data]) != stored.digest:
             return Arrival(fetch, place, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}")

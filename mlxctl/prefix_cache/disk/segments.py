@@ -1,12 +1,16 @@
 """The segment files themselves: bytes at an extent, written and read. Any thread; knows no records."""
 
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from mlxctl.prefix_cache.disk.space import Extent
+from mlxctl.stores.damage import set_aside
 
 _SUFFIX = ".segment"
+
+_log = logging.getLogger(__name__)
 
 
 class SegmentFiles:
@@ -47,8 +51,16 @@ class SegmentFiles:
 
     def sizes(self) -> dict[int, int]:
         """Return the length of every segment file that is there, by number."""
-        files = [path for path in self._directory.glob(f"*{_SUFFIX}") if path.stem.isdecimal()]
-        return {int(path.stem): path.stat().st_size for path in files}
+        return {int(path.stem): path.stat().st_size for path in self._paths() if path.is_file()}
+
+    def set_obstacles_aside(self) -> None:
+        """Rename what stands in the place of a segment file and is none. Raises OSError."""
+        for path in self._paths():
+            if path.is_symlink() or not path.is_file():
+                _log.warning("%s is no file; it was set aside as %s", path, set_aside(path).name)
+
+    def _paths(self) -> list[Path]:
+        return [path for path in self._directory.glob(f"*{_SUFFIX}") if path.stem.isascii() and path.stem.isdecimal()]
 
     def _path(self, segment: int) -> Path:
         return self._directory / f"{segment:08d}{_SUFFIX}"

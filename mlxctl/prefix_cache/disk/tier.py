@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
+from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.encoding import encode
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow
@@ -26,6 +26,7 @@ from mlxctl.prefix_cache.division import join_records
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
+from mlxctl.stores.damage import remove_set_aside
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 
@@ -83,12 +84,15 @@ class DiskTier:
             directory = claim(cache_directory)
             try:
                 return cls(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=wake)
-            except OSError:
+            except BaseException:
                 directory.lock.release()
                 raise
         except (StoreError, OSError) as error:
             _log.warning("prefix cache: running without its disk tier: %s", error)
-            return None
+        except Exception:
+            # The engine must start whatever is in the files.
+            _log.exception("prefix cache: running without its disk tier, which cannot be read; `mlxctl cache clear` removes it")
+        return None
 
     @property
     def file_bytes(self) -> int:
@@ -162,6 +166,12 @@ class DiskTier:
         """End that; False when it was not pinned. It then lives until its room is needed."""
         return self.index.unpin(key) and self._write_renewals()
 
+    def clear(self) -> int:
+        """Drop everything that is not pinned or in use, and damaged manifests; return how many chunks that were."""
+        # SEC: the rows of a manifest hold prompts.
+        remove_set_aside(self._directory.path / MANIFEST)
+        return self.index.clear()
+
     def touch(self, key: Key) -> None:
         """Make a prefix the most recently used, if it is on disk."""
         chunk = self.index.find(key)
@@ -179,6 +189,7 @@ class DiskTier:
 
     def close(self, *, deadline: float) -> None:
         """Write what is left, until the deadline on the monotonic clock, and let the directory go."""
+        self._directory.lock.announce_release()
         self._reader.close()
         self._forget_failed()
         owners = [(state.payload, chunk) for chunk in self.index.chunks() for state in chunk.checkpoints]
@@ -265,6 +276,12 @@ class DiskTier:
         return deadline is not None and self._writer.wait_below(most, deadline=deadline)
 
     def _forget_failed(self) -> None:
+        if self._writer.has_lost_manifest:
+            self._writer.has_lost_manifest = False
+            self._note_damage("the manifest was damaged", num=len(self.index))
+            for lost in list(self.index.chunks()):
+                if self.index.holds(lost):
+                    self.index.discard(lost)
         while self._writer.failed:
             stored = self._writer.failed.popleft()
             chunk = self.index.find(stored.chunk)

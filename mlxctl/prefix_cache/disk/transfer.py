@@ -1,7 +1,6 @@
 """Prefixes from a directory into an archive, and from an archive into a directory. Knows no mlx."""
 
 import os
-import sqlite3
 import tempfile
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from mlxctl.prefix_cache.disk.archive import ArchiveError, ArchiveWriter, ChunkF
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
 from mlxctl.prefix_cache.disk.stored import digest_of
+from mlxctl.stores.damage import DATABASE_ERRORS
 
 Watch = Callable[[int, int], object]
 """Hears how many bytes are done, and of how many."""
@@ -50,7 +50,7 @@ def export_archive(cache_directory: Path, file: Path, watch: Watch) -> Exported:
     try:
         with _appearing(file) as opened:
             return _export(inspector, ArchiveWriter(opened), watch)
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise StoreError(f"cannot read the prefix cache in {str(cache_directory)!r}: {error}") from error
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
@@ -70,7 +70,7 @@ def import_archive(cache_directory: Path, file: Path, *, max_bytes: int, min_fre
                 return _import(adoption, opened, lambda num_done: watch(size + num_done, 2 * size))
     except ArchiveError as error:
         raise StoreError(f"{str(file)!r} is not taken: {error}") from error
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise StoreError(f"cannot write into {str(cache_directory)!r}: {error}") from error
     except OSError as error:
         raise StoreError(f"cannot import {str(file)!r}: {error.strerror or error}") from error

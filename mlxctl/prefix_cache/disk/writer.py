@@ -5,18 +5,19 @@ Knows neither mlx nor the index.
 """
 
 import logging
-import sqlite3
 import threading
 import time
 from collections import deque
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.prefix_cache.disk.stored import Stored, digest_of
+from mlxctl.stores.damage import is_damage, needs_check
 
 _log = logging.getLogger(__name__)
 
@@ -71,12 +72,22 @@ class Name:
 Job = Write | Remove | Shorten | Renew | HandOver | Name
 
 
+# Removals that failed, which are tried again: on a full disk, once a file was cut.
+_MAX_POSTPONED = 10_000
+
+
 class Writer:
-    """A queue of jobs and the thread that does them. `failed` collects records that could not be written."""
+    """A queue of jobs and the thread that does them. `failed` collects records that could not be written.
+
+    A manifest that turns out to be damaged is set aside: then `has_lost_manifest` says that an empty one has taken its place, and
+    that the records written before are in none. Whoever reads it resets it.
+    """
 
     def __init__(self, files: SegmentFiles, manifest: Manifest) -> None:
         self._files = files
         self._manifest = manifest
+        self._postponed: deque[Remove] = deque(maxlen=_MAX_POSTPONED)
+        self.has_lost_manifest = False
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._is_calmer = threading.Condition()
         self._num_pending_bytes = 0
@@ -113,15 +124,25 @@ class Writer:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            try:
-                self._do(job)
-            except (OSError, sqlite3.Error) as error:
-                self._on_failure(job, error)
-            finally:
-                if isinstance(job, Write):
-                    with self._is_calmer:
-                        self._num_pending_bytes -= job.num_bytes
-                        self._is_calmer.notify_all()
+            self._try(job)
+            if isinstance(job, Write):
+                with self._is_calmer:
+                    self._num_pending_bytes -= job.num_bytes
+                    self._is_calmer.notify_all()
+        self._try_postponed()
+
+    def _try(self, job: Job) -> None:
+        try:
+            self._do(job)
+            if isinstance(job, Shorten):
+                self._try_postponed()
+        except Exception as error:
+            # Whatever is wrong with a file, the thread goes on: others wait for it.
+            self._on_failure(job, error)
+
+    def _try_postponed(self) -> None:
+        for _ in range(len(self._postponed)):
+            self._try(self._postponed.popleft())
 
     def _do(self, job: Job) -> None:
         match job:
@@ -154,3 +175,14 @@ class Writer:
             _log.warning("prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once", error)
         if isinstance(job, Write):
             self.failed.append(job.stored)
+        if is_damage(error) and not needs_check(error):
+            self._replace_manifest(error)
+        elif isinstance(job, Remove):
+            self._postponed.append(job)
+
+    def _replace_manifest(self, error: Exception) -> None:
+        try:
+            self._manifest = self._manifest.replaced(error)
+            self.has_lost_manifest = True
+        except StoreError as failure:
+            _log.warning("prefix cache: nothing more is written to disk: %s", failure)

@@ -20,6 +20,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.EngineRecovering: (503, "overloaded_error"),
     errors.ModelLoading: (503, "overloaded_error"),
     errors.ShuttingDown: (503, "overloaded_error"),
+    errors.StoreUnavailable: (503, "api_error"),
     errors.DeadlineExceeded: (504, "timeout_error"),
     errors.MlxctlError: (500, "api_error"),
 }

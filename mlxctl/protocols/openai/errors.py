@@ -22,6 +22,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.ModelLoading: (503, "server_error", "model_loading"),
     errors.ShuttingDown: (503, "server_error", "shutting_down"),
     errors.ModelInUse: (503, "server_error", "model_in_use"),
+    errors.StoreUnavailable: (503, "server_error", "store_unavailable"),
     errors.ModelUnavailable: (500, "server_error", "model_unavailable"),
     errors.DeadlineExceeded: (504, "timeout_error", "deadline_exceeded"),
     errors.MlxctlError: (500, "server_error", "internal_error"),

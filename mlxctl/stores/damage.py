@@ -1,0 +1,97 @@
+"""Damaged files: which errors mean damage, and how a damaged file is set aside for its owner."""
+
+import os
+import sqlite3
+import time
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import msgspec
+
+MAX_KEPT = 3
+"""Damaged versions of one file that are kept; the oldest goes first."""
+
+_MARK = ".damaged-"
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file, by the ends of the names."""
+
+# Everything else (locked, full, read-only, not permitted ...) is a condition of the machine, and the file is left alone.
+_DAMAGE_CODES = frozenset(
+    {
+        sqlite3.SQLITE_ERROR,  # fixed statements fail only on tables that are not as we made them
+        sqlite3.SQLITE_INTERNAL,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+# Of those that carry no code.
+_NO_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
+_NO_ROOM_CODES = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
+
+class DamageError(ValueError):
+    """A file, or a row of a database, is not what was written."""
+
+
+# What reading a SQLite file may raise. UnicodeError: SQLite's message about it. MemoryError: it claims impossible sizes.
+DATABASE_ERRORS = (sqlite3.Error, msgspec.MsgspecError, DamageError, UnicodeError, MemoryError)
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether the error means that the file is not what was written."""
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _NO_DAMAGE)
+        return code & 0xFF in _DAMAGE_CODES
+    return isinstance(error, DamageError | UnicodeDecodeError)
+
+
+def needs_check(error: BaseException) -> bool:
+    """Whether what looks like damage may have another cause than the file, so that the file has to be checked first."""
+    # The one function of ours fails on text that is no UTF-8 only.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
+
+
+def is_no_room(error: BaseException | None) -> bool:
+    """Whether the error can mean that the disk, a quota or a file size limit is exhausted."""
+    return isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _NO_ROOM_CODES
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file, with SQLite's side files, to `NAME.damaged-TIME` and return that. Raises OSError."""
+    name = f"{path.name}{_MARK}{time.strftime('%Y%m%dT%H%M%S')}"
+    target = next(
+        place for number in count(1) if not os.path.lexists(place := path.with_name(name if number == 1 else f"{name}-{number}"))
+    )
+    for suffix in ("", *SIDE_FILES):
+        if os.path.lexists(place := path.with_name(path.name + suffix)):
+            place.rename(target.with_name(target.name + suffix))
+    for old in set_aside_files(path)[:-MAX_KEPT]:
+        _remove(old)
+    return target
+
+
+def set_aside_files(path: Path) -> list[Path]:
+    """Return what was set aside of a file, the oldest first."""
+    found = [place for place in path.parent.glob(f"{path.name}{_MARK}*") if not place.name.endswith(SIDE_FILES)]
+    return sorted(found, key=lambda place: (place.lstat().st_ctime_ns, place.name))
+
+
+def remove_set_aside(path: Path) -> None:
+    """Remove what was set aside of a file, as far as that may be done."""
+    for old in set_aside_files(path):
+        _remove(old)
+
+
+def _remove(old: Path) -> None:
+    for suffix in ("", *SIDE_FILES):
+        place = old.with_name(old.name + suffix)
+        if place.is_dir() and not place.is_symlink():
+            # Not ours: it stood in the place of a file, and stays for its owner.
+            continue
+        with suppress(OSError):
+            place.unlink(missing_ok=True)

@@ -1,0 +1,77 @@
+"""A real server on damaged files: it starts, answers as before, says what it set aside, and refuses by name at worst."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.server.process import ServerProcess
+from tests.stores.damage import flip_bits, replace_by_noise
+
+WORDS = " ".join(f"word {number}" for number in range(200))
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": WORDS}], "max_tokens": 8, "temperature": 0}
+
+
+@contextmanager
+def serving_on(home: Path, model: Path) -> Iterator[ServerProcess]:
+    places = {"XDG_STATE_HOME": str(home), "XDG_CACHE_HOME": str(home)}
+    server = ServerProcess("--model", str(model), "--name", "tiny", environment=places)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.kill()
+
+
+def call(server: ServerProcess, method: str, path: str, body: Any = None) -> httpx.Response:
+    return httpx.request(method, f"{server.url}{path}", json=body, timeout=60)
+
+
+def answer(server: ServerProcess) -> str:
+    reply = call(server, "POST", "/v1/chat/completions", CHAT)
+    return str(reply.json()["choices"][0]["message"]["content"])
+
+
+def test_a_server_on_damaged_files_starts_answers_as_before_and_says_what_it_set_aside(endless_model: Path, tmp_path: Path) -> None:
+    home = tmp_path / "mlxctl"
+    with serving_on(tmp_path, endless_model) as server:
+        expected = answer(server)
+        assert call(server, "POST", "/v1/agents", {"id": "one", "model": "tiny"}).status_code == 201
+        body = {"model": "tiny", "input": "hi", "max_output_tokens": 2}
+        kept = call(server, "POST", "/v1/responses", body).json()["id"]
+        assert server.stop() == 0
+    generator = random.Random(1)
+    manifest = home / "prefixes" / "manifest.sqlite"
+    manifest.write_bytes(manifest.read_bytes().replace(b"TABLE chunks", b"TABLE \xffhunks"))
+    for damage, name in [
+        (flip_bits, "prefixes/00000000.segment"),
+        (replace_by_noise, "responses.sqlite"),
+        (replace_by_noise, "capabilities.sqlite"),
+    ]:
+        (home / name).touch()
+        damage(home / name, generator)
+
+    with serving_on(tmp_path, endless_model) as server:
+        assert answer(server) == expected
+        assert call(server, "GET", f"/v1/responses/{kept}").status_code == 404
+        assert call(server, "GET", "/v1/agents/one").status_code == 200
+
+        # And while it runs.
+        with (home / "agents.sqlite").open("r+b") as file:
+            file.write(generator.randbytes(30_000))
+        refused = call(server, "GET", "/v1/agents/one")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
+        assert "store of agents" in refused.json()["error"]["message"]
+        assert str(tmp_path) not in refused.text
+        assert call(server, "GET", "/v1/agents").json()["data"] == []
+        assert answer(server) == expected
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        log = server.process.stderr.read()
+    set_aside = [line for line in log.splitlines() if "set aside" in line]
+    for name in ("manifest.sqlite", "responses.sqlite", "capabilities.sqlite", "agents.sqlite"):
+        assert sum(f"{name}.damaged-" in line for line in set_aside) == 1
+    assert "Traceback" not in log

@@ -1,0 +1,349 @@
+"""Whatever is in a file that mlxctl wrote: no crash, no wrong content; a miss, or a named refusal, and the file is set aside."""
+
+import ast
+import asyncio
+import random
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.errors import SettingsError, StoreError, StoreUnavailable
+from mlxctl.prefix_cache.disk import maintenance, transfer
+from mlxctl.prefix_cache.disk.inspection import DiskInspector
+from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.settings import resolve
+from mlxctl.settings.editing import remove_alias, write_alias
+from mlxctl.stores import (
+    AgentStore,
+    CapabilityStore,
+    Exchange,
+    Finding,
+    ProbeRecord,
+    ResponseStore,
+    Session,
+    SessionStore,
+    StoredItem,
+    StoredResponse,
+    database,
+    read_overrides,
+    write_overrides,
+)
+from mlxctl.stores import SessionSummary as Summary
+from mlxctl.stores.agent_ids import read_agent_ids
+from mlxctl.stores.damage import MAX_KEPT, set_aside_files
+from mlxctl.tui.export import open_exported
+from mlxctl.tui.keeper import Keeper
+from tests.prefix_cache.disk_records import closed, opened, read_all, store
+from tests.stores.damage import damages
+
+MANIFEST, SEGMENT = "cache/prefixes/manifest.sqlite", "cache/prefixes/00000000.segment"
+SQLITE_FILES = ["agents.sqlite", "responses.sqlite", "capabilities.sqlite", "chats.db"]
+FILES = [*SQLITE_FILES, MANIFEST, SEGMENT, "cache/prefixes/lock", "mlxctl.toml", "capabilities.toml", "chat.json", "cache.archive"]
+
+WRITERS = {
+    "bench/own_server.py": "what a measured server says, in a temporary directory",
+    "bench/report.py": "a report, which is never read",
+    "bench/result.py": "a result (tests/bench)",
+    "cli/probe/report.py": "capabilities.toml",
+    "prefix_cache/disk/lock.py": "cache/prefixes/lock",
+    "prefix_cache/disk/segments.py": SEGMENT,
+    "prefix_cache/disk/transfer.py": "cache.archive",
+    "probe/voice.py": "a sound, in a temporary directory",
+    "settings/editing.py": "mlxctl.toml",
+    "stores/agent_ids.py": "nothing: it reads agents.sqlite",
+    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, chats.db, manifest.sqlite",
+    "tui/export.py": "chat.json",
+    "tui/terminal.py": "a log, which is never read",
+}
+"""Every module that writes files, and which of FILES they are. Who adds one adds its file to FILES, or says here why not."""
+
+MESSAGES = [f'{{"role":"user","content":"message {number}"}}'.encode() * 20 for number in range(6)]
+
+
+def test_every_module_that_writes_files_is_in_the_table() -> None:
+    package = Path(__file__).parents[2] / "mlxctl"
+    modules = [path for path in package.rglob("*.py") if "recipe" not in path.parts]
+    assert {str(path.relative_to(package)) for path in modules if writes(ast.parse(path.read_text()))} == set(WRITERS)
+
+
+def writes(module: ast.Module) -> bool:
+    """Whether anything is called that makes files: by its name, or by the mode that it is given."""
+    for call in ast.walk(module):
+        if not isinstance(call, ast.Call):
+            continue
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        modes = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        if name in {"write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "truncate"} or (
+            name == "open" and any(set(mode) <= set("wxab+t") and set(mode) & set("wxa") for mode in modes)
+        ):
+            return True
+        owner = ast.unparse(call.func)
+        if owner in {"sqlite3.connect", "shutil.copy", "shutil.copyfile"} or (
+            owner == "os.open" and "O_CREAT" in ast.unparse(call)
+        ):
+            return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def intact() -> Iterator[Path]:
+    """A directory with one of each file, each with some content."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        home = Path(name) / "intact"
+        home.mkdir()
+        agents = AgentStore(home / "agents.sqlite", max_agents=9)
+        for agent_id in ("one", "two"):
+            agents.end_turn(agents.create("ann", agent_id, model="m", settings=b"{}"), MESSAGES, model="m")
+        agents.close()
+        responses = response_store(home)
+        for number in range(3):
+            responses.save("ann", response(number))
+        responses.close()
+        capabilities = CapabilityStore(home / "capabilities.sqlite")
+        capabilities.save(RECORD)
+        capabilities.close()
+        sessions = SessionStore(home / "chats.db")
+        for number in range(3):
+            sessions.save(session(f"chat{number}"))
+        sessions.close()
+        tier = opened(home / "cache")
+        store(tier, 1, 2)
+        closed(tier)
+        transfer.export_archive(home / "cache", home / "cache.archive", lambda done, total: None)
+        write_alias(home / "mlxctl.toml", "short", "org/long-name")
+        (home / "capabilities.toml").write_text(write_overrides([RECORD]))
+        (home / "chat.json").write_text('{"model": "m", "messages": [{"role": "user", "content": "hello"}]}')
+        yield home
+
+
+RECORD = ProbeRecord(
+    fingerprint="aa",
+    model="org/model",
+    path="/models/model",
+    probed_at=1000.0,
+    round=1,
+    findings=(Finding(question="chat", verdict="yes", reason="it does", exchanges=(Exchange(prompt="hi", output="hello"),)),),
+)
+
+
+def response(number: int) -> StoredResponse:
+    item = StoredItem(id=f"item{number}", body=b'{"type":"message"}' * 50)
+    before = f"resp{number - 1}" if number else None
+    return StoredResponse(id=f"resp{number}", previous_id=before, body=b'{"object":"response"}', input=(item,), output=())
+
+
+def response_store(home: Path) -> ResponseStore:
+    return ResponseStore(home / "responses.sqlite", max_bytes=10**6, ttl_seconds=10**6)
+
+
+def session(name: str) -> Session:
+    summary = Summary(id=name, title="a chat", model="m", started_at=1.0, used_at=2.0, num_messages=1)
+    return Session(summary=summary, text="hello", body=b'[{"role": "user", "content": "hello"}]')
+
+
+def use_agents(home: Path) -> None:
+    agents = AgentStore(home / "agents.sqlite", max_agents=9)
+    try:
+        for agent in agents.page("ann", after=None, limit=9)[0]:
+            assert agent.id in ("one", "two", "three")
+            assert (agent.model, agent.settings) == ("m", b"{}")
+            # A message that is gone without a trace would be a wrong prompt.
+            assert [body for _, body in agents.messages(agent)] == (MESSAGES if agent.id != "three" else [])
+        if agents.find("ann", "three") is None:
+            agents.create("ann", "three", model="m", settings=b"{}")
+        assert agents.begin_turn("ann", "three") is not None
+        agents.delete("ann", "one")
+    finally:
+        agents.close()
+
+
+def use_responses(home: Path) -> None:
+    responses = response_store(home)
+    try:
+        found = [responses.find("ann", f"resp{number}") for number in range(3)]
+        assert all(kept in (None, response(number)) for number, kept in enumerate(found))
+        for number in range(3):
+            chain = responses.conversation("ann", f"resp{number}")
+            assert chain in (None, tuple(response(place).input[0] for place in range(number + 1)))
+        responses.delete("ann", "resp0")
+        responses.save("ann", response(7))
+        assert responses.find("ann", "resp7") == response(7)
+        responses.delete("ann", "resp7")
+        assert responses.facts().num_responses <= 3
+    finally:
+        responses.close()
+
+
+def use_capabilities(home: Path) -> None:
+    capabilities = CapabilityStore(home / "capabilities.sqlite")
+    try:
+        capabilities.find("aa")
+        capabilities.save(RECORD)
+        assert capabilities.has_records()
+    finally:
+        capabilities.close()
+
+
+def use_sessions(home: Path) -> None:
+    sessions = SessionStore(home / "chats.db")
+    try:
+        for summary in sessions.search():
+            sessions.find(summary.id)
+        sessions.save(session("chat9"))
+        assert any(summary.id == "chat9" for summary in sessions.search("hello"))
+        sessions.delete("chat9")
+    finally:
+        sessions.close()
+    read_agent_ids(home / "agents.sqlite")
+
+
+def use_cache(home: Path) -> None:
+    tier = DiskTier.open(home / "cache", max_bytes=1 << 30, min_free_bytes=0, wake=lambda: None)
+    if tier is not None:
+        # Fails when a record is not what was written.
+        read_all(tier)
+        store(tier, 4)
+        closed(tier)
+
+
+def look_at_cache(home: Path) -> None:
+    inspector = DiskInspector.open(home / "cache")
+    try:
+        inspector.verify()
+        inspector.entries()
+    finally:
+        inspector.close()
+
+
+def import_cache(home: Path) -> None:
+    archive = home / "cache.archive"
+    transfer.import_archive(home / "other", archive, max_bytes=1 << 30, min_free_bytes=0, watch=lambda done, total: None)
+
+
+def edit_settings(home: Path) -> None:
+    resolve(config_file=home / "mlxctl.toml", environment={})
+    write_alias(home / "mlxctl.toml", "other", "org/other")
+    remove_alias(home / "mlxctl.toml", "other")
+
+
+STORES: dict[str, Callable[[Path], None]] = {
+    "agents.sqlite": use_agents,
+    "responses.sqlite": use_responses,
+    "capabilities.sqlite": use_capabilities,
+    "chats.db": use_sessions,
+}
+READERS: list[Callable[[Path], object]] = [
+    look_at_cache,
+    import_cache,
+    lambda home: maintenance.collect(home / "cache", max_bytes=1 << 30),
+    edit_settings,
+    lambda home: read_overrides(home / "capabilities.toml"),
+    lambda home: open_exported(home / "chat.json"),
+]
+
+
+@given(name=st.sampled_from(FILES), damage=damages)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_damage_to_any_file_is_more_than_a_miss_or_a_named_refusal(intact: Path, name: str, damage: tuple) -> None:
+    home = intact.parent / "damaged"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(intact, home)
+    how, seed = damage
+    how(home / name, random.Random(seed))
+
+    for file, use in STORES.items():
+        # The second attempt is what the next start does.
+        for _ in range(2):
+            try:
+                use(home)
+            except StoreUnavailable as error:
+                check_refusal(error, file, is_damaged=file == name)
+    use_cache(home)
+    use_cache(home)
+    for read in READERS:
+        with suppress(StoreError, SettingsError):
+            read(home)
+
+
+def check_refusal(error: StoreUnavailable, file: str, *, is_damaged: bool) -> None:
+    assert is_damaged, "only the store whose file it is may refuse"
+    assert file in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", SQLITE_FILES)
+def test_a_damaged_store_is_set_aside_with_one_line_and_begins_anew(
+    intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    file = tmp_path / name
+    noise = b"no database, but long enough to be taken for one" * 100
+    for _ in range(MAX_KEPT + 2):
+        file.write_bytes(noise)
+        caplog.clear()
+        STORES[name](tmp_path)
+        assert len(caplog.messages) == 1
+        assert all(part in caplog.messages[0] for part in (str(file), "not a database", set_aside_files(file)[-1].name))
+    assert [aside.read_bytes() for aside in set_aside_files(file)] == [noise] * MAX_KEPT
+
+
+def test_damage_that_is_found_while_it_runs_costs_one_request(
+    intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = Path(shutil.copy(intact / "agents.sqlite", tmp_path))
+    agents = AgentStore(file, max_agents=9)
+    assert agents.find("ann", "one") is not None
+    data = bytearray(file.read_bytes())
+    place = data.index(MESSAGES[3])
+    data[place + 30] ^= 1
+    file.write_bytes(data)
+    agents.close()
+
+    assert agents.find("ann", "two") is not None
+    with pytest.raises(StoreUnavailable):
+        use_agents(tmp_path)
+    assert "set aside" in caplog.messages[0]
+    agents.close()
+    use_agents(tmp_path)
+    assert len(set_aside_files(file)) == 1
+
+
+def test_a_locked_or_newer_store_is_left_where_it_is(intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_LOCK_SECONDS", 0.1)
+    file = Path(shutil.copy(intact / "responses.sqlite", tmp_path))
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreUnavailable, match="locked"):
+        response_store(tmp_path).find("ann", "resp0")
+    other.execute("PRAGMA user_version = 99")
+    other.execute("COMMIT")
+    other.close()
+    with pytest.raises(StoreUnavailable, match="newer mlxctl"):
+        response_store(tmp_path).find("ann", "resp0")
+    assert set_aside_files(file) == []
+
+
+def test_a_chat_that_makes_no_sense_is_an_error_of_that_chat(tmp_path: Path) -> None:
+    sessions = SessionStore(tmp_path / "chats.db")
+    damaged = session("deep")
+    sessions.save(Session(summary=damaged.summary, text="", body=b"[" * 100_000))
+    with pytest.raises(StoreError, match="cannot be read"):
+        asyncio.run(Keeper(sessions).load("deep"))
+    sessions.close()
+
+
+@pytest.mark.parametrize("content", ["a = " + "[" * 100_000, "a = " + "1" * 5000, "\x00", "a = \udcff"])
+def test_settings_that_make_no_sense_are_one_clear_line(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "mlxctl.toml"
+    file.write_bytes(content.encode(errors="surrogateescape"))
+    for use in (edit_settings, lambda home: write_alias(file, "a", "b"), lambda home: read_overrides(file)):
+        with pytest.raises(SettingsError, match=r"mlxctl\.toml") as raised:
+            use(tmp_path)
+        assert "\n" not in str(raised.value)

@@ -1,0 +1,101 @@
+"""On a disk without a free byte: what is kept can be read, and deleted, which gives room back; what is new is refused."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import StoreUnavailable
+from mlxctl.prefix_cache.disk import maintenance
+from mlxctl.stores import AgentStore, ResponseStore, StoredItem, StoredResponse
+from tests.prefix_cache.disk_records import closed, opened, store
+from tests.prefix_cache.test_disk_faults import problems
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own; skipped where none can be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    command = [mount or "mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place)]
+    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leave no byte free."""
+    number = len(list(disk.glob("ballast*")))
+    with (disk / f"ballast{number}").open("wb", buffering=0) as file:
+        for size in (65536, 64):
+            try:
+                while file.write(os.urandom(size)):
+                    pass
+            except OSError:
+                pass
+    assert shutil.disk_usage(disk).free == 0
+
+
+@pytest.mark.parametrize("is_reopened", [False, True], ids=["running", "after a restart"])
+def test_agents_can_be_read_reset_and_deleted(disk: Path, is_reopened: bool) -> None:
+    agents = AgentStore(disk / "agents.sqlite", max_agents=9)
+    for name in ("one", "two"):
+        agent = agents.create("ann", name, model="m", settings=b"{}")
+        agents.end_turn(agent, [os.urandom(300_000)], model="m")
+    fill(disk)
+    if is_reopened:
+        agents.close()
+
+    with pytest.raises(StoreUnavailable, match="full"):
+        agents.create("ann", "three", model="m", settings=os.urandom(100_000))
+    found = agents.find("ann", "one")
+    assert found is not None
+    assert len(agents.messages(found)) == 1
+    assert agents.delete("ann", "one")
+    assert shutil.disk_usage(disk).free >= 250_000
+    fill(disk)
+    reset = agents.reset("ann", "two")
+    assert reset is not None
+    assert reset.num_messages == 0
+    assert shutil.disk_usage(disk).free >= 250_000
+    agents.close()
+
+
+def test_responses_can_be_gone_on_from_and_deleted(disk: Path) -> None:
+    responses = ResponseStore(disk / "responses.sqlite", max_bytes=10**7, ttl_seconds=3600)
+    for name, before in (("a", None), ("b", "a")):
+        item = StoredItem(id=f"{name}-item", body=os.urandom(300_000))
+        responses.save("ann", StoredResponse(id=name, previous_id=before, body=b"{}", input=(item,), output=()))
+    fill(disk)
+
+    assert responses.find("ann", "b") is not None
+    chain = responses.conversation("ann", "b")
+    assert chain is not None
+    assert len(chain) == 2
+    assert responses.delete("ann", "a")
+    assert responses.delete("ann", "b")
+    assert shutil.disk_usage(disk).free >= 500_000
+    responses.close()
+
+
+def test_cached_prefixes_can_be_dropped_and_cleared(disk: Path) -> None:
+    tier = opened(disk)
+    store(tier, *range(1, 16))
+    roots = [chunk.key for chunk in tier.index.chunks() if chunk.parent is None]
+    fill(disk)
+    tier.index.drop(roots[0])
+    closed(tier)
+    assert problems(disk) == []
+
+    fill(disk)
+    assert maintenance.drop(disk, [roots[1]]).num_changed == 3
+    fill(disk)
+    assert maintenance.clear(disk).num_chunks == 0
+    assert shutil.disk_usage(disk).free >= 700_000
