@@ -745,7 +745,8 @@ _mlxctl_serve() {
         '*--port[Port to listen on; 0 takes a free one and prints it]: :' \
         '*-p[Port to listen on; 0 takes a free one and prints it]: :' \
         '*--api-key[Keys that clients must send, as `Authorization\: Bearer` or `x-api-key`]: :' \
-        '*--admin-key[Keys for what administers models]: :' \
+        '*--admin-key[Keys for administering models]: :' \
+        '*--cache-group[Keys that share one prefix cache, by the name of their group]: :' \
         '*--cors-origin[Web origins whose pages may call this server from a browser]: :' \
         '*--allowed-host[Further names for the Host header, beside the loopback names]: :' \
         '*--max-queue[Requests that may wait for a place in the batch]: :' \

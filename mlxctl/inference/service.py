@@ -30,7 +30,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
-from mlxctl.prefix_cache.chunks import picture_salts
+from mlxctl.prefix_cache.chunks import prompt_salts
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()
@@ -193,7 +193,7 @@ class InferenceService:
         adapter, lease = await self.pool.use(request.model)
         try:
             prompt = await preparing.prompt_tokens(adapter, self._without_headers(request))
-            found = await self._engine.look_up(lease.name, prompt.token_ids, picture_salts(prompt.pictures))
+            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt_salts(request.cache.namespace, prompt.pictures))
         finally:
             lease.release()
         return LookedUpPrompt(
@@ -233,7 +233,9 @@ class InferenceService:
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
-        seen = self.cache.begin(request, prepared.token_ids, picture_salts(prepared.pictures), model=lease.name)
+        seen = self.cache.begin(
+            request, prepared.token_ids, prompt_salts(request.cache.namespace, prepared.pictures), model=lease.name
+        )
         return Generation(
             tokens,
             processor,

@@ -20,6 +20,7 @@ from mlxctl.protocols import (
 )
 from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
+from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStore, StoredAgent
 
@@ -38,13 +39,13 @@ class AgentViews:
             raise unknown_agent(agent_id)
         return agent
 
-    async def standing(self, agent: StoredAgent) -> Standing:
-        """Say how much of the agent's context is kept. Of a model that is not here now, nothing is."""
+    async def standing(self, agent: StoredAgent, request: Request) -> Standing:
+        """Say how much of the context of the caller's agent is kept. Of a model that is not here now, nothing is."""
         if not agent.num_messages:
             return Standing(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
         try:
-            kept = await self._inference.look_up(kept_conversation(agent, [body for _, body in messages]))
+            kept = await self._inference.look_up(owned(kept_conversation(agent, [body for _, body in messages]), request))
         except (RequestError, CapacityError, EngineError):
             return Standing()
         return Standing.of(
@@ -67,7 +68,7 @@ class AgentsResource:
         agents, has_more = await asyncio.to_thread(
             self._views.store.page, request.context.caller, after=page.after, limit=page.limit
         )
-        standings = [await self._views.standing(agent) for agent in agents]
+        standings = [await self._views.standing(agent, request) for agent in agents]
         response.data = encode_agents(list(zip(agents, standings, strict=True)), has_more=has_more)
         response.content_type = falcon.MEDIA_JSON
 
@@ -80,7 +81,7 @@ class AgentsResource:
             self._views.store.create, request.context.caller, asked.id, model=asked.model, settings=asked.settings
         )
         response.status = falcon.HTTP_201
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
 
@@ -94,7 +95,7 @@ class AgentResource:
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """Tell of it. Raises UnknownResource."""
         agent = await self._views.find(request.context.caller, agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -107,7 +108,7 @@ class AgentResource:
         )
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
@@ -146,5 +147,5 @@ class AgentResetResource:
         agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON

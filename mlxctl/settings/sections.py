@@ -31,7 +31,10 @@ class ServerSettings:
     """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; without any, everybody may ask."""
 
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys for what administers models, cache and downloads, or shows others' requests; without any, who may ask may do that."""
+    """Keys for administering models, cache and downloads, and for /stats, /metrics and /requests; without any, API keys do."""
+
+    cache_groups: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    """Keys that share one prefix cache, by the name of their group; every other key has a prefix cache of its own."""
 
     cors_origins: tuple[str, ...] = ()
     """Web origins whose pages may call this server from a browser; `*` allows any, without credentials."""
@@ -44,6 +47,9 @@ class ServerSettings:
 
     max_header_bytes: int = bounded(64 * 1024, least=8192, most=16 * 1024**2)
     """Largest request line and headers together."""
+
+    body_timeout_seconds: float = bounded(120.0, least=0.01)
+    """Longest time in which the body of a request must have arrived."""
 
     max_queue: int = bounded(256, least=0)
     """Requests that may wait for a place in the batch; more are told to come back later."""

@@ -28,7 +28,11 @@ def parse_agent(body: bytes) -> NewAgent:
     asked = decode_body(body, _DECODER)
     tool_specs(asked.tools or ())
     settings = AgentSettings(
-        instructions=asked.instructions, tools=asked.tools, context_overflow=asked.context_overflow, metadata=asked.metadata
+        instructions=asked.instructions,
+        tools=asked.tools,
+        context_overflow=asked.context_overflow,
+        metadata=asked.metadata,
+        cache_salt=asked.cache_salt,
     )
     return NewAgent(id=asked.id or f"agent_{secrets.token_hex(12)}", model=asked.model, settings=msgspec.json.encode(settings))
 

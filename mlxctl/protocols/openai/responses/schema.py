@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.ir import CacheMode
-from mlxctl.protocols.cache_options import SessionId, TtlSeconds
+from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.ranges import MaxTokens, Name, NumTopLogprobs
@@ -251,6 +251,7 @@ class ResponsesRequest(FormFields, kw_only=True):
     prompt_cache_key: str | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
+    cache_salt: CacheSalt | None = None
     ttl: TtlSeconds | None = None
     safety_identifier: str | None = None
     user: str | None = None
