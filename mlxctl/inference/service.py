@@ -121,9 +121,9 @@ class InferenceService:
         """Ask the engine for its counters. Raises EngineRecovering, EngineDied."""
         return await self._engine.stats()
 
-    def requests(self) -> list[RequestView]:
-        """How the open requests are, and how the last ones went."""
-        return self._log.views()
+    def requests(self, caller: str | None = None) -> list[RequestView]:
+        """How the open requests of all callers, or of one, are, and how the last ones went."""
+        return self._log.views(caller)
 
     def totals(self) -> Mapping[str, ModelTotals]:
         """What all ended requests came to, by the name of their model."""
@@ -232,7 +232,7 @@ class InferenceService:
             scores_prompt=prepared.scores_prompt,
         )
         num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
+        entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens, caller=request.fairness_key)
         seen = self.cache.begin(
             request, prepared.token_ids, prompt_salts(request.cache.namespace, prepared.pictures), model=lease.name
         )

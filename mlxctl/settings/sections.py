@@ -73,7 +73,10 @@ class ServerSettings:
     """Most agents that one caller may have here."""
 
     agent_history_bytes: int = bounded(16 * 1024**2, least=1024)
-    """Largest history of one agent; a turn that goes beyond it is refused."""
+    """Largest history of one agent, instructions and tools included; a turn that goes beyond it is refused."""
+
+    agent_settings_bytes: int = bounded(1024**2, least=1024)
+    """Most that instructions, tools and metadata of one agent may take together."""
 
     agent_queue: int = bounded(16, least=0)
     """Turns of one agent that may wait for the one before them; more are told to come back later."""

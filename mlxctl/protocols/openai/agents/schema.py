@@ -9,16 +9,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mlxctl.protocols.cache_options import CacheSalt
 from mlxctl.protocols.openai.chat_schema import ChatRequest, Tool
-from mlxctl.protocols.ranges import Name
+from mlxctl.protocols.ranges import Metadata, Name
 
 MAX_TOOLS = 512
-MAX_METADATA = 16
 
 AgentId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Overflow = Literal["error", "drop_oldest"]
-Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=MAX_METADATA)]
-
-
 Tools = Annotated[list[Tool], Meta(max_length=MAX_TOOLS)]
 
 
