@@ -39,8 +39,8 @@ class RequestView:
 class RequestEntry:
     """One request as it goes on. PERF: it is told of every token, so it only counts."""
 
-    __slots__ = ("_clock", "_log", "_started", "caller", "ended", "first", "model", "num_cached", "num_generated", "num_prompt", "num_read",
-                 "number", "started_at", "state")  # fmt: skip
+    __slots__ = ("_clock", "_log", "_started", "caller", "ended", "first", "model", "num_cached", "num_generated", "num_prompt",
+                 "num_read", "number", "started_at", "state")  # fmt: skip
 
     def __init__(
         self, log: "RequestLog", number: int, model: str, caller: str, num_prompt_tokens: int, clock: Callable[[], float]

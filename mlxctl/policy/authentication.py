@@ -54,7 +54,7 @@ class KeyCheck:
         return Caller(name=known.hex()[:16], may_administer=may_administer, cache_scope=self._scopes[known])
 
     def may_see_others(self, caller: Caller) -> bool:
-        """Whether the caller may look at what others asked: one who administers, but not where several keys do for want of another."""
+        """Whether the caller may look at what others asked: one who administers, unless several API keys do."""
         return caller.may_administer and (bool(self._admins) or self._callers_are_one)
 
     def _group_scopes(self, groups: Mapping[str, Sequence[str]]) -> dict[bytes, bytes]:
