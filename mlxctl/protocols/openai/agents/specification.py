@@ -10,6 +10,8 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSettings, AgentSpec
 from mlxctl.protocols.openai.chat_tools import tool_specs
 
+USUAL_SETTINGS_BYTES = 1 << 20
+
 _DECODER = msgspec.json.Decoder(AgentSpec)
 _CHANGES = msgspec.json.Decoder(AgentChange)
 _SETTINGS = msgspec.json.Decoder(AgentSettings)
@@ -24,7 +26,7 @@ class NewAgent:
     settings: bytes
 
 
-def parse_agent(body: bytes, *, limit_bytes: int) -> NewAgent:
+def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewAgent:
     """Read a body. Raises InvalidRequest, also when what has to be kept takes more than `limit_bytes`."""
     asked = decode_body(body, _DECODER)
     tool_specs(asked.tools or ())
@@ -56,7 +58,7 @@ class ChangedAgent:
         return _bounded(settings, self._limit_bytes)
 
 
-def parse_agent_change(body: bytes, *, limit_bytes: int) -> ChangedAgent:
+def parse_agent_change(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> ChangedAgent:
     """Read a body. Raises InvalidRequest. What has to be kept may take `limit_bytes`."""
     asked = decode_body(body, _CHANGES)
     tool_specs(asked.tools or ())
