@@ -744,8 +744,9 @@ _mlxctl_serve() {
         '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
         '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
         '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
-        '*--api-key[Keys that clients must send, as `Authorization\: Bearer` or `x-api-key`]: :' \
-        '*--admin-key[Keys for what administers models]: :' \
+        '*--api-key[API key that clients must send, as `Authorization]: :' \
+        '*--admin-key[Key for managing models]: :' \
+        '*--cache-group[API key of a group that shares one prefix cache]: :' \
         '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
         '*--allowed-host[Host header to accept beside the loopback names]: :' \
         '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \

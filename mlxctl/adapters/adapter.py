@@ -167,7 +167,7 @@ class ModelAdapter:
         """
         sampling = self._sampling(request)
         prompt = self._write(request)
-        token_ids, prompt_tail, opened = self._encode(prompt)
+        token_ids, prompt_tail, opened = self._encode(prompt, request)
         seen = self._put_images_in(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
         refuse_early_end(request, guidance)
@@ -227,7 +227,7 @@ class ModelAdapter:
 
     def prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
         """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
-        return self._put_images_in(self._encode(self._write(request))[0], request)
+        return self._put_images_in(self._encode(self._write(request), request)[0], request)
 
     def remember_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
@@ -247,9 +247,9 @@ class ModelAdapter:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
         return self._writer.write(request)
 
-    def _encode(self, prompt: Prompt) -> tuple[tuple[int, ...], str, OpenSegment]:
+    def _encode(self, prompt: Prompt, request: GenerationRequest) -> tuple[tuple[int, ...], str, OpenSegment]:
         """Tokenise; give the tail as it is then, and what an answer continues. Ids that the embedding table lacks are garbage."""
-        whole_ids, opened = self._known_text.encode(prompt.text + prompt.opening)
+        whole_ids, opened = self._known_text.encode(prompt.text + prompt.opening, request.cache.namespace)
         token_ids, num_opening_chars = self.vocabulary.up_to_seam(whole_ids, prompt.opening)
         self._check_ids(token_ids, "messages")
         opened = opened.shortened(num_chars=len(prompt.opening) - num_opening_chars, num_tokens=len(whole_ids) - len(token_ids))
@@ -274,7 +274,7 @@ class ModelAdapter:
         except InvalidRequest:
             # The template wants more of a conversation than this.
             return len(token_ids)
-        return num_common(token_ids, self._put_images_in(self._encode(Prompt(text=text))[0], beginning).token_ids)
+        return num_common(token_ids, self._put_images_in(self._encode(Prompt(text=text), request)[0], beginning).token_ids)
 
     def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
         if not token_ids:

@@ -68,11 +68,14 @@ class KnownText:
         self._known: OrderedDict[bytes, array[int]] = OrderedDict()
         self.num_bytes = 0
 
-    def encode(self, text: str) -> tuple[list[int], OpenSegment]:
-        """Return the ids of a rendered prompt, as they were if it is known, and its last segment, which an answer continues."""
+    def encode(self, text: str, namespace: bytes = b"") -> tuple[list[int], OpenSegment]:
+        """Return the ids of a rendered prompt, as they were if it is known, and its last segment, which an answer continues.
+
+        Only what was kept in the same `namespace` is known: ids of another caller's answer would show in the number of tokens.
+        """
         token_ids: list[int] = []
         ids: array[int] | None = None
-        parent = _START
+        parent = _root(namespace)
         for segment in self._segments(text):
             key = _key(parent, segment.text)
             ids = self._find(key)
@@ -149,6 +152,11 @@ def _split(token_ids: Sequence[int], ends: Container[int]) -> Iterator[tuple[lis
 
 def _key(parent: bytes, text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), key=parent, digest_size=_KEY_BYTES).digest()
+
+
+def _root(namespace: bytes) -> bytes:
+    """Return the parent of the first segment."""
+    return blake2b(namespace, digest_size=_KEY_BYTES).digest() if namespace else _START
 
 
 def _next(key: bytes, cut_id: int) -> bytes:

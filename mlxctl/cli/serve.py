@@ -33,6 +33,7 @@ def serve(
     port: Annotated[int | None, setting(ServerSettings, "port", "--port", "-p", metavar="PORT")] = None,
     api_keys: Annotated[Texts, setting(ServerSettings, "api_keys", "--api-key", metavar="KEY")] = None,
     admin_keys: Annotated[Texts, setting(ServerSettings, "admin_keys", "--admin-key", metavar="KEY")] = None,
+    cache_groups: Annotated[Texts, setting(ServerSettings, "cache_groups", "--cache-group", metavar="GROUP=KEY")] = None,
     cors_origins: Annotated[Texts, setting(ServerSettings, "cors_origins", "--cors-origin", metavar="ORIGIN")] = None,
     allowed_hosts: Annotated[Texts, setting(ServerSettings, "allowed_hosts", "--allowed-host", metavar="NAME")] = None,
     max_queue: Annotated[int | None, setting(ServerSettings, "max_queue", "--max-queue", metavar="NUMBER")] = None,

@@ -88,6 +88,7 @@ class EngineClient(SupervisedEngine):
                 priority=priority,
                 fairness_key=fairness_key,
                 cache_mode=cache.mode,
+                cache_namespace=cache.namespace,
                 lifetime=_lifetime(cache, num_longer_tokens),
                 guidance=guidance,
                 pictures=list(pictures),

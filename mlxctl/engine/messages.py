@@ -57,6 +57,7 @@ class Submit(Command, frozen=True, kw_only=True):
     """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token, `max_tokens`, or a Cancel.
 
     With `max_tokens` 0 the prompt is only read. With `scores_prompt` all of it is computed here, and nothing of it is kept.
+    Prefixes are shared only within a `cache_namespace`.
     """
 
     sequence_id: int
@@ -68,6 +69,7 @@ class Submit(Command, frozen=True, kw_only=True):
     priority: int = 0
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
+    cache_namespace: bytes = b""
     lifetime: Lifetime = FOR_GOOD
     guidance: Guidance | None = None
     pictures: list[Picture] = []
@@ -122,7 +124,7 @@ class ReportStats(Command, frozen=True, kw_only=True):
 class LookUp(Command, frozen=True, kw_only=True):
     """Answer with LookedUp carrying the same `token`: how much of `prompt_token_ids` (as in Submit) is computed already.
 
-    `salts` are what the pictures of the prompt make of its tokens.
+    `salts` are the caller's namespace and what the pictures of the prompt make of its tokens.
     """
 
     token: int

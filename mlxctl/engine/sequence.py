@@ -10,7 +10,7 @@ from mlxctl.engine.constraints import Guide
 from mlxctl.engine.messages import Submit
 from mlxctl.engine.vision.positions import shift_at
 from mlxctl.ir import CacheMode, Picture, SamplingParams
-from mlxctl.prefix_cache.chunks import Salt, Tokens, picture_salts
+from mlxctl.prefix_cache.chunks import Salt, Tokens, prompt_salts
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 
 ANSWER_ROOM_TOKENS = 256
@@ -54,7 +54,7 @@ class Sequence:
     token is never prefilled: it is the first input of decoding, so that prefill needs no logits. `num_sampled_tokens` counts
     tokens that have been asked of the device; up to one of them is still in flight and not yet in `output_token_ids`. While
     `is_fetching`, what is known of the prompt is on its way from disk; that happens once, before the prompt is restored.
-    `salts` are what its pictures make of its tokens.
+    `salts` are its caller's cache namespace and what its pictures make of its tokens.
     """
 
     sequence_id: int
@@ -106,7 +106,7 @@ class Sequence:
             served_at=now,
             guide=guide,
             pictures=tuple(command.pictures),
-            salts=picture_salts(command.pictures),
+            salts=prompt_salts(command.cache_namespace, command.pictures),
             scores_prompt=command.scores_prompt,
         )
 

@@ -171,6 +171,22 @@ class BodyTooLarge(RequestError):
         self.limit_bytes = limit_bytes
 
 
+class BodyTooSlow(RequestError):
+    """The request body did not arrive in time."""
+
+    def __init__(self, *, limit_seconds: float) -> None:
+        super().__init__(f"the request body did not arrive within {limit_seconds:g} seconds; send it at once")
+        self.limit_seconds = limit_seconds
+
+
+class HeadersTooLarge(RequestError):
+    """The request line and the headers together are larger than the server accepts."""
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"request line and headers are larger than the limit of {limit_bytes} bytes (server.max_header_bytes)")
+        self.limit_bytes = limit_bytes
+
+
 class AuthenticationFailed(RequestError):
     """The API key is missing or wrong."""
 

@@ -39,11 +39,13 @@ class RequestView:
 class RequestEntry:
     """One request as it goes on. PERF: it is told of every token, so it only counts."""
 
-    __slots__ = ("_clock", "_log", "_started", "ended", "first", "model", "num_cached", "num_generated", "num_prompt", "num_read",
-                 "number", "started_at", "state")  # fmt: skip
+    __slots__ = ("_clock", "_log", "_started", "caller", "ended", "first", "model", "num_cached", "num_generated", "num_prompt",
+                 "num_read", "number", "started_at", "state")  # fmt: skip
 
-    def __init__(self, log: "RequestLog", number: int, model: str, num_prompt_tokens: int, clock: Callable[[], float]) -> None:
-        self.number, self.model, self.num_prompt = number, model, num_prompt_tokens
+    def __init__(
+        self, log: "RequestLog", number: int, model: str, caller: str, num_prompt_tokens: int, clock: Callable[[], float]
+    ) -> None:
+        self.number, self.model, self.caller, self.num_prompt = number, model, caller, num_prompt_tokens
         self.state: RequestState = "waiting"
         self.num_read = self.num_cached = self.num_generated = 0
         self.started_at = time.time()
@@ -108,10 +110,10 @@ class RequestLog:
         self._open: dict[int, RequestEntry] = {}
         self._ended: deque[RequestEntry] = deque(maxlen=max_ended)
 
-    def begin(self, model: str, *, num_prompt_tokens: int) -> RequestEntry:
+    def begin(self, model: str, *, num_prompt_tokens: int, caller: str = "") -> RequestEntry:
         """Return the entry of a new request."""
         self._num_begun += 1
-        entry = RequestEntry(self, self._num_begun, model, num_prompt_tokens, self._clock)
+        entry = RequestEntry(self, self._num_begun, model, caller, num_prompt_tokens, self._clock)
         self._open[entry.number] = entry
         return entry
 
@@ -121,9 +123,10 @@ class RequestLog:
         self._ended.append(entry)
         self._count(entry.view())
 
-    def views(self) -> list[RequestView]:
-        """Return the open requests, then the others, each the last first."""
-        return [entry.view() for entry in (*reversed(self._open.values()), *reversed(self._ended))]
+    def views(self, caller: str | None = None) -> list[RequestView]:
+        """Return the open requests of all callers, or of one, then the others, each the last first."""
+        entries = (*reversed(self._open.values()), *reversed(self._ended))
+        return [entry.view() for entry in entries if caller in (None, entry.caller)]
 
     def _count(self, view: RequestView) -> None:
         totals = self.totals[view.model]

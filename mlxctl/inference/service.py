@@ -30,7 +30,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
-from mlxctl.prefix_cache.chunks import picture_salts
+from mlxctl.prefix_cache.chunks import prompt_salts
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()
@@ -121,9 +121,9 @@ class InferenceService:
         """Ask the engine for its counters. Raises EngineRecovering, EngineDied."""
         return await self._engine.stats()
 
-    def requests(self) -> list[RequestView]:
-        """How the open requests are, and how the last ones went."""
-        return self._log.views()
+    def requests(self, caller: str | None = None) -> list[RequestView]:
+        """How the open requests of all callers, or of one, are, and how the last ones went."""
+        return self._log.views(caller)
 
     def totals(self) -> Mapping[str, ModelTotals]:
         """What all ended requests came to, by the name of their model."""
@@ -193,7 +193,7 @@ class InferenceService:
         adapter, lease = await self.pool.use(request.model)
         try:
             prompt = await preparing.prompt_tokens(adapter, self._without_headers(request))
-            found = await self._engine.look_up(lease.name, prompt.token_ids, picture_salts(prompt.pictures))
+            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt_salts(request.cache.namespace, prompt.pictures))
         finally:
             lease.release()
         return LookedUpPrompt(
@@ -232,8 +232,10 @@ class InferenceService:
             scores_prompt=prepared.scores_prompt,
         )
         num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens)
-        seen = self.cache.begin(request, prepared.token_ids, picture_salts(prepared.pictures), model=lease.name)
+        entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens, caller=request.fairness_key)
+        seen = self.cache.begin(
+            request, prepared.token_ids, prompt_salts(request.cache.namespace, prepared.pictures), model=lease.name
+        )
         return Generation(
             tokens,
             processor,

@@ -46,12 +46,14 @@ def explain_on_disk(
     salts: Sequence[Salt] = (),
     now: float,
 ) -> DiskExplanation:
-    """Look for a prompt of the model, with its images, among everything that lies on disk and lives `now`."""
+    """Look for a prompt of the model, with its images, among everything that lies on disk and lives `now`, of any caller."""
     index: PrefixIndex[None] = PrefixIndex(max_bytes=1, clock=lambda: now)
     own = [entry for entry in entries if entry.model == model and (entry.expires_at is None or entry.expires_at > now)]
     for entry in sorted(own, key=lambda entry: entry.start):
         _add(index, entry)
-    matches = [index.match(namespace, tokens, salts) for namespace in {entry.namespace for entry in own}]
+    callers = {entry.salts[:1] for entry in own if entry.salts and not entry.salts[0].is_image} | {()}
+    namespaces = {entry.namespace for entry in own}
+    matches = [index.match(namespace, tokens, (*caller, *salts)) for namespace in namespaces for caller in callers]
     best: Match[None] = max(matches, key=lambda match: match.num_tokens, default=Match(()))
     known = best.num_tokens
     there = _behind(best)

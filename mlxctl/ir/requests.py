@@ -156,11 +156,15 @@ class CacheOptions:
     `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the answer is not kept.
     `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the request used and left is kept after it, None
     as long as there is room; what others keep for longer stays. A `longer` beginning has a time of its own.
+    Requests share prefixes only within the same `namespace`, a digest that the server makes of the caller and of `salt`, the text
+    that the request itself brought; empty is the namespace of callers without a key.
     """
 
     mode: CacheMode = "full"
     ttl_seconds: float | None = None
     longer: LongerBeginning | None = None
+    salt: str = ""
+    namespace: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Chunk key = BLAKE2b-128(parent key, token ids as little-endian uint32, digests of the images whose span overlaps the chunk). The
 first parent is the namespace, so equal tokens of different models never meet. Text before an image is not salted by it and stays
-shared.
+shared. A caller's namespace salts the first token, and with it all that follows: equal tokens of different callers never meet.
 """
 
 import sys
@@ -30,11 +30,19 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Salt:
-    """What makes the tokens `start` to `end` (exclusive) mean something else than their ids say: a digest of an image's pixels."""
+    """What separates the tokens `start` to `end` (exclusive) from equal ids: a digest of an image's pixels or a namespace.
+
+    A namespace begins before the first token, where no image can.
+    """
 
     start: int
     end: int
     digest: bytes
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it stands for an image in the prompt."""
+        return self.start >= 0
 
 
 def overlapping(salts: Sequence[Salt], start: int, end: int) -> tuple[Salt, ...]:
@@ -45,6 +53,11 @@ def overlapping(salts: Sequence[Salt], start: int, end: int) -> tuple[Salt, ...]
 def picture_salts(pictures: Iterable[Picture]) -> tuple[Salt, ...]:
     """Return what the pictures of a prompt make of its tokens."""
     return tuple(Salt(picture.start, picture.end, picture.digest) for picture in pictures)
+
+
+def prompt_salts(namespace: bytes, pictures: Iterable[Picture]) -> tuple[Salt, ...]:
+    """Return the salts of a prompt: the caller's namespace, unless it is empty, then the pictures."""
+    return ((Salt(-1, 1, namespace),) if namespace else ()) + picture_salts(pictures)
 
 
 def before_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:

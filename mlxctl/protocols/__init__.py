@@ -24,8 +24,10 @@ from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
 from mlxctl.protocols.openai.responses.parsing import Recalled, References
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
+from mlxctl.protocols.page_bytes import MAX_PAGE_BYTES, num_fitting
 
 __all__ = [
+    "MAX_PAGE_BYTES",
     "AgentPage",
     "AgentTurnFormatter",
     "AnthropicMessagesFormatter",
@@ -52,6 +54,7 @@ __all__ = [
     "encode_model_list",
     "encode_token_count",
     "kept_conversation",
+    "num_fitting",
     "openai_error",
     "parse_agent",
     "parse_agent_change",

@@ -20,7 +20,8 @@ MaxTokens = Annotated[int, Meta(ge=1)]
 MaxTokensOrNone = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
-Name = Annotated[str, Meta(min_length=1)]
+Name = Annotated[str, Meta(min_length=1, max_length=1024)]
+Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)]
 
 MAX_ANSWERS = 128
 """The most answers that one request may ask for, all prompts together."""

@@ -43,9 +43,10 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         if begun is None:
             raise unknown_agent(formatter.agent_id)
         agent, history = begun
-        if agent.num_bytes + num_new_bytes > self._settings.agent_history_bytes:
+        if len(agent.settings) + agent.num_bytes + num_new_bytes > self._settings.agent_history_bytes:
             raise InvalidRequest(
-                f"the history of agent {agent.id!r} would be larger than {self._settings.agent_history_bytes} bytes; reset it",
+                f"the history of agent {agent.id!r}, with its instructions and tools, would be larger than "
+                f"{self._settings.agent_history_bytes} bytes; reset it",
                 param="messages",
                 code="agent_history_full",
             )

@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import (
+    MAX_PAGE_BYTES,
     AgentPage,
     Standing,
     encode_agent,
@@ -15,13 +16,17 @@ from mlxctl.protocols import (
     encode_agents,
     encode_messages,
     kept_conversation,
+    num_fitting,
     parse_agent,
     parse_agent_change,
 )
 from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
+from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStore, StoredAgent
+
+_READ_AT_ONCE = 4
 
 
 class AgentViews:
@@ -38,13 +43,28 @@ class AgentViews:
             raise unknown_agent(agent_id)
         return agent
 
-    async def standing(self, agent: StoredAgent) -> Standing:
-        """Say how much of the agent's context is kept. Of a model that is not here now, nothing is."""
+    def page(self, caller: str, page: AgentPage) -> tuple[list[StoredAgent], bool]:
+        """Return a page of the caller's agents, and whether there are more. Waits for the disk. Raises InvalidRequest."""
+        found: list[StoredAgent] = []
+        num_bytes, after, has_more = 0, page.after, True
+        while has_more and len(found) < page.limit:
+            # A few at a time: what the page has no room for is not held.
+            some, has_more = self.store.page(caller, after=after, limit=min(page.limit - len(found), _READ_AT_ONCE))
+            for agent in some:
+                num_bytes += len(agent.settings)
+                if found and num_bytes > MAX_PAGE_BYTES:
+                    return found, True
+                found.append(agent)
+            after = found[-1].id if found else None
+        return found, has_more
+
+    async def standing(self, agent: StoredAgent, request: Request) -> Standing:
+        """Say how much of the context of the caller's agent is kept. Of a model that is not here now, nothing is."""
         if not agent.num_messages:
             return Standing(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
         try:
-            kept = await self._inference.look_up(kept_conversation(agent, [body for _, body in messages]))
+            kept = await self._inference.look_up(owned(kept_conversation(agent, [body for _, body in messages]), request))
         except (RequestError, CapacityError, EngineError):
             return Standing()
         return Standing.of(
@@ -64,10 +84,8 @@ class AgentsResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """List them, oldest first, page by page. Raises InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
-        agents, has_more = await asyncio.to_thread(
-            self._views.store.page, request.context.caller, after=page.after, limit=page.limit
-        )
-        standings = [await self._views.standing(agent) for agent in agents]
+        agents, has_more = await asyncio.to_thread(self._views.page, request.context.caller, page)
+        standings = [await self._views.standing(agent, request) for agent in agents]
         response.data = encode_agents(list(zip(agents, standings, strict=True)), has_more=has_more)
         response.content_type = falcon.MEDIA_JSON
 
@@ -75,12 +93,14 @@ class AgentsResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Make one. Raises InvalidRequest, Conflict."""
-        asked = parse_agent(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        asked = parse_agent(
+            await read_body(request, limit_bytes=self._settings.max_body_bytes), limit_bytes=self._settings.agent_settings_bytes
+        )
         agent = await asyncio.to_thread(
             self._views.store.create, request.context.caller, asked.id, model=asked.model, settings=asked.settings
         )
         response.status = falcon.HTTP_201
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
 
@@ -94,20 +114,22 @@ class AgentResource:
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """Tell of it. Raises UnknownResource."""
         agent = await self._views.find(request.context.caller, agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
     async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
         """Have it otherwise from its next turn on; its history stays. Raises UnknownResource, InvalidRequest."""
-        asked = parse_agent_change(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        asked = parse_agent_change(
+            await read_body(request, limit_bytes=self._settings.max_body_bytes), limit_bytes=self._settings.agent_settings_bytes
+        )
         agent = await asyncio.to_thread(
             self._views.store.change, request.context.caller, agent_id, model=asked.model, settings=asked.settings
         )
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
@@ -129,7 +151,8 @@ class AgentMessagesResource:
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agent = await self._views.find(request.context.caller, agent_id)
         found = await asyncio.to_thread(self._views.store.messages, agent, after=page.position, limit=page.limit + 1)
-        response.data = encode_messages(found[: page.limit], has_more=len(found) > page.limit)
+        num_told = num_fitting([len(body) for _, body in found[: page.limit]])
+        response.data = encode_messages(found[:num_told], has_more=len(found) > num_told)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -146,5 +169,5 @@ class AgentResetResource:
         agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent))
+        response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON

@@ -1,6 +1,6 @@
 """The application: one table of routes, and what stands before them. No protocol is named anywhere else in this room."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from mlxctl.protocols import (
     anthropic_error,
     openai_error,
 )
+from mlxctl.server.access import ACCESS, Access
 from mlxctl.server.agent_turns import AgentTurnResource
 from mlxctl.server.agents import AgentMessagesResource, AgentResetResource, AgentResource, AgentsResource, AgentViews
 from mlxctl.server.cache import CHANGES, CacheChangeResource, CacheExplanationResource, CacheResource
@@ -30,6 +31,7 @@ from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.foreign_pages import ForeignPages
+from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.model_admin import ModelActionResource
 from mlxctl.server.models import ModelResource, ModelsResource
@@ -42,13 +44,12 @@ from mlxctl.server.token_count import TokenCountResource
 from mlxctl.server.transcriptions import TranscriptionsResource
 from mlxctl.settings import ServerSettings
 
-OPEN_PATHS = frozenset({"/", "/api/hello", "/health", "/livez", "/readyz"})
-
 
 def create_app(services: Services, settings: ServerSettings, open_requests: OpenRequests | None = None) -> Application:
     """Return the ASGI application. `open_requests` is what a graceful stop waits for."""
     routes = create_routes(services, settings, open_requests or OpenRequests())
-    app: App[Request, Response] = App(middleware=_middleware(settings))
+    access = {template: ACCESS[template] for template in routes}
+    app: App[Request, Response] = App(middleware=_middleware(settings, access))
     for template, resource in routes.items():
         app.add_route(template, resource)
     Refusals(
@@ -66,11 +67,11 @@ def create_app(services: Services, settings: ServerSettings, open_requests: Open
         marked={"anthropic-version": anthropic_error},
         usual=openai_error,
     ).install(app)
-    return DisconnectWatch(app)
+    return DisconnectWatch(app, body_seconds=min(settings.body_timeout_seconds, settings.request_timeout_seconds))
 
 
 def create_routes(services: Services, settings: ServerSettings, requests: OpenRequests) -> dict[str, object]:
-    """Return all resources by their templates. What is added here is described in `openapi.operations`, too."""
+    """Return all resources by their templates. What is added here needs a line in `access` and in `openapi.operations`, too."""
     inference, catalogue = services.inference, services.catalogue
     agents = AgentViews(services.agents, inference)
 
@@ -118,12 +119,13 @@ def create_routes(services: Services, settings: ServerSettings, requests: OpenRe
     }
 
 
-def _middleware(settings: ServerSettings) -> list[Any]:
+def _middleware(settings: ServerSettings, access: Mapping[str, Access]) -> list[Any]:
     """Return what every request passes on its way in, in this order."""
     return [
         RequestId(),
+        HeaderLimit(settings.max_header_bytes),
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
         ForeignPages(settings.cors_origins),
-        Authentication(KeyCheck(settings.api_keys, settings.admin_keys), open_paths=OPEN_PATHS),
+        Authentication(KeyCheck(settings.api_keys, settings.admin_keys, settings.cache_groups), access),
     ]

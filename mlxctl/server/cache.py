@@ -17,6 +17,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 from mlxctl.server.body import read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
+from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
 
 MAX_PAGE_CHUNKS = 500
@@ -120,7 +121,7 @@ class CacheExplanationResource:
         """Explain what would be known of `body`, a request of `protocol`. Raises what the request itself would."""
         question = await read_json(request, _QUESTIONS, limit_bytes=self._settings.max_body_bytes)
         asked = _FORMATTERS[question.protocol]().parse(bytes(question.body))
-        response.data = msgspec.json.encode(Explanations(explanations=[await self._inference.explain(asked)]))
+        response.data = msgspec.json.encode(Explanations(explanations=[await self._inference.explain(owned(asked, request))]))
         response.content_type = falcon.MEDIA_JSON
 
 

@@ -1,4 +1,4 @@
-"""Notice a client that leaves, and end its request there and then.
+"""The receiving side of every request: the body must arrive, whole and in time, and then the client must stay.
 
 Falcon reads the connection only while it reads the body, and the server only reports a departure to whoever listens. So once the
 body is in, a watcher listens; when the client goes, the task that answers it is cancelled, wherever it waits: in the queue, for
@@ -7,7 +7,10 @@ the model, or for the socket.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from mlxctl.errors import BodyTooSlow, InvalidRequest
 
 Scope = dict[str, Any]
 Event = Mapping[str, Any]
@@ -24,10 +27,14 @@ def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
 
 
 class DisconnectWatch:
-    """ASGI wrapper: cancels the application's task when its client leaves, and keeps the promises of `call_at_end`."""
+    """ASGI wrapper: cancels the application's task when its client leaves, and keeps the promises of `call_at_end`.
 
-    def __init__(self, application: Application) -> None:
+    Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest when the body breaks off.
+    """
+
+    def __init__(self, application: Application, *, body_seconds: float) -> None:
         self._application = application
+        self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -35,7 +42,11 @@ class DisconnectWatch:
             return
         callbacks: list[Callable[[], None]] = []
         scope[_AT_END] = callbacks
-        connection = _Connection(receive, content_length=_content_length(scope))
+        # NOTE: ASGI promises iterables, which may be read once only; the application wants to read them, too.
+        scope["headers"] = [tuple(header) for header in scope["headers"]]
+        # NOTE: Granian writes "1" for HTTP/1.0, which Falcon refuses.
+        scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
+        connection = _Connection(receive, _AnnouncedBody.of(scope), seconds=self._body_seconds)
         try:
             await self._application(scope, connection.receive, send)
         except asyncio.CancelledError:
@@ -47,14 +58,36 @@ class DisconnectWatch:
                 callback()
 
 
+@dataclass(frozen=True, slots=True)
+class _AnnouncedBody:
+    """What the headers say of the body; `num_bytes` is None where they do not tell its length."""
+
+    is_there: bool
+    num_bytes: int | None
+
+    @classmethod
+    def of(cls, scope: Scope) -> "_AnnouncedBody":
+        """Read the headers."""
+        num_bytes, is_chunked = None, False
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit():
+                num_bytes = int(value)
+            is_chunked = is_chunked or name == b"transfer-encoding"
+        return cls(is_chunked or bool(num_bytes), num_bytes)
+
+
 class _Connection:
     """The receiving side of one request: passes the body on, then watches for the end."""
 
-    def __init__(self, receive: Receive, *, content_length: int | None) -> None:
+    def __init__(self, receive: Receive, announced: _AnnouncedBody, *, seconds: float) -> None:
         self.is_lost = False
         self._receive = receive
-        self._num_bytes_left = content_length
+        # NOTE: Falcon asks for a first event where it cannot answer with an error, before it knows route and caller.
+        self._is_first = announced.is_there
+        self._num_bytes_left = announced.num_bytes
+        self._seconds = seconds
         self._task = asyncio.current_task()
+        self._deadline = asyncio.get_running_loop().time() + seconds
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Event:
@@ -62,9 +95,22 @@ class _Connection:
         if self._watcher is not None:
             await asyncio.shield(self._watcher)
             return {"type": "http.disconnect"}
-        event = await self._receive()
+        if self._is_first:
+            self._is_first = False
+            return {"type": "http.request", "body": b"", "more_body": True}
+        event = await self._next()
         if event["type"] == "http.request" and self._is_last(event):
             self._watcher = asyncio.create_task(self._watch())
+        return event
+
+    async def _next(self) -> Event:
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                event = await self._receive()
+        except TimeoutError:
+            raise BodyTooSlow(limit_seconds=self._seconds) from None
+        if event["type"] == "http.disconnect":
+            raise InvalidRequest("the request body broke off: its chunks are malformed, or it is shorter than announced")
         return event
 
     def stop_watching(self) -> None:
@@ -84,13 +130,3 @@ class _Connection:
         self.is_lost = True
         assert self._task is not None, "an ASGI application runs in a task"
         self._task.cancel("the client left")
-
-
-def _content_length(scope: Scope) -> int | None:
-    """Return the announced length of the body; None when there is none or it makes no sense."""
-    # NOTE: ASGI promises iterables, which may be read once only; the application wants to read them, too.
-    scope["headers"] = [tuple(header) for header in scope["headers"]]
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return None

@@ -25,8 +25,10 @@ class EmbeddingsResource:
         """Embed. A client that leaves stops the work."""
         self._open_requests.enter(request.scope)
         formatter = OpenAIEmbeddingsFormatter()
-        async with Deadline(self._settings.request_timeout_seconds).limit():
-            asked = formatter.parse(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        deadline = Deadline(self._settings.request_timeout_seconds)
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        async with deadline.limit():
+            asked = formatter.parse(body)
             result = await self._inference.embed(asked)
         # Many long vectors take tenths of a second to write.
         response.data = await asyncio.to_thread(formatter.whole, result)

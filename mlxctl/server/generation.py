@@ -1,7 +1,7 @@
 """The one resource that generates. Mounted once per protocol, it knows none: a factory makes the formatter."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -16,6 +16,7 @@ from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.left_out import LeftOut
 from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.ownership import owned
 from mlxctl.server.start import Start, stream_when_started
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
@@ -79,10 +80,10 @@ class GenerationResource(Generic[FormatterType]):
         deadline = Deadline(self._settings.request_timeout_seconds)
         formatter = self._create_formatter(**names)
         caller: str = request.context.caller
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
-            body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
             asked = await self.parse(formatter, body, request)
-            starting = self._start(asked, formatter, caller)
+            starting = self._start(asked, formatter, request)
             if not asked.stream:
                 answers = await starting
                 call_at_end(request.scope, answers.cancel)
@@ -99,10 +100,10 @@ class GenerationResource(Generic[FormatterType]):
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
 
-    async def _start(self, asked: Asked, formatter: FormatterType, caller: str) -> Answers:
-        request = replace(await asked.request(), fairness_key=caller)
+    async def _start(self, asked: Asked, formatter: FormatterType, request: Request) -> Answers:
+        whole = owned(await asked.request(), request)
         self._left_out.tell(formatter.dropped_tools)
-        return await self._inference.start_all(request)
+        return await self._inference.start_all(whole)
 
     async def _stream_of(
         self,

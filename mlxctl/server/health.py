@@ -63,15 +63,16 @@ class ReadinessResource:
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Answer for load balancers."""
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Answer for load balancers; a caller without the key that is asked for learns no model's name."""
         status = self._inference.status
         if status == "draining":
             raise ShuttingDown("not ready: the server is shutting down")
         if status == "starting":
             raise ModelLoading("not ready: the engine or the first model is still being loaded")
         if status != "ready":
-            raise EngineRecovering(f"not ready: {self._inference.problem or f'the engine is {status}'}")
+            problem = self._inference.problem if request.context.caller is not None else None
+            raise EngineRecovering(f"not ready: {problem or f'the engine is {status}'}")
         response.data = msgspec.json.encode(Readiness(status=status))
         response.content_type = falcon.MEDIA_JSON
 

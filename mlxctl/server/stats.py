@@ -72,9 +72,10 @@ class RequestsResource:
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Return them, the open ones first."""
-        response.data = msgspec.json.encode(RequestList(requests=self._inference.requests()))
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Return those of all callers that this one may see, the open ones first."""
+        caller = None if request.context.may_see_others else request.context.caller
+        response.data = msgspec.json.encode(RequestList(requests=self._inference.requests(caller)))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get

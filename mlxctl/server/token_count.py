@@ -6,6 +6,7 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import encode_token_count, parse_count_tokens
 from mlxctl.server.body import read_body
+from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
 
 
@@ -19,5 +20,5 @@ class TokenCountResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Count."""
         asked = parse_count_tokens(await read_body(request, limit_bytes=self._settings.max_body_bytes))
-        response.data = encode_token_count(await self._inference.count_tokens(asked))
+        response.data = encode_token_count(await self._inference.count_tokens(owned(asked, request)))
         response.content_type = falcon.MEDIA_JSON

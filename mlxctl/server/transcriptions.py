@@ -29,8 +29,10 @@ class TranscriptionsResource:
         """Write down what is said. A client that leaves stops the work."""
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
-        async with Deadline(self._settings.request_timeout_seconds).limit():
-            asked = formatter.parse(await read_form(request, limit_bytes=self._settings.max_body_bytes))
+        deadline = Deadline(self._settings.request_timeout_seconds)
+        form = await read_form(request, limit_bytes=self._settings.max_body_bytes)
+        async with deadline.limit():
+            asked = formatter.parse(form)
             await self._inference.pool.find(asked.model, "speech")
             sound = await asyncio.to_thread(SoundFile, asked.file)
             result = await self._inference.transcribe(

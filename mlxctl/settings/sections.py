@@ -28,10 +28,13 @@ class ServerSettings:
     """Port to listen on. 0 picks a free port and prints it."""
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; without any, everybody may ask."""
+    """API key that clients must send, as `Authorization: Bearer` or `x-api-key`. Default: no authentication."""
 
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys for what administers models, cache and downloads, or shows others' requests; without any, who may ask may do that."""
+    """Key for managing models, cache and downloads, and for /stats, /metrics and /requests. Default: any API key."""
+
+    cache_groups: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    """API key of a group that shares one prefix cache. Every other key has a prefix cache of its own."""
 
     cors_origins: tuple[str, ...] = ()
     """Web origin whose pages may call this server from a browser. `*` allows any origin, without credentials."""
@@ -43,7 +46,10 @@ class ServerSettings:
     """Maximum size of a request body."""
 
     max_header_bytes: int = bounded(64 * 1024, least=8192, most=16 * 1024**2)
-    """Largest request line and headers together."""
+    """Maximum size of the request line and headers together."""
+
+    body_timeout_seconds: float = bounded(120.0, least=0.01)
+    """Maximum time for receiving the body of a request."""
 
     max_queue: int = bounded(256, least=0)
     """Maximum number of requests waiting for a place in the batch. Further requests are refused."""
@@ -67,7 +73,10 @@ class ServerSettings:
     """Maximum number of agents per caller."""
 
     agent_history_bytes: int = bounded(16 * 1024**2, least=1024)
-    """Maximum size of one agent's history. A turn that exceeds it is refused."""
+    """Maximum size of one agent's history, including instructions and tools. A turn that exceeds it is refused."""
+
+    agent_settings_bytes: int = bounded(1024**2, least=1024)
+    """Maximum size of one agent's instructions, tools and metadata together."""
 
     agent_queue: int = bounded(16, least=0)
     """Maximum number of turns waiting for the current turn of the same agent. Further turns are refused."""

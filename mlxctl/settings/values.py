@@ -41,6 +41,8 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
         return texts if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in texts)
     if get_origin(target) is dict:
         kind = get_args(target)[1]
+        if get_origin(kind) is tuple:
+            return _as_groups(value, shown)
         if get_origin(kind) is Literal and isinstance(value, Mapping):
             # As for a single choice, 8 is "8".
             value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
@@ -82,6 +84,17 @@ def _as_names(value: object, shown: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(text, str) and text for pair in value.items() for text in pair):
         raise ValueError(f"expected a table of names and texts, none of them empty, got {shown}")
     return dict(value)
+
+
+def _as_groups(value: object, shown: str) -> dict[str, tuple[str, ...]]:
+    """Return a table of lists of texts; from texts (environment, flag) each is `name=text`, a name as often as it has texts."""
+    if isinstance(value, Mapping):
+        pairs = [(name, text) for name, texts in value.items() for text in _as_texts(texts, shown)]
+    else:
+        pairs = [(name.strip(), text.strip()) for name, _, text in (item.partition("=") for item in _as_texts(value, shown))]
+    if not all(isinstance(name, str) and name and text for name, text in pairs):
+        raise ValueError(f"expected a table of names and lists of texts, or texts like 'name=text', got {shown}")
+    return {name: tuple(text for owner, text in pairs if owner == name) for name, _ in pairs}
 
 
 def _as_truth(value: object, shown: str) -> bool:

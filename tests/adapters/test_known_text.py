@@ -142,3 +142,14 @@ def test_a_forced_call_is_known_again_from_its_forced_beginning_on(qwen: ModelAd
 
 def _read(vocabulary: Vocabulary, ids: Any) -> bytes:
     return b"".join(map(vocabulary.bytes_of, ids))
+
+
+def test_an_answer_is_known_in_its_own_namespace_only() -> None:
+    vocabulary, tokenizer = VOCABULARIES["byte level"], TOKENIZERS["byte level"]
+    known = KnownText(vocabulary)
+    prompt, answer = "<|im_start|>assistant\n", "the answer"
+    letters = [token for letter in answer for token in tokenizer.encode(letter, add_special_tokens=False).ids]
+    known.remember(known.encode(prompt, b"alpha")[1], letters)
+    usual = vocabulary.encode(prompt + answer)
+    assert known.encode(prompt + answer, b"beta")[0] == known.encode(prompt + answer)[0] == usual
+    assert known.encode(prompt + answer, b"alpha")[0] == [*vocabulary.encode(prompt), *letters] != usual

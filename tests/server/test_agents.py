@@ -201,6 +201,54 @@ def test_a_history_has_a_size(short: ServerProcess) -> None:
     assert agent.history() == []
 
 
+def test_instructions_count_as_history(short: ServerProcess) -> None:
+    agent = Agent(short, instructions="y" * 15_000)
+    refused = agent.turn("x" * 6_000)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
+
+
+@pytest.mark.parametrize(
+    ("settings", "param"),
+    [
+        ({"instructions": "x" * (1 << 20)}, "instructions"),
+        ({"tools": [{"type": "function", "function": {"name": "t", "description": "x" * (1 << 20)}}]}, "tools"),
+        (
+            {
+                "instructions": "x" * 600_000,
+                "tools": [{"type": "function", "function": {"name": "t", "description": "y" * 500_000}}],
+            },
+            "instructions",
+        ),
+        ({"metadata": {"x": "y" * 513}}, "metadata"),
+        ({"model": "m" * 1025}, "model"),
+    ],
+)
+def test_what_an_agent_keeps_is_bounded(server: ServerProcess, settings: dict[str, Any], param: str) -> None:
+    agent = Agent(server, instructions="Be brief.")
+    made = httpx.post(f"{server.url}/v1/agents", json={"model": "tiny", **settings})
+    changed = httpx.patch(agent.url, json=settings)
+    for refused in (made, changed):
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+        assert any(limit in refused.text for limit in ("1048576", "512", "1024"))
+    assert agent.look()["instructions"] == "Be brief."
+
+
+def test_a_page_of_large_agents_is_short_and_leads_to_the_next(server: ServerProcess) -> None:
+    made = [Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(9)]
+    page = httpx.get(f"{server.url}/v1/agents?limit=100")
+    listed: list[str] = []
+    while True:
+        assert len(page.content) < 5 << 20
+        listed += [agent["id"] for agent in page.json()["data"]]
+        if not page.json()["has_more"]:
+            break
+        page = httpx.get(f"{server.url}/v1/agents?limit=100&after={listed[-1]}")
+    for agent_id in made:
+        httpx.delete(f"{server.url}/v1/agents/{agent_id}")
+    assert len(set(listed)) == len(listed)
+    assert [agent_id for agent_id in listed if agent_id in made] == made
+
+
 def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_path: Path) -> None:
     with serving(endless_model, XDG_STATE_HOME=str(tmp_path)) as before:
         agent = Agent(before, id="traveller", instructions="Go on.", metadata={"trip": "1"})

@@ -62,6 +62,7 @@ class Explanation:
 
 def explain(seen: SeenRequest, earlier: Sequence[SeenRequest], adapter: ModelAdapter) -> Explanation:
     """Explain one request by those before it."""
+    earlier = [other for other in earlier if other.request.cache.namespace == seen.request.cache.namespace]
     same_model = [other for other in earlier if other.model == seen.model]
     other, num_common = _closest(seen, same_model)
     divergence = None

@@ -14,7 +14,7 @@ from mlxctl.inference.cache.seen import SeenRequest, SeenRequests, without_image
 from mlxctl.inference.cache.told_text import told_text
 from mlxctl.inference.pool import ModelPool
 from mlxctl.ir import GenerationRequest
-from mlxctl.prefix_cache.chunks import Salt, Tokens, picture_salts
+from mlxctl.prefix_cache.chunks import Salt, Tokens, prompt_salts
 
 
 class CacheInspector:
@@ -57,7 +57,7 @@ class CacheInspector:
         adapter, lease = await self._pool.use(request.model)
         try:
             prompt = await preparing.prompt_tokens(adapter, request)
-            salts = picture_salts(prompt.pictures)
+            salts = prompt_salts(request.cache.namespace, prompt.pictures)
             found = await self._engine.look_up(lease.name, prompt.token_ids, salts)
             seen = SeenRequest(
                 number=self._seen.next_number,

@@ -23,7 +23,7 @@ def with_short_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position
     ids: list[int] = []
     start = 0
     for salt in salts:
-        if salt.start < position:
+        if salt.is_image and salt.start < position:
             ids += prompt_ids[start : salt.start + 1]
             start = salt.end
     return [*ids, *prompt_ids[start:position]]

@@ -14,7 +14,7 @@ def told_text(tokens: Tokens, salts: Sequence[Salt], start: int, text_of: Callab
     """
     pieces: list[str | None] = []
     place = start
-    for salt in salts:
+    for salt in (salt for salt in salts if salt.is_image):
         pieces += [text_of(tokens[place - start : max(salt.start - start, 0)]), f"[image {salt.digest.hex()[:_NAME_DIGITS]}]"]
         place = salt.end
     pieces.append(text_of(tokens[place - start :]))

@@ -14,6 +14,8 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.Conflict: (409, "invalid_request_error"),
     errors.MethodNotAllowed: (405, "invalid_request_error"),
     errors.BodyTooLarge: (413, "request_too_large"),
+    errors.BodyTooSlow: (408, "timeout_error"),
+    errors.HeadersTooLarge: (431, "invalid_request_error"),
     errors.PermissionDenied: (403, "permission_error"),
     errors.AuthenticationFailed: (401, "authentication_error"),
     errors.CapacityError: (529, "overloaded_error"),

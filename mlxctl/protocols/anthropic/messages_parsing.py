@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
+from mlxctl.ir import CacheOptions, Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_marks import marked_options
 from mlxctl.protocols.anthropic.conversation import Conversation
@@ -52,7 +52,7 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
-        cache=marked_options(request, to_prompt_request, prompt),
+        cache=replace(marked_options(request, to_prompt_request, prompt), salt=prompt.cache.salt),
     )
 
 
@@ -68,6 +68,7 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
         thinking=_thinking(request, choice),
+        cache=CacheOptions(salt=request.cache_salt or ""),
     )
 
 

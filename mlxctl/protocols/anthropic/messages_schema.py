@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
-from mlxctl.protocols.cache_options import CacheControl
+from mlxctl.protocols.cache_options import CacheControl, CacheSalt
 from mlxctl.protocols.ranges import MaxTokens, MaxTokensOrNone, Name, StopStrings, Temperature, TopK, TopP
 
 
@@ -172,6 +172,7 @@ class CountTokensRequest(Struct, kw_only=True):
     output_config: OutputConfig | None = None
     output_format: SchemaFormat | None = None
     cache_control: CacheControl | None = None
+    cache_salt: CacheSalt | None = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):

@@ -61,7 +61,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
         session_id=request.session_id,
-        cache=cache_options(request.cache_mode, request.ttl),
+        cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mlxctl.ir import CacheMode
-from mlxctl.protocols.cache_options import SessionId, TtlSeconds
+from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.sampling_fields import ThinkingBudget
@@ -247,6 +247,7 @@ class ChatRequest(FormFields, kw_only=True):
     n: NumChoices | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
+    cache_salt: CacheSalt | None = None
     ttl: TtlSeconds | None = None
     response_format: ResponseFormat | None = None
     modalities: list[Literal["text", "audio"]] | None = None

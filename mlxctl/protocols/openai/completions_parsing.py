@@ -56,7 +56,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         ignore_eos=bool(request.ignore_eos),
         stream=bool(request.stream),
         session_id=request.session_id,
-        cache=cache_options(request.cache_mode, request.ttl),
+        cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
     )
 
 

@@ -3,7 +3,7 @@ servers send (how to sample, what form the answer has). Null means unsaid everyw
 """
 
 from mlxctl.ir import CacheMode
-from mlxctl.protocols.cache_options import SessionId, TtlSeconds
+from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.ranges import MaxTokensOrNone, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
@@ -27,4 +27,5 @@ class CompletionRequest(FormFields, kw_only=True):
     stream_options: StreamOptions | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
+    cache_salt: CacheSalt | None = None
     ttl: TtlSeconds | None = None

@@ -1,39 +1,52 @@
-"""Refuse requests whose Host header names somebody else.
+"""Refuse requests whose Host header is malformed, or names somebody else.
 
 SEC: a web page can point its own host name at 127.0.0.1 (DNS rebinding) and then read a local server as its own origin. Such
 requests carry the page's name, so a server that listens on loopback answers loopback names only, and those a person added.
 """
 
 import ipaddress
+import re
 from collections.abc import Sequence
 
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest
 
+# RFC 9110, 7.2: a name or an address, an IPv6 one in brackets, and perhaps a port.
+_HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([\w.~%!$&'()*+;=-]+))(?::[0-9]{1,5})?", re.ASCII)
+
 
 class AllowedHosts:
     """Listening beyond loopback and given no names, any Host is answered: which names lead there cannot be known."""
 
     def __init__(self, *, bound_host: str, allowed_hosts: Sequence[str]) -> None:
-        self._names = {name.lower() for name in allowed_hosts} | {bound_host.lower()}
+        self._names = {_normalized(name) for name in (*allowed_hosts, bound_host)}
         self._is_open = not _is_loopback(bound_host) and not allowed_hosts
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Raise InvalidRequest for a foreign name."""
-        if self._is_open or not request.get_header("host"):
+        """Raise InvalidRequest for a malformed Host, and for a foreign name."""
+        hosts = [value.decode("latin-1") for name, value in request.scope["headers"] if name == b"host"]
+        if hosts in ([], [""]):
             return
-        name = request.host.lower().rstrip(".")
-        if name not in self._names and not _is_loopback(name):
+        parts = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if parts is None:
+            offered = ", ".join(hosts)[:256]
+            raise InvalidRequest(f"the Host header {offered!r} is malformed; send one NAME or NAME:PORT", code="invalid_host")
+        name = _normalized(parts[1] or parts[2])
+        if not self._is_open and name not in self._names and not _is_loopback(name):
             raise InvalidRequest(
                 f"this server does not answer to the host name {name!r}; add it to server.allowed_hosts", code="host_not_allowed"
             )
+
+
+def _normalized(name: str) -> str:
+    return name.strip("[]").lower().removesuffix(".")
 
 
 def _is_loopback(name: str) -> bool:
     if name == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
+        return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False

@@ -1,36 +1,46 @@
-"""Ask the key check, except where a machine only wants to know whether somebody is there."""
+"""Ask the key check, except on open routes, and refuse routes that need another key."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import AuthenticationFailed, PermissionDenied
 from mlxctl.policy import KeyCheck
-from mlxctl.server.admin_routes import ADMIN_ROUTES
+from mlxctl.server.access import Access
 
 
 class Authentication:
-    """Leaves the caller's identity, a name for fairness and never the key, in `request.context.caller`."""
+    """Leaves in `request.context` who the caller is: a name, never the key; what it may do; and its cache scope."""
 
-    def __init__(self, keys: KeyCheck, *, open_paths: frozenset[str]) -> None:
+    def __init__(self, keys: KeyCheck, access: Mapping[str, Access]) -> None:
         self._keys = keys
-        self._open_paths = open_paths
+        self._access = access
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Let the caller in, or raise AuthenticationFailed. On an open path a stranger is let in as None."""
-        request.context.caller, request.context.may_administer = None, False
+        """Let the caller in, or raise AuthenticationFailed. On an open route a stranger is let in as None."""
+        context = request.context
+        context.caller, context.may_administer, context.may_see_others, context.cache_scope = None, False, False, b""
         try:
             caller = self._keys.identify(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")
             )
         except AuthenticationFailed:
-            if request.path not in self._open_paths:
+            if self._access.get(request.path) != "open":
                 raise
         else:
-            request.context.caller = caller.name or request.remote_addr
-            request.context.may_administer = caller.may_administer
+            context.caller = caller.name or request.remote_addr
+            context.may_administer = caller.may_administer
+            context.may_see_others = self._keys.may_see_others(caller)
+            context.cache_scope = caller.cache_scope
 
     async def process_resource(self, request: Request, response: Response, _: object, __: dict[str, Any]) -> None:  # noqa: ARG002
-        """Raise PermissionDenied on a route that is for those who administer."""
-        if request.uri_template in ADMIN_ROUTES and not request.context.may_administer:
+        """Raise PermissionDenied where the route needs another key."""
+        access = self._access[request.uri_template or ""]
+        if access in ("admin", "all_callers") and not request.context.may_administer:
             raise PermissionDenied(f"{request.path} administers this server, or shows what others asked: it needs an admin key")
+        if access == "all_callers" and not request.context.may_see_others:
+            raise PermissionDenied(
+                f"{request.path} is about all callers, and this server has several API keys: it needs an admin key; "
+                "start the server with --admin-key"
+            )

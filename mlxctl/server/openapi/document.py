@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from mlxctl import __version__
-from mlxctl.server.admin_routes import ADMIN_ROUTES
+from mlxctl.server.access import ADMIN_ROUTES
 from mlxctl.server.openapi.errors import AnthropicError, OpenAIError
 from mlxctl.server.openapi.operations import Dialect, Operation
 
-# What any request may get: it is malformed, or its key is missing; and any request with a body: it is too large.
-_ALWAYS = (400, 401)
-_WITH_BODY = (413,)
+# What any request may get: it is malformed, its key is missing, or its headers are too large; and any request with a body: it is
+# too slow, or too large.
+_ALWAYS = (400, 401, 431)
+_WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)
 _ERROR_TYPES: dict[Dialect, tuple[type[Any], ...]] = {
     "openai": (OpenAIError,),

@@ -53,6 +53,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self._turn.model = self._turn.model or agent.model
         if self._turn.tools is None:
             self._turn.tools = settings.tools
+        self._turn.cache_salt = self._turn.cache_salt or settings.cache_salt
         before = conversation(settings, history)
         request = to_generation_request(self._turn, before=before)
         self.adopt(self._turn, request)
@@ -87,7 +88,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 def kept_conversation(agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
     """Return the request that an agent's next turn would begin with."""
     settings = _SETTINGS.decode(agent.settings)
-    asked = ChatRequest(model=agent.model, messages=[], tools=settings.tools)
+    asked = ChatRequest(model=agent.model, messages=[], tools=settings.tools, cache_salt=settings.cache_salt)
     return to_generation_request(asked, before=conversation(settings, history))
 
 

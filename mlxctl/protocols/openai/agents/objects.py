@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.protocols.openai.agents.schema import AgentSettings, Metadata, Overflow, Tools
+from mlxctl.protocols.openai.agents.schema import AgentSettings, Overflow, Tools
+from mlxctl.protocols.ranges import Metadata
 from mlxctl.stores import StoredAgent
 
 AgentStatus = Literal["hot", "warm", "cold"]

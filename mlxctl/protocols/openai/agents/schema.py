@@ -7,27 +7,25 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from mlxctl.protocols.cache_options import CacheSalt
 from mlxctl.protocols.openai.chat_schema import ChatRequest, Tool
-from mlxctl.protocols.ranges import Name
+from mlxctl.protocols.ranges import Metadata, Name
 
 MAX_TOOLS = 512
-MAX_METADATA = 16
 
 AgentId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Overflow = Literal["error", "drop_oldest"]
-Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=MAX_METADATA)]
-
-
 Tools = Annotated[list[Tool], Meta(max_length=MAX_TOOLS)]
 
 
 class AgentSettings(Struct):
-    """What stays the same between turns; `metadata` is the caller's own and only told back."""
+    """What stays the same between turns; `metadata` is the caller's own and only told back, `cache_salt` is never told."""
 
     instructions: str | None = None
     tools: Tools | None = None
     context_overflow: Overflow = "error"
     metadata: Metadata | None = None
+    cache_salt: CacheSalt | None = None
 
 
 class AgentSpec(AgentSettings, kw_only=True):
@@ -45,6 +43,7 @@ class AgentChange(Struct, forbid_unknown_fields=True):
     tools: Tools | UnsetType | None = UNSET
     context_overflow: Overflow | UnsetType = UNSET
     metadata: Metadata | UnsetType | None = UNSET
+    cache_salt: CacheSalt | UnsetType | None = UNSET
 
 
 class AgentTurn(ChatRequest, kw_only=True):

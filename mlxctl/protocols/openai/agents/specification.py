@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from mlxctl.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSettings, AgentSpec
 from mlxctl.protocols.openai.chat_tools import tool_specs
+
+USUAL_SETTINGS_BYTES = 1 << 20
 
 _DECODER = msgspec.json.Decoder(AgentSpec)
 _CHANGES = msgspec.json.Decoder(AgentChange)
@@ -23,14 +26,19 @@ class NewAgent:
     settings: bytes
 
 
-def parse_agent(body: bytes) -> NewAgent:
-    """Read a body. Raises InvalidRequest."""
+def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewAgent:
+    """Read a body. Raises InvalidRequest, also when what has to be kept takes more than `limit_bytes`."""
     asked = decode_body(body, _DECODER)
     tool_specs(asked.tools or ())
     settings = AgentSettings(
-        instructions=asked.instructions, tools=asked.tools, context_overflow=asked.context_overflow, metadata=asked.metadata
+        instructions=asked.instructions,
+        tools=asked.tools,
+        context_overflow=asked.context_overflow,
+        metadata=asked.metadata,
+        cache_salt=asked.cache_salt,
     )
-    return NewAgent(id=asked.id or f"agent_{secrets.token_hex(12)}", model=asked.model, settings=msgspec.json.encode(settings))
+    kept = _bounded(settings, limit_bytes)
+    return NewAgent(id=asked.id or f"agent_{secrets.token_hex(12)}", model=asked.model, settings=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +47,33 @@ class ChangedAgent:
 
     model: str | None
     _asked: AgentChange
+    _limit_bytes: int
 
     def settings(self, kept: bytes) -> bytes:
-        """Return what has to be kept instead of `kept`."""
+        """Return what has to be kept instead of `kept`. Raises InvalidRequest when that takes too much."""
         settings = _SETTINGS.decode(kept)
         for name in settings.__struct_fields__:
             if (value := getattr(self._asked, name)) is not msgspec.UNSET:
                 setattr(settings, name, value)
-        return msgspec.json.encode(settings)
+        return _bounded(settings, self._limit_bytes)
 
 
-def parse_agent_change(body: bytes) -> ChangedAgent:
-    """Read a body. Raises InvalidRequest."""
+def parse_agent_change(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> ChangedAgent:
+    """Read a body. Raises InvalidRequest. What has to be kept may take `limit_bytes`."""
     asked = decode_body(body, _CHANGES)
     tool_specs(asked.tools or ())
-    return ChangedAgent(model=asked.model or None, _asked=asked)
+    return ChangedAgent(model=asked.model or None, _asked=asked, _limit_bytes=limit_bytes)
+
+
+def _bounded(settings: AgentSettings, limit_bytes: int) -> bytes:
+    """Return the settings as JSON; the refusal names the largest of them."""
+    kept = msgspec.json.encode(settings)
+    if len(kept) > limit_bytes:
+        largest = max(settings.__struct_fields__, key=lambda name: len(msgspec.json.encode(getattr(settings, name))))
+        raise InvalidRequest(
+            f"instructions, tools and metadata of an agent may take {limit_bytes} bytes together, and these take {len(kept)}; "
+            f"shorten {largest} (server.agent_settings_bytes)",
+            param=largest,
+            code="agent_settings_too_large",
+        )
+    return kept

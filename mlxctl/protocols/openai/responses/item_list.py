@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.protocols.page_bytes import num_fitting
 from mlxctl.stores import StoredItem
 
 _MOST = 100
@@ -14,7 +15,10 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first unless `asc`."""
+    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first unless `asc`.
+
+    A page with large items ends earlier.
+    """
 
     limit: int = 20
     order: Literal["asc", "desc"] = "desc"
@@ -38,7 +42,9 @@ class Page:
             if self.after not in ids:
                 raise InvalidRequest(f"after is {self.after!r}, which is not the id of an item in this list", param="after")
             start = ids.index(self.after) + 1
-        return ordered[start : start + self.limit], len(ordered) > start + self.limit
+        wanted = ordered[start : start + self.limit]
+        num_told = num_fitting([len(item.body) for item in wanted])
+        return wanted[:num_told], len(ordered) > start + num_told
 
 
 def encode_item_list(items: Sequence[StoredItem], page: Page) -> bytes:

@@ -20,6 +20,7 @@ from mlxctl.protocols.thinking_signature import carried_thinking
 from mlxctl.protocols.tool_offer import refuse_orphan_result
 from mlxctl.stores import StoredItem
 
+_MAX_ID_CHARS = 256
 _TAGGED = msgspec.json.Decoder(schema.Tagged)
 _REFERENCE = msgspec.json.Decoder(schema.ItemReference)
 _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
@@ -75,6 +76,8 @@ def kept_shape(item: msgspec.Raw, kind: str, path: str, spare_id: str) -> Stored
     item_id = fields.get("id")
     if not isinstance(item_id, str) or not item_id:
         item_id = f"{_ID_PREFIXES[kind]}_{spare_id}"
+    if len(item_id) > _MAX_ID_CHARS:
+        raise InvalidRequest(f"{path}.id has {len(item_id)} characters; it may have {_MAX_ID_CHARS}", param=f"{path}.id")
     fields |= {"id": item_id, "type": kind}
     if kind == "reasoning":
         fields["summary"] = fields.get("summary") or []

@@ -159,7 +159,7 @@ def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Mess
         drop_oldest=request.truncation == "auto",
         stream=bool(request.stream),
         session_id=request.session_id,
-        cache=cache_options(request.cache_mode, request.ttl),
+        cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
     )
 
 

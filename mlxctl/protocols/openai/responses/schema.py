@@ -10,10 +10,10 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.ir import CacheMode
-from mlxctl.protocols.cache_options import SessionId, TtlSeconds
+from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.ranges import MaxTokens, Name, NumTopLogprobs
+from mlxctl.protocols.ranges import MaxTokens, Metadata, Name, NumTopLogprobs
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields
 
@@ -247,10 +247,11 @@ class ResponsesRequest(FormFields, kw_only=True):
     truncation: Literal["auto", "disabled"] | None = None
     store: bool | None = None
     stream: bool | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Metadata | None = None
     prompt_cache_key: str | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
+    cache_salt: CacheSalt | None = None
     ttl: TtlSeconds | None = None
     safety_identifier: str | None = None
     user: str | None = None

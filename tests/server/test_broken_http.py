@@ -1,0 +1,209 @@
+"""What is no proper HTTP, or never comes to its end: refused in time, never a server error, and others are served meanwhile."""
+
+import json
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from mlxctl.server.access import ACCESS
+
+from .process import ServerProcess
+
+BODY_SECONDS, HEADER_BYTES = 0.5, 9000
+METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """A server that waits a moment for bodies; after all that was done to it, its log tells of nothing unexpected."""
+    limits = {"MLXCTL_SERVER_BODY_TIMEOUT_SECONDS": str(BODY_SECONDS), "MLXCTL_SERVER_MAX_HEADER_BYTES": str(HEADER_BYTES)}
+    server = ServerProcess("--model", str(endless_model), "--name", "tiny", environment=limits)
+    try:
+        server.wait_ready()
+        yield server
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        log = server.process.stderr.read()
+        assert "Traceback" not in log, log
+        assert "unexpectedly" not in log, log
+    finally:
+        server.kill()
+
+
+def connect(server: ServerProcess) -> socket.socket:
+    address = urlsplit(server.url)
+    return socket.create_connection((address.hostname, address.port), timeout=10)
+
+
+def send(server: ServerProcess, sent: bytes) -> bytes:
+    """Send what closes the connection, and return all that comes back."""
+    with connect(server) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def send_all(server: ServerProcess, sent: list[bytes]) -> dict[bytes, bytes]:
+    """Send each over a connection of its own, all at once; return what answers began to come within a moment."""
+    answers: dict[bytes, bytes] = {}
+    waiting = selectors.DefaultSelector()
+    for piece in sent:
+        connection = connect(server)
+        connection.sendall(piece)
+        waiting.register(connection, selectors.EVENT_READ, piece)
+    end = time.monotonic() + 20 * BODY_SECONDS
+    while waiting.get_map() and time.monotonic() < end:
+        ready = waiting.select(timeout=2 * BODY_SECONDS)
+        if not ready:
+            break
+        for key, _ in ready:
+            assert isinstance(key.fileobj, socket.socket)
+            with key.fileobj as connection:
+                waiting.unregister(connection)
+                try:
+                    answers[key.data] = connection.recv(1 << 16)
+                except ConnectionError:
+                    answers[key.data] = b""
+    for key in list(waiting.get_map().values()):
+        assert isinstance(key.fileobj, socket.socket)
+        key.fileobj.close()
+    return answers
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def error_of(answer: bytes) -> dict[str, object]:
+    error: dict[str, object] = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    return error
+
+
+def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> None:
+    """Each method of each route gets the beginning of a body; all at once, since each takes the whole time."""
+    sent: dict[bytes, str] = {}
+    for route in ACCESS:
+        path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")
+        kind = "multipart/form-data; boundary=b" if "audio" in route else "application/json"
+        for method in METHODS:
+            head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: 100\r\n\r\n{{"
+            sent[head.encode()] = f"{method} {route}"
+    answers = send_all(server, [*sent])
+    assert answers.keys() == sent.keys()
+    statuses = {sent[head]: status_of(answer) for head, answer in answers.items()}
+    assert {route.split(" ")[1] for route, status in statuses.items() if status == 408} >= {
+        "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/embeddings", "/v1/agents", "/cache/explain",
+        "/cache/pin", "/models/load", "/v1/audio/transcriptions", "/v1/agents/{agent_id}/generate", "/v1/responses",
+    }  # fmt: skip
+    assert not [route for route, status in statuses.items() if status >= 500]
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/v1/chat/completions", "timeout_error"), ("/v1/messages", "timeout_error")])
+def test_a_body_that_trickles_in_is_given_up(server: ServerProcess, path: str, kind: str) -> None:
+    with connect(server) as connection:
+        connection.sendall(f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        begun = time.monotonic()
+        connection.settimeout(BODY_SECONDS / 10)
+        answer = b""
+        while not answer and time.monotonic() < begun + 20 * BODY_SECONDS:
+            connection.sendall(b"1\r\n \r\n")
+            try:
+                answer = connection.recv(1 << 16)
+            except TimeoutError:
+                continue
+    assert (status_of(answer), error_of(answer)["type"]) == (408, kind)
+
+
+@pytest.mark.parametrize("host", ["localhost:", "localhost:abc", "localhost:99999999", "::1", "[::1", "[::1]x", "a b", "a,b", "é"])
+def test_a_malformed_host_is_400_in_the_words_of_the_route(server: ServerProcess, host: str) -> None:
+    answer = send(server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode("latin-1"))
+    assert (status_of(answer), error_of(answer)["code"]) == (400, "invalid_host")
+
+
+@pytest.mark.parametrize("host", ["LOCALHOST.", "[::1]", "[0:0:0:0:0:0:0:1]:80", "127.0.0.1.", "127.8.9.1:65535"])
+def test_loopback_names_are_answered_however_they_are_written(server: ServerProcess, host: str) -> None:
+    assert status_of(send(server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())) == 200
+
+
+def test_two_hosts_are_none(server: ServerProcess) -> None:
+    answer = send(server, b"GET /livez HTTP/1.1\r\nhost: evil.example\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    assert error_of(answer)["code"] == "invalid_host"
+
+
+def test_an_old_client_is_answered(server: ServerProcess) -> None:
+    assert status_of(send(server, b"GET /livez HTTP/1.0\r\n\r\n")) == 200
+
+
+@pytest.mark.parametrize("chunks", [b"zz\r\nabc\r\n0\r\n\r\n", b"2\r\n{}\r\nqq\r\n", b"fffffffffffffffff\r\n{", b"5\r\n{}"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/agents", "/models/load"])
+def test_a_body_that_breaks_off_is_400(server: ServerProcess, path: str, chunks: bytes) -> None:
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+    with connect(server) as connection:
+        connection.sendall(head.encode() + chunks)
+        answer = connection.recv(1 << 16)
+    wanted = {400, 408} if chunks == b"5\r\n{}" else {400}
+    assert status_of(answer) in wanted
+    assert "body" in str(error_of(answer)["message"])
+
+
+@pytest.mark.parametrize("num_bytes", [HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1, 12_000])
+@pytest.mark.parametrize("place", ["header", "query"])
+def test_request_line_and_headers_have_the_size_that_was_set(server: ServerProcess, place: str, num_bytes: int) -> None:
+    head = "GET /livez{} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\r\n"
+    spare = num_bytes - len(head.format("?" if place == "query" else "", "x: \r\n" if place == "header" else ""))
+    filled = head.format("", f"x: {'a' * spare}\r\n") if place == "header" else head.format(f"?{'a' * spare}", "")
+    assert len(filled) == num_bytes
+    answer = send(server, filled.encode())
+    assert status_of(answer) == (431 if num_bytes > HEADER_BYTES else 200)
+    assert num_bytes <= HEADER_BYTES or error_of(answer)["code"] == "headers_too_large"
+
+
+_LINES = st.sampled_from(
+    [
+        b"host: localhost", b"host: localhost:", b"host:", b"host: [::1", b"content-length: 5", b"content-length: -1",
+        b"content-length: 99999999999999999999", b"transfer-encoding: chunked", b"transfer-encoding: gzip, chunked",
+        b"expect: 100-continue", b"connection: upgrade", b"upgrade: h2c", b"content-type: multipart/form-data; boundary=\xff",
+        b"content-type: \xff", b"accept: ;;;", b"authorization: \xff", b"x-api-key: \x80", b"origin: \xff", b"cookie: \xff=;",
+        b"x-request-id: \xe2\x80\xa8", b"content-encoding: \xff", b" folded", b"x-forwarded-host: [", b"forwarded: ;=",
+        b"range: bytes=x", b"anthropic-version: \xff", b"no colon", b": x",
+    ]
+)  # fmt: skip
+_PATHS = [route.encode() for route in ACCESS]
+_STARTS = st.builds(
+    lambda method, path, version: method + b" " + path + b" " + version,
+    st.sampled_from([b"GET", b"POST", b"PATCH", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE", b"WEBSOCKET", b"PRI", b"\xff"]),
+    st.sampled_from([*_PATHS, b"*", b"//", b"/%", b"/%ff%00", b"http://[/", b"/v1/agents?limit=%ff&&="]) | st.binary(max_size=20),
+    st.sampled_from([b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9", b""]),
+)
+_BODIES = st.sampled_from(
+    [b"", b"{}", b"zz\r\n{}\r\n0\r\n\r\n", b"2\r\n{}\r\n0\r\n\r\n", b"-1\r\n", b"2;x=\xff\r\n{}\r\n0\r\n\xff"]
+)
+
+
+@st.composite
+def broken_requests(draw: st.DrawFn) -> bytes:
+    """Bytes that resemble a request; some lines, and the body, may be anything."""
+    lines = draw(st.lists(_LINES | st.binary(max_size=30), max_size=5))
+    head = b"\r\n".join([draw(_STARTS), *([b"host: localhost"] * draw(st.booleans())), *lines])
+    return head + b"\r\n\r\n" + draw(_BODIES | st.binary(max_size=60))
+
+
+@settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(batch=st.lists(broken_requests(), min_size=60, max_size=60, unique=True))
+def test_whatever_bytes_come_the_answer_is_no_server_error(server: ServerProcess, batch: list[bytes]) -> None:
+    answers = send_all(server, batch)
+    assert not {sent: answer for sent, answer in answers.items() if answer and not 100 <= status_of(answer) < 500}
+    assert any(answer and b'"error"' in answer for answer in answers.values())
+
+
+def test_after_all_that_the_server_answers(server: ServerProcess) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+    assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code == 200
+    assert server.health()["open_requests"] == 0

@@ -1,0 +1,156 @@
+"""Two keys on one server: nothing that one of them asks tells anything of what the other asked, neither now nor after a restart."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess
+
+ALPHA, BETA, GAMMA, DELTA = "key-of-alpha", "key-of-beta", "key-of-gamma", "key-of-delta"
+SECRET = " ".join(f"clause {number}" for number in range(30)) + " The code of the safe is 493817."
+
+Ask = Callable[[httpx.Client, str, dict[str, Any]], int]
+
+
+def chat(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 1, **more}
+    return int(told(client.post("/v1/chat/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+
+def completion(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
+    body = {"model": "tiny", "prompt": text, "max_tokens": 1, **more}
+    return int(told(client.post("/v1/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+
+def response(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
+    body = {"model": "tiny", "input": text, "max_output_tokens": 1, **more}
+    return int(told(client.post("/v1/responses", json=body))["usage"]["input_tokens_details"]["cached_tokens"])
+
+
+def message(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 1, **more}
+    return int(told(client.post("/v1/messages", json=body))["usage"]["cache_read_input_tokens"])
+
+
+def agent_turn(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
+    return _turn(client, text, {}, more)
+
+
+def salted_agent(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
+    return _turn(client, text, more, {})
+
+
+def _turn(client: httpx.Client, text: str, of_agent: dict[str, Any], of_turn: dict[str, Any]) -> int:
+    agent = told(client.post("/v1/agents", json={"model": "tiny", **of_agent}))["id"]
+    body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1, **of_turn}
+    answer = told(client.post(f"/v1/agents/{agent}/generate", json=body))
+    return int(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+
+ASKING: list[Ask] = [chat, completion, response, message, agent_turn]
+
+
+def told(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.is_success, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+Clients = dict[str, httpx.Client]
+
+
+@contextmanager
+def locked_server(model: Path, cache: Path) -> Iterator[Clients]:
+    """A server with four keys, of which two share; gives a client for each."""
+    keys = (ALPHA, BETA, GAMMA, DELTA)
+    groups = ["--cache-group", f"team={GAMMA}", "--cache-group", f"team={DELTA}"]
+    given = [argument for key in keys for argument in ("--api-key", key)]
+    environment = {"XDG_CACHE_HOME": str(cache), "MLXCTL_ENGINE_CACHE_MIN_FREE_BYTES": "0"}
+    server = ServerProcess("--model", str(model), "--name", "tiny", *given, *groups, environment=environment)
+    try:
+        server.wait_ready()
+        with ExitStack() as stack:
+            clients = {key: httpx.Client(base_url=server.url, headers={"x-api-key": key}, timeout=60) for key in keys}
+            for client in clients.values():
+                stack.enter_context(client)
+            yield clients
+        assert server.stop() == 0
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def clients(endless_model: Path, cache: Path) -> Iterator[Clients]:
+    """Clients of a server that was started again after ALPHA told it the secret through every protocol."""
+    with locked_server(endless_model, cache) as clients:
+        for ask in ASKING:
+            ask(clients[ALPHA], told_by(ask), {})
+    with locked_server(endless_model, cache) as clients:
+        yield clients
+
+
+def told_by(ask: Ask) -> str:
+    """The secret in a prompt of its own for each protocol."""
+    return f"{ask.__name__}: {SECRET}"
+
+
+@pytest.mark.parametrize("ask", ASKING)
+def test_after_a_restart_a_prompt_is_known_to_its_own_key_and_to_no_other(clients: Clients, ask: Ask) -> None:
+    assert ask(clients[BETA], told_by(ask), {}) == 0
+    assert ask(clients[ALPHA], told_by(ask), {}) > 200
+
+
+@pytest.mark.parametrize("ask", ASKING)
+def test_no_guess_of_a_secret_looks_different_from_the_others(clients: Clients, ask: Ask) -> None:
+    told_text = f"guess {told_by(ask)}"
+    ask(clients[ALPHA], told_text, {})
+    start = told_text[: told_text.index("493817")]
+    cached = [ask(clients[BETA], guess, {}) for guess in (start, *(f"{start}{digit}93817." for digit in "012345"))]
+    assert cached[0] == 0
+    assert len(set(cached[1:])) == 1
+
+
+def test_keys_of_one_group_share(clients: Clients) -> None:
+    assert chat(clients[GAMMA], SECRET, {}) == 0
+    assert chat(clients[DELTA], SECRET, {}) > 200
+
+
+@pytest.mark.parametrize("ask", [*ASKING, salted_agent])
+def test_a_salt_separates_the_requests_of_one_key(clients: Clients, ask: Ask) -> None:
+    text = f"salted {told_by(ask)}"
+    plain, salted, other, again = (
+        ask(clients[ALPHA], text, more) for more in ({}, {"cache_salt": "a"}, {"cache_salt": "b"}, {"cache_salt": "a"})
+    )
+    assert (plain, salted, other) == (0, 0, 0)
+    assert again > 200
+
+
+def test_another_keys_salt_leads_nowhere(clients: Clients) -> None:
+    text = f"salted {SECRET}"
+    chat(clients[ALPHA], text, {"cache_salt": "pepper"})
+    assert chat(clients[BETA], text, {"cache_salt": "pepper"}) == 0
+
+
+@pytest.mark.parametrize("salt", ["", 3, "x" * 257])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents"])
+def test_a_salt_is_a_text_of_some_characters(clients: Clients, path: str, salt: object) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "prompt": "hi", "input": "hi", "max_tokens": 1}
+    refused = clients[ALPHA].post(path, json=body | {"cache_salt": salt})
+    assert refused.status_code == 400
+    assert "cache_salt" in refused.text
+
+
+def test_no_key_lies_on_disk(clients: Clients, cache: Path) -> None:
+    del clients
+    written = [file for file in cache.rglob("*") if file.is_file()]
+    assert written
+    assert not [file for file in written if any(key.encode() in file.read_bytes() for key in (ALPHA, BETA, GAMMA, DELTA))]
