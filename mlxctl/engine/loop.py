@@ -72,6 +72,8 @@ class EngineLoop:
             max_rows=settings.max_rows,
             prefill_slice_seconds=settings.prefill_slice_seconds,
             prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
+            target_gap_seconds=settings.target_gap_ms / 1e3 if settings.target_gap_ms is not None else None,
+            target_ttft_seconds=settings.target_ttft_ms / 1e3,
         )
         self._embedding = EmbeddingDesk(slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens)
         self._speech = SpeechDesk(slice_seconds=settings.prefill_slice_seconds)
