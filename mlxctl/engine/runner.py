@@ -30,6 +30,8 @@ from mlxctl.prefix_cache.packing import Record
 
 # Prompts with so many tokens left or fewer are usually read with others, in one batch.
 _JOINED_SOON_TOKENS = 256
+# After so many tokens of one prompt, MLX keeps many buffers that fit nothing else: each pass has a longer context, and other sizes.
+_MANY_SIZES_TOKENS = 4096
 
 
 class ModelRunner:
@@ -229,6 +231,8 @@ class ModelRunner:
         is_stop = end in sequence.stop_positions
         self._remember(sequence, end, prompt.caches, is_stop=is_stop)
         is_read = sequence.num_tokens_to_prefill == num_tokens
+        if is_read and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
+            mx.clear_cache()
         if is_read and sequence.max_tokens:
             del self._prompts[sequence.sequence_id]
             self._batches.append(

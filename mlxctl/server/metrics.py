@@ -117,5 +117,7 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
         ("active_memory", "What MLX has in use.", stats.active_memory_bytes),
         ("peak_memory", "The most that MLX ever had in use.", stats.peak_memory_bytes),
         ("buffer_cache", "What MLX keeps for reuse.", stats.buffer_cache_bytes),
+        ("engine_resident", "What the engine's process takes in memory, as the system counts it.", stats.resident_bytes),
     ):
-        yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)
+        if value is not None:
+            yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)
