@@ -4,7 +4,7 @@ _mlxctl_children() {
     case "$1" in
         "") echo "serve chat top models bench probe cache agents doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
-        " bench") echo "throughput latency prefix agents contention mixed probe compare report" ;;
+        " bench") echo "throughput latency prefix agents burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " completion") echo "bash zsh fish models agents" ;;
@@ -30,6 +30,7 @@ _mlxctl_options() {
         " bench latency") echo "--requests --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench prefix") echo "--prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench burst") echo "--requests --prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench probe") echo "--rounds --warmups --out --json --help -h" ;;
@@ -182,6 +183,21 @@ _mlxctl_value() {
         " bench agents --seed") echo "unknown" ;;
         " bench agents --bandwidth") echo "unknown" ;;
         " bench agents --out") echo "files" ;;
+        " bench burst --requests") echo "unknown" ;;
+        " bench burst --prompt-tokens") echo "unknown" ;;
+        " bench burst --answer-tokens") echo "unknown" ;;
+        " bench burst --model") echo "models" ;;
+        " bench burst -m") echo "models" ;;
+        " bench burst --url") echo "unknown" ;;
+        " bench burst --api-key") echo "unknown" ;;
+        " bench burst --against") echo "unknown" ;;
+        " bench burst --against-model") echo "unknown" ;;
+        " bench burst --against-key") echo "unknown" ;;
+        " bench burst --rounds") echo "unknown" ;;
+        " bench burst --warmups") echo "unknown" ;;
+        " bench burst --seed") echo "unknown" ;;
+        " bench burst --bandwidth") echo "unknown" ;;
+        " bench burst --out") echo "files" ;;
         " bench contention --requests") echo "unknown" ;;
         " bench contention --prompt-tokens") echo "unknown" ;;
         " bench contention --answer-tokens") echo "unknown" ;;
@@ -282,6 +298,7 @@ _mlxctl_argument() {
         " bench latency") echo "unknown" ;;
         " bench prefix") echo "unknown" ;;
         " bench agents") echo "unknown" ;;
+        " bench burst") echo "unknown" ;;
         " bench contention") echo "unknown" ;;
         " bench mixed") echo "unknown" ;;
         " bench probe") echo "models" ;;

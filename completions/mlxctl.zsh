@@ -467,6 +467,31 @@ _mlxctl_bench_contention() {
         && return
 }
 
+_mlxctl_bench_burst() {
+    _arguments \
+        '*--requests[Requests that are sent at once]: :' \
+        '*--prompt-tokens[Length of each prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--restart[Restart the own server in every round, for a burst on a fresh server]' \
+        '*--no-restart[Restart the own server in every round, for a burst on a fresh server]' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_bench_agents() {
     _arguments \
         '*--turns[Tool results that the session reads, one after the other]: :' \
@@ -576,6 +601,7 @@ _mlxctl_bench() {
             'latency:How long one person waits\: first token, next token, whole answer'
             'prefix:What a known beginning saves\: cold, warm, after a restart'
             'agents:Coding agents'
+            'burst:Many new prompts at once\: on a fresh server, and after one stream alone'
             'contention:A short request, and a decoding stream, while a long prompt is read'
             'mixed:Traffic of all lengths from several clients at once'
             'probe:How long `mlxctl probe` takes for a model, phase by phase'
@@ -589,6 +615,7 @@ _mlxctl_bench() {
             latency) _mlxctl_bench_latency ;;
             prefix) _mlxctl_bench_prefix ;;
             agents) _mlxctl_bench_agents ;;
+            burst) _mlxctl_bench_burst ;;
             contention) _mlxctl_bench_contention ;;
             mixed) _mlxctl_bench_mixed ;;
             probe) _mlxctl_bench_probe ;;

@@ -9,7 +9,7 @@ import pytest
 from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.scenarios import Agents, Contention, Latency, Mixed, Prefix, Sample, Scenario, Throughput, contention
+from mlxctl.bench.scenarios import Agents, Burst, Contention, Latency, Mixed, Prefix, Sample, Scenario, Throughput, contention
 from mlxctl.bench.scenarios.throughput import decode_rate
 from mlxctl.bench.target import Target
 from tests.bench.metronome import Metronome, metronome
@@ -19,6 +19,7 @@ SMALL: list[Scenario] = [
     Latency(num_requests=2, prompt_tokens=16, answer_tokens=4),
     Prefix(prompt_tokens=32, answer_tokens=2),
     Agents(num_turns=2, num_agents=2, system_tokens=32, result_tokens=16, answer_tokens=2),
+    Burst(num_requests=3, prompt_tokens=16, answer_tokens=4),
     Contention(num_requests=2, prompt_tokens=32, answer_tokens=2, watch_seconds=0.05),
     Mixed(num_requests=4, num_clients=2, prompt_tokens=32, answer_tokens=12),
 ]
@@ -86,6 +87,17 @@ def test_a_server_of_somebody_else_is_not_restarted_and_that_is_noted() -> None:
         target = target_on(server)
         assert "ttft_restart" not in measure(Prefix(), target)
     assert any("not restarted" in note for note in target.notes)
+
+
+def test_a_burst_asks_new_things_at_once_on_a_fresh_server_and_again_after_one_stream_alone() -> None:
+    with metronome(pause_seconds=0.005) as server:
+        target = target_on(server)
+        target.restarter = restarts = Restarts(server.url)
+        sample = measure(Burst(num_requests=4, prompt_tokens=16, answer_tokens=4), target)
+    assert restarts.num == 1
+    assert len({str(body["messages"][0]["content"]) for body in server.bodies}) == len(server.bodies) == 4 + 1 + 4
+    assert sample["ttft_p50"] <= sample["ttft_p95"] <= sample["ttft_slowest"]
+    assert sample["fresh_tokens_per_second"] > 0
 
 
 def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:
