@@ -52,6 +52,8 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache -x -d 'Memory for p
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache-bits -x -d 'Bits in which computed prompts are kept'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-dir -x -a '(__fish_complete_directories)' -d 'Directory for what memory has no room for, and for the next start'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-disk-bytes -x -d 'Room on disk for them'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l target-gap-ms -x -d 'Milliseconds that may pass between two tokens of an answer because promp'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l target-ttft-ms -x -d 'Milliseconds that a prompt may wait before prompts are read as fast as t'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg -l no-hlg -d 'Whether tokens are drawn along a tone curve in place of a plain temperat'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg-width -x -d 'Reach of the curve\'s middle to both sides of its pivot, in nats'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg-shoulder -x -d 'Softness of the curve above, in nats'

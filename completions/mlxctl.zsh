@@ -784,6 +784,8 @@ _mlxctl_serve() {
         '*--prefix-cache-bits[Bits in which computed prompts are kept]: :' \
         '*--cache-dir[Directory for what memory has no room for, and for the next start]: :_files -/' \
         '*--cache-disk-bytes[Room on disk for them]: :' \
+        '*--target-gap-ms[Milliseconds that may pass between two tokens of an answer because promp]: :' \
+        '*--target-ttft-ms[Milliseconds that a prompt may wait before prompts are read as fast as t]: :' \
         '*--hlg[Whether tokens are drawn along a tone curve in place of a plain temperat]' \
         '*--no-hlg[Whether tokens are drawn along a tone curve in place of a plain temperat]' \
         '*--hlg-width[Reach of the curve'\''s middle to both sides of its pivot, in nats]: :' \

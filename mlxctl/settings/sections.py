@@ -111,10 +111,10 @@ class EngineSettings:
     """Longest time for which reading a prompt may hold the engine when nothing else runs."""
 
     target_gap_ms: float | None = bounded(None, least=1.0)
-    """Milliseconds between two tokens of an answer while prompts are read; without it, 200 or ten decode steps, the longer."""
+    """Milliseconds that may pass between two tokens of an answer because prompts are read; without it, 200 or ten decode steps."""
 
     target_ttft_ms: float = bounded(1000.0, least=0.0)
-    """Milliseconds that a prompt may wait; then prompts are read as fast as the target gap allows, at the cost of answers."""
+    """Milliseconds that a prompt may wait before prompts are read as fast as the target gap allows, which slows answers down."""
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Most prompt tokens that go through the model at once."""
