@@ -15,9 +15,8 @@ The policy, in decode steps (what one stream alone feels between two tokens) and
 """
 
 from collections import deque
-from statistics import median_low
 
-from mlxctl.engine.pass_costs import PassCost, PassCosts
+from mlxctl.engine.pass_costs import PassCost, PassCosts, quick_one
 
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
@@ -30,13 +29,14 @@ _FIRST_TOKENS_BESIDE_ROWS = 32
 _GROWTH = 2
 # In a pass while nothing decodes, tokens cost so many times as much as the pass itself, where that fits into the slice.
 _ALONE_BALANCE = 3
-_KEPT_STEPS = 9
+_KEPT_STEPS = 32
+_TRY_SHORTER_EVERY = 4
 # Until a decode step was measured, one is taken to last for this share of the longest slice.
 _UNMEASURED_STEP = 0.05
 
 
 class StepCosts:
-    """How long a decode step takes, by the number of rows in doublings: the middle one of the last few."""
+    """How long a decode step takes, by the number of rows in doublings: a quick one of the last."""
 
     def __init__(self) -> None:
         self._alone: dict[int, deque[float]] = {}
@@ -50,7 +50,7 @@ class StepCosts:
     def seconds(self, rows: int) -> float | None:
         """Return the duration of a step of so many rows, or of the nearest number known; None before the first step."""
         kept, size = self._alone or self._beside, rows.bit_length()
-        return median_low(kept[min(kept, key=lambda other: (abs(other - size), other))]) if kept else None
+        return quick_one(kept[min(kept, key=lambda other: (abs(other - size), other))]) if kept else None
 
 
 class PrefillPacer:
@@ -125,16 +125,21 @@ class PrefillPacer:
 
     def _tokens(self, target: float, rows: int, context: int) -> int:
         """Return the size of a pass that takes `target` seconds, or of one that is hardly longer than the pass itself."""
-        cost = self._cost(context)
+        cost, largest = self._cost(context), self._passes.largest
         if cost is None:
             return self._first_tokens(rows)
         if self._passes.has_one_size:
             # A second size is measured at once, because one alone does not tell a fixed cost from a cost per token.
-            double = min(self._max_tokens, 2 * self._passes.largest)
-            return double if cost.seconds(double) <= self._slice_seconds else max(1, self._passes.largest // 2)
+            double = min(self._max_tokens, 2 * largest)
+            return max(1, largest // 2) if cost.seconds(double) > self._slice_seconds else double
+        wanted = cost.tokens_within(target, maximum=self._largest)
         balance = 1 if rows else _ALONE_BALANCE
         least = max(2 * cost.fixed, min((1 + balance) * cost.fixed, self._slice_seconds))
-        return max(1, cost.tokens_within(max(target, least), maximum=self._largest))
+        reasonable = cost.tokens_within(least, maximum=self._largest)
+        if wanted < reasonable and self._passes.num_observed % _TRY_SHORTER_EVERY == 0:
+            # Delays look like a fixed cost. Whether a pass of half the size is really no shorter has to be seen now and then.
+            reasonable //= 2
+        return max(1, wanted, reasonable)
 
     def _cost(self, context: int) -> PassCost | None:
         return self._passes.cost(context=context, step_seconds=self._steps.seconds(1))

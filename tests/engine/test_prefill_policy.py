@@ -1,5 +1,6 @@
 """What requests feel of each other under the scheduler's policy, in simulated seconds on machines of different kinds."""
 
+import random
 import statistics
 
 import pytest
@@ -112,7 +113,7 @@ def test_no_gap_is_longer_than_the_operator_wants_where_a_pass_can_be_so_short(g
 
     simulation.run_first([simulation.ask(345, num_tokens=64) for _ in range(4)])
 
-    assert p99(stream.gaps(after=begun)) <= 1.15 * gap
+    assert p99(stream.gaps(after=begun)) <= 1.25 * gap
 
 
 def test_a_machine_that_stumbles_is_not_taken_for_a_slow_one() -> None:
@@ -138,3 +139,24 @@ def test_a_machine_that_becomes_slower_keeps_its_bound_on_gaps() -> None:
     simulation.run_first([simulation.ask(8000, num_tokens=2)])
 
     assert p99(stream.gaps(after=begun + 2)) <= 4 * idle
+
+
+def test_on_a_machine_with_bad_times_a_long_prompt_hardly_lengthens_gaps_more_than_on_a_quiet_one() -> None:
+    source, ratios = random.Random(1), []
+    slowness = [1.0]
+
+    def disturb(_: int, seconds: float) -> float:
+        if source.random() < 0.02:
+            slowness[0] = source.choice([1.0, 1.0, 1.0, 3.0, 5.0])
+        return seconds * slowness[0] * source.uniform(1, 1.5) * source.choice([1] * 15 + [6])
+
+    for _ in range(5):
+        simulation = Simulation(CPU, disturb=disturb)
+        serve_alone(simulation, 4)
+        stream = start_stream(simulation)
+        simulation.run(seconds=2)
+        idle, begun = idle_gap(stream), simulation.now
+        simulation.run_first([simulation.ask(8000, num_tokens=2)])
+        ratios.append(statistics.median(stream.gaps(after=begun)) / idle)
+
+    assert statistics.median(ratios) <= 5
