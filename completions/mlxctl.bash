@@ -4,7 +4,7 @@ _mlxctl_children() {
     case "$1" in
         "") echo "serve chat top models bench probe cache agents doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
-        " bench") echo "throughput latency prefix agents burst contention mixed probe compare report" ;;
+        " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " completion") echo "bash zsh fish models agents" ;;
@@ -30,6 +30,7 @@ _mlxctl_options() {
         " bench latency") echo "--requests --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench prefix") echo "--prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench arrivals") echo "--rate --requests --prompt-tokens --answer-tokens --ttft-ms --token-ms --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench burst") echo "--requests --prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
@@ -185,6 +186,24 @@ _mlxctl_value() {
         " bench agents --seed") echo "unknown" ;;
         " bench agents --bandwidth") echo "unknown" ;;
         " bench agents --out") echo "files" ;;
+        " bench arrivals --rate") echo "unknown" ;;
+        " bench arrivals --requests") echo "unknown" ;;
+        " bench arrivals --prompt-tokens") echo "unknown" ;;
+        " bench arrivals --answer-tokens") echo "unknown" ;;
+        " bench arrivals --ttft-ms") echo "unknown" ;;
+        " bench arrivals --token-ms") echo "unknown" ;;
+        " bench arrivals --model") echo "models" ;;
+        " bench arrivals -m") echo "models" ;;
+        " bench arrivals --url") echo "unknown" ;;
+        " bench arrivals --api-key") echo "unknown" ;;
+        " bench arrivals --against") echo "unknown" ;;
+        " bench arrivals --against-model") echo "unknown" ;;
+        " bench arrivals --against-key") echo "unknown" ;;
+        " bench arrivals --rounds") echo "unknown" ;;
+        " bench arrivals --warmups") echo "unknown" ;;
+        " bench arrivals --seed") echo "unknown" ;;
+        " bench arrivals --bandwidth") echo "unknown" ;;
+        " bench arrivals --out") echo "files" ;;
         " bench burst --requests") echo "unknown" ;;
         " bench burst --prompt-tokens") echo "unknown" ;;
         " bench burst --answer-tokens") echo "unknown" ;;
@@ -300,6 +319,7 @@ _mlxctl_argument() {
         " bench latency") echo "unknown" ;;
         " bench prefix") echo "unknown" ;;
         " bench agents") echo "unknown" ;;
+        " bench arrivals") echo "unknown" ;;
         " bench burst") echo "unknown" ;;
         " bench contention") echo "unknown" ;;
         " bench mixed") echo "unknown" ;;

@@ -492,6 +492,32 @@ _mlxctl_bench_burst() {
         && return
 }
 
+_mlxctl_bench_arrivals() {
+    _arguments \
+        '*--rate[Requests a second, on average]: :' \
+        '*--requests[Requests a round]: :' \
+        '*--prompt-tokens[Length of the longest prompts]: :' \
+        '*--answer-tokens[Length of the longest answers]: :' \
+        '*--ttft-ms[Latest first token of a good request]: :' \
+        '*--token-ms[Longest mean time of its further tokens]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_bench_agents() {
     _arguments \
         '*--turns[Tool results that the session reads, one after the other]: :' \
@@ -601,6 +627,7 @@ _mlxctl_bench() {
             'latency:How long one person waits\: first token, next token, whole answer'
             'prefix:What a known beginning saves\: cold, warm, after a restart'
             'agents:Coding agents'
+            'arrivals:Requests at random times at a given rate, and the share served well'
             'burst:Many new prompts at once\: on a fresh server, and after one stream alone'
             'contention:A short request, and a decoding stream, while a long prompt is read'
             'mixed:Traffic of all lengths from several clients at once'
@@ -615,6 +642,7 @@ _mlxctl_bench() {
             latency) _mlxctl_bench_latency ;;
             prefix) _mlxctl_bench_prefix ;;
             agents) _mlxctl_bench_agents ;;
+            arrivals) _mlxctl_bench_arrivals ;;
             burst) _mlxctl_bench_burst ;;
             contention) _mlxctl_bench_contention ;;
             mixed) _mlxctl_bench_mixed ;;

@@ -17,6 +17,7 @@ class BenchGroup(LazyGroup):
         "agents": LazyCommand(
             "mlxctl.cli.bench.agents", "Coding agents: one session turn by turn, then several at once on a cold prefix."
         ),
+        "arrivals": LazyCommand("mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."),
         "burst": LazyCommand("mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."),
         "contention": LazyCommand(
             "mlxctl.cli.bench.contention", "A short request, and a decoding stream, while a long prompt is read."
