@@ -4,7 +4,7 @@ _mlxctl_children() {
     case "$1" in
         "") echo "serve chat top models bench probe cache agents doctor completion demo" ;;
         " models") echo "ls info fit pull rm alias" ;;
-        " bench") echo "throughput latency prefix agents contention mixed probe compare report" ;;
+        " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " completion") echo "bash zsh fish models agents" ;;
@@ -15,7 +15,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " models") echo "--help -h" ;;
@@ -30,6 +30,8 @@ _mlxctl_options() {
         " bench latency") echo "--requests --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench prefix") echo "--prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench arrivals") echo "--rate --requests --prompt-tokens --answer-tokens --ttft-ms --token-ms --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench burst") echo "--requests --prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench probe") echo "--rounds --warmups --out --json --help -h" ;;
@@ -94,6 +96,8 @@ _mlxctl_value() {
         " serve --prefix-cache-bits") echo "unknown" ;;
         " serve --cache-dir") echo "directories" ;;
         " serve --cache-disk-bytes") echo "unknown" ;;
+        " serve --target-gap-ms") echo "unknown" ;;
+        " serve --target-ttft-ms") echo "unknown" ;;
         " serve --hlg-width") echo "unknown" ;;
         " serve --hlg-shoulder") echo "unknown" ;;
         " serve --hlg-toe") echo "unknown" ;;
@@ -183,6 +187,39 @@ _mlxctl_value() {
         " bench agents --seed") echo "unknown" ;;
         " bench agents --bandwidth") echo "unknown" ;;
         " bench agents --out") echo "files" ;;
+        " bench arrivals --rate") echo "unknown" ;;
+        " bench arrivals --requests") echo "unknown" ;;
+        " bench arrivals --prompt-tokens") echo "unknown" ;;
+        " bench arrivals --answer-tokens") echo "unknown" ;;
+        " bench arrivals --ttft-ms") echo "unknown" ;;
+        " bench arrivals --token-ms") echo "unknown" ;;
+        " bench arrivals --model") echo "models" ;;
+        " bench arrivals -m") echo "models" ;;
+        " bench arrivals --url") echo "unknown" ;;
+        " bench arrivals --api-key") echo "unknown" ;;
+        " bench arrivals --against") echo "unknown" ;;
+        " bench arrivals --against-model") echo "unknown" ;;
+        " bench arrivals --against-key") echo "unknown" ;;
+        " bench arrivals --rounds") echo "unknown" ;;
+        " bench arrivals --warmups") echo "unknown" ;;
+        " bench arrivals --seed") echo "unknown" ;;
+        " bench arrivals --bandwidth") echo "unknown" ;;
+        " bench arrivals --out") echo "files" ;;
+        " bench burst --requests") echo "unknown" ;;
+        " bench burst --prompt-tokens") echo "unknown" ;;
+        " bench burst --answer-tokens") echo "unknown" ;;
+        " bench burst --model") echo "models" ;;
+        " bench burst -m") echo "models" ;;
+        " bench burst --url") echo "unknown" ;;
+        " bench burst --api-key") echo "unknown" ;;
+        " bench burst --against") echo "unknown" ;;
+        " bench burst --against-model") echo "unknown" ;;
+        " bench burst --against-key") echo "unknown" ;;
+        " bench burst --rounds") echo "unknown" ;;
+        " bench burst --warmups") echo "unknown" ;;
+        " bench burst --seed") echo "unknown" ;;
+        " bench burst --bandwidth") echo "unknown" ;;
+        " bench burst --out") echo "files" ;;
         " bench contention --requests") echo "unknown" ;;
         " bench contention --prompt-tokens") echo "unknown" ;;
         " bench contention --answer-tokens") echo "unknown" ;;
@@ -283,6 +320,8 @@ _mlxctl_argument() {
         " bench latency") echo "unknown" ;;
         " bench prefix") echo "unknown" ;;
         " bench agents") echo "unknown" ;;
+        " bench arrivals") echo "unknown" ;;
+        " bench burst") echo "unknown" ;;
         " bench contention") echo "unknown" ;;
         " bench mixed") echo "unknown" ;;
         " bench probe") echo "models" ;;

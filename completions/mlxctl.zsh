@@ -467,6 +467,57 @@ _mlxctl_bench_contention() {
         && return
 }
 
+_mlxctl_bench_burst() {
+    _arguments \
+        '*--requests[Requests that are sent at once]: :' \
+        '*--prompt-tokens[Length of each prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--restart[Restart the own server in every round, for a burst on a fresh server]' \
+        '*--no-restart[Restart the own server in every round, for a burst on a fresh server]' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_arrivals() {
+    _arguments \
+        '*--rate[Requests a second, on average]: :' \
+        '*--requests[Requests a round]: :' \
+        '*--prompt-tokens[Length of the longest prompts]: :' \
+        '*--answer-tokens[Length of the longest answers]: :' \
+        '*--ttft-ms[Latest first token of a good request]: :' \
+        '*--token-ms[Longest mean time of its further tokens]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and say the ratios]: :' \
+        '*--against-model[A model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Rounds that count; medians are over rounds]: :' \
+        '*--warmups[Rounds before those that count]: :' \
+        '*--seed[Decides the texts and lengths that are asked]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_bench_agents() {
     _arguments \
         '*--turns[Tool results that the session reads, one after the other]: :' \
@@ -576,6 +627,8 @@ _mlxctl_bench() {
             'latency:Latency of one client\: first token, next token, whole answer'
             'prefix:What the prefix cache saves\: cold, warm, after a restart'
             'agents:Coding agents'
+            'arrivals:Requests at random times at a given rate, and the share served well'
+            'burst:Many new prompts at once\: on a fresh server, and after one stream alone'
             'contention:A short request and a decoding stream beside a long prefill'
             'mixed:Mixed prompt and answer lengths from several clients'
             'probe:Duration of `mlxctl probe` for a model, by phase'
@@ -589,6 +642,8 @@ _mlxctl_bench() {
             latency) _mlxctl_bench_latency ;;
             prefix) _mlxctl_bench_prefix ;;
             agents) _mlxctl_bench_agents ;;
+            arrivals) _mlxctl_bench_arrivals ;;
+            burst) _mlxctl_bench_burst ;;
             contention) _mlxctl_bench_contention ;;
             mixed) _mlxctl_bench_mixed ;;
             probe) _mlxctl_bench_probe ;;
@@ -758,6 +813,8 @@ _mlxctl_serve() {
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
+        '*--target-gap-ms[Milliseconds that may pass between two tokens of an answer because promp]: :' \
+        '*--target-ttft-ms[Milliseconds that a prompt may wait before prompts are read as fast as t]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \

@@ -145,7 +145,7 @@ def _some_totals() -> ModelTotals:
 
 def _some_stats() -> Stats:
     """Return counters that are all zero, with one kind of cache hit for its label."""
-    values = {field.name: 0 for field in msgspec.structs.fields(Stats) if field.type is int}
+    values = {field.name: 0 for field in msgspec.structs.fields(Stats) if field.type in (int, int | None)}
     return msgspec.convert({**values, "type": "Stats", "cache_hits": {"exact": 0}, "cache_disk": None}, Stats)
 
 

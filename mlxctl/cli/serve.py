@@ -46,6 +46,8 @@ def serve(
     prefix_cache_bits: Annotated[Text, setting(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", metavar="BITS")] = None,
     cache_dir: Annotated[Path | None, setting(EngineSettings, "cache_dir", "--cache-dir", metavar="DIRECTORY")] = None,
     cache_disk_bytes: Annotated[Text, setting(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", metavar="SIZE")] = None,
+    target_gap_ms: Annotated[float | None, setting(EngineSettings, "target_gap_ms", "--target-gap-ms", metavar="MS")] = None,
+    target_ttft_ms: Annotated[float | None, setting(EngineSettings, "target_ttft_ms", "--target-ttft-ms", metavar="MS")] = None,
     hlg: Annotated[bool | None, setting(SamplingSettings, "hlg", "--hlg/--no-hlg")] = None,
     hlg_width: Annotated[float | None, setting(SamplingSettings, "hlg_width", "--hlg-width", metavar="NATS")] = None,
     hlg_shoulder: Annotated[float | None, setting(SamplingSettings, "hlg_shoulder", "--hlg-shoulder", metavar="NATS")] = None,

@@ -13,7 +13,7 @@ class Batch:
     """One step's work for one model.
 
     Restore: take over what the prefix cache has of `prompts`. Prefill: compute the next `num_tokens` of one prompt, or all that is
-    left of several. Decode: a token for every row of `groups`.
+    left of several, while `num_rows_beside` rows wait for their next token. Decode: a token for every row of `groups`.
     """
 
     phase: Literal["restore", "prefill", "decode"]
@@ -21,7 +21,7 @@ class Batch:
     groups: Many[Many[Sequence]] = ()
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
-    contended: bool = False
+    num_rows_beside: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

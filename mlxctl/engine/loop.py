@@ -40,6 +40,7 @@ from mlxctl.engine.messages import (
 )
 from mlxctl.engine.model_queue import ModelCosts
 from mlxctl.engine.pool import ModelPool
+from mlxctl.engine.process_memory import resident_bytes, return_free_memory
 from mlxctl.engine.runner import describe_device
 from mlxctl.engine.scheduler import Scheduler
 from mlxctl.engine.sequence import Sequence
@@ -72,6 +73,8 @@ class EngineLoop:
             max_rows=settings.max_rows,
             prefill_slice_seconds=settings.prefill_slice_seconds,
             prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
+            target_gap_seconds=settings.target_gap_ms / 1e3 if settings.target_gap_ms is not None else None,
+            target_ttft_seconds=settings.target_ttft_ms / 1e3,
         )
         self._embedding = EmbeddingDesk(slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens)
         self._speech = SpeechDesk(slice_seconds=settings.prefill_slice_seconds)
@@ -82,6 +85,7 @@ class EngineLoop:
         self._begun_load: LoadModel | None = None
         self._num_steps = 0
         self._is_fetching = False
+        self._holds_free_memory = False
         self._is_stopping = False
 
     def run(self) -> None:
@@ -152,8 +156,9 @@ class EngineLoop:
         for sequence in self._pool.take_arrivals():
             self._scheduler.resume(sequence)
         if not self._scheduler.has_work:
-            self._pool.tidy()
+            self._rest()
             return
+        self._holds_free_memory = True
         started = time.monotonic()
         batch = self._scheduler.next_batch(now=started, available_bytes=self._pool.available_bytes)
         self._is_fetching = batch is None
@@ -170,6 +175,13 @@ class EngineLoop:
         self._pool.runner(batch.model).start_built()
         self._scheduler.note_step(batch, seconds=time.monotonic() - started)
 
+    def _rest(self) -> None:
+        """With nothing to decode, forget what expired and, once after each time of work, give free memory back to the system."""
+        self._pool.tidy()
+        if self._holds_free_memory and not self._has_jobs:
+            return_free_memory()
+            self._holds_free_memory = False
+
     def embed(self) -> None:
         """Compute the vectors of some texts, between two steps of the others."""
         if self._embedding.has_work:
@@ -183,6 +195,7 @@ class EngineLoop:
             self._after_job_slice()
 
     def _after_job_slice(self) -> None:
+        self._holds_free_memory = True
         self._pool.make_room()
         if not self._has_work:
             self._pool.trim()
@@ -375,6 +388,7 @@ class EngineLoop:
                 active_memory_bytes=int(mx.get_active_memory()),
                 peak_memory_bytes=int(mx.get_peak_memory()),
                 buffer_cache_bytes=int(mx.get_cache_memory()),
+                resident_bytes=resident_bytes(),
             )
         )
 

@@ -311,6 +311,7 @@ class Stats(Report, frozen=True, kw_only=True):
     active_memory_bytes: int
     peak_memory_bytes: int
     buffer_cache_bytes: int
+    resident_bytes: int | None
 
 
 class LookedUp(Report, frozen=True, kw_only=True):

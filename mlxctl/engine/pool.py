@@ -206,8 +206,13 @@ class ModelPool:
         return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
 
     def make_room(self) -> None:
-        """Free as much of what is kept as memory beyond the limit is in use, or as is beyond its budget."""
+        """Free as much of what is kept as memory beyond the limit is in use, or as is beyond its budget.
+
+        Freed buffers that MLX keeps for reuse count as in use, and go first.
+        """
         excess = int(mx.get_active_memory()) - self.limit_bytes
+        if excess + int(mx.get_cache_memory()) > 0:
+            mx.clear_cache()
         if excess > 0:
             self._free(excess)
         if self.kept_bytes > self.prefixes.max_bytes:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mlxctl.engine import caches as kv
 from mlxctl.engine.batch import Batch, RowResult
+from mlxctl.engine.batched_prefill import passes
 from mlxctl.engine.caches import Caches
 from mlxctl.engine.decode_batch import DecodeBatch, StepInFlight, starts_late
 from mlxctl.engine.half_read import HalfRead, Room
@@ -19,7 +20,6 @@ from mlxctl.engine.loading import LoadedWeights
 from mlxctl.engine.messages import Score
 from mlxctl.engine.scoring import score_prompt
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
-from mlxctl.engine.short_rests import SHORT_TOKENS, passes
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
 from mlxctl.prefix_cache.chunks import Salt, Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
@@ -27,6 +27,11 @@ from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.lifetime import FOR_GOOD
 from mlxctl.prefix_cache.packing import Record
+
+# Prompts with so many tokens left or fewer are usually read with others, in one batch.
+_JOINED_SOON_TOKENS = 256
+# After so many tokens of one prompt, MLX keeps many buffers that fit nothing else: each pass has a longer context, and other sizes.
+_MANY_SIZES_TOKENS = 4096
 
 
 class ModelRunner:
@@ -199,7 +204,7 @@ class ModelRunner:
             capacity=cache_capacity(sequence.num_prompt_tokens),
             lifetime=sequence.lifetime,
             # PERF: what is read together is copied into one batch, so that a copy of its own would be memory touched for nothing.
-            is_lazy=is_joined_soon and sequence.num_prompt_tokens - plan.num_cached <= SHORT_TOKENS,
+            is_lazy=is_joined_soon and sequence.num_prompt_tokens - plan.num_cached <= _JOINED_SOON_TOKENS,
         )
         if num_cached < plan.num_cached:
             caches = kv.new_caches(self._model, self._kv_format)
@@ -226,6 +231,8 @@ class ModelRunner:
         is_stop = end in sequence.stop_positions
         self._remember(sequence, end, prompt.caches, is_stop=is_stop)
         is_read = sequence.num_tokens_to_prefill == num_tokens
+        if is_read and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
+            mx.clear_cache()
         if is_read and sequence.max_tokens:
             del self._prompts[sequence.sequence_id]
             self._batches.append(

@@ -9,23 +9,24 @@ from collections.abc import Sequence as Many
 from typing import Literal
 
 from mlxctl.engine.batch import Batch, RowResult
+from mlxctl.engine.batched_prefill import choose_batch, padded_tokens
 from mlxctl.engine.fairness import FairQueue
 from mlxctl.engine.messages import RowUpdate, Score
 from mlxctl.engine.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.pacing import PrefillPacer
 from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS, Sequence, SequenceState
-from mlxctl.engine.short_rests import SHORT_TOKENS, choose_rests, padded_tokens
 from mlxctl.prefix_cache.chunks import common_tokens
 
 # Long prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
 _MAX_LONG_PROMPTS = 4
-# What is left of a short prompt is read in slices of at least this many tokens: a few longer gaps, and its answer begins soon.
-_SHORT_PROMPT_SLICE = 16
+_LONG_TOKENS = 1024
 # Prompts may be restored in one step up to so many tokens of them, each of which may have to be copied; more when no row waits.
 _RESTORE_TOKENS = 16_384
 _RESTORE_TOKENS_ALONE = 65_536
 # A prefix that another is reading is worth waiting for from this many tokens on.
 _MIN_SHARED_TOKENS = 32
+# Requests that come within this time are one burst. The first of them is being read while the others arrive.
+_BURST_SECONDS = 0.1
 # PERF: how much of a prompt was read is told no more often, since each time wakes the front and its client.
 _PROGRESS_SECONDS = 0.1
 
@@ -37,8 +38,18 @@ class Scheduler:
     finished is in no list and never reported again.
     """
 
-    def __init__(self, *, max_rows: int, prefill_slice_seconds: float, prefill_chunk_max_tokens: int) -> None:
+    def __init__(
+        self,
+        *,
+        max_rows: int,
+        prefill_slice_seconds: float,
+        prefill_chunk_max_tokens: int,
+        target_gap_seconds: float | None = None,
+        target_ttft_seconds: float = 1.0,
+    ) -> None:
         self._max_rows = max_rows
+        self._gap_seconds = target_gap_seconds
+        self._ttft_seconds = target_ttft_seconds
         self._slice_seconds = prefill_slice_seconds
         self._chunk_max_tokens = prefill_chunk_max_tokens
         self._queues: dict[str, ModelQueue] = {}
@@ -51,7 +62,7 @@ class Scheduler:
 
     def open_model(self, name: str, costs: ModelCosts) -> None:
         """Accept sequences for the model from now on."""
-        pacer = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._chunk_max_tokens)
+        pacer = PrefillPacer(slice_seconds=self._slice_seconds, max_tokens=self._chunk_max_tokens, gap_seconds=self._gap_seconds)
         self._queues[name] = ModelQueue(costs, pacer)
 
     def close_model(self, name: str) -> None:
@@ -125,7 +136,8 @@ class Scheduler:
         name, queue, candidates = found
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
-            return self._prompt_batch(name, queue, self._fair.ranked(candidates, now=now), available_bytes)
+            is_late = max(now - row.served_at for row in candidates) >= self._ttft_seconds
+            return self._prompt_batch(name, queue, self._fair.ranked(candidates, now=now), available_bytes, is_late=is_late)
         queue.regroup()
         self._last_phase = "decode"
         return Batch(phase="decode", model=name, groups=[list(group) for group in queue.groups])
@@ -141,7 +153,8 @@ class Scheduler:
     def note_step(self, batch: Batch, *, seconds: float) -> None:
         """Take how long a settled batch kept the thread in all, with starting the decode step after it."""
         if batch.phase == "decode":
-            self._queues[batch.model].pacer.observe_decode(seconds, alone=self.decodes_alone(batch))
+            rows = sum(map(len, batch.groups))
+            self._queues[batch.model].pacer.observe_decode(seconds, rows=rows, alone=self.decodes_alone(batch))
 
     def decodes_alone(self, batch: Batch) -> bool:
         """Whether the batch is a decode step with no prompt to be read beside it, so that its duration is that of a decode step."""
@@ -181,31 +194,32 @@ class Scheduler:
         num_holding = self._num_holding
         if num_holding >= self._max_rows:
             return False
-        num_long = sum(other.num_unknown_tokens > SHORT_TOKENS for other in queue.prefilling)
-        if row.num_unknown_tokens > SHORT_TOKENS and num_long >= _MAX_LONG_PROMPTS:
+        num_long = sum(other.num_unknown_tokens > _LONG_TOKENS for other in queue.prefilling)
+        if row.num_unknown_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
             return False
         promised = sum(other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.prefilling)
         return num_holding == 0 or self.prompt_bytes(row.model, row.num_prompt_tokens) <= available_bytes - promised
 
-    def _prompt_batch(self, name: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> Batch:
+    def _prompt_batch(self, name: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_late: bool) -> Batch:
         self._last_phase = "prefill"
         # Those who waited for what the first has read are about to go on just where it is: together.
         followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
         if ranked[0].needs_restore or followers:
             return Batch(phase="restore", model=name, prompts=self._begin(queue, followers or ranked, available_bytes))
-        contended = bool(queue.groups)
-        prompts = choose_rests(
+        pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].num_computed_tokens
+        whole_tokens = pacer.whole_tokens(rows=rows, is_late=is_late, is_crowd=_came_together(ranked, queue), context=context)
+        prompts = choose_batch(
             [row for row in ranked if not row.needs_restore],
-            max_tokens=queue.pacer.together_tokens(contended=contended),
+            max_tokens=whole_tokens,
+            worthwhile_padding_tokens=pacer.balance_tokens(context=context),
             affordable_padding_tokens=queue.costs.affordable_padding_tokens,
         )
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
         if len(prompts) == 1:
-            quota = queue.pacer.chunk_tokens(contended=contended)
-            if num_tokens <= SHORT_TOKENS:
-                quota = max(quota, _SHORT_PROMPT_SLICE)
-            num_tokens = prompts[0].slice_tokens(quota)
-        return Batch(phase="prefill", model=name, prompts=prompts, num_tokens=num_tokens, contended=contended)
+            chunk_tokens = pacer.chunk_tokens(rows=rows, num_waiting=len(ranked), is_late=is_late, context=context)
+            ends_here = rows and num_tokens <= whole_tokens
+            num_tokens = prompts[0].slice_tokens(num_tokens if ends_here else chunk_tokens)
+        return Batch(phase="prefill", model=name, prompts=prompts, num_tokens=num_tokens, num_rows_beside=rows)
 
     def _begin(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
         """Return the prompts to restore now: the first, and with it those that nothing keeps waiting."""
@@ -274,10 +288,9 @@ class Scheduler:
         # A look takes as long as it takes, and says nothing of how fast tokens are read.
         if not batch.num_tokens or batch.prompts[0].looks(batch.num_tokens):
             return
-        if len(batch.prompts) == 1:
-            pacer.observe_prefill(batch.num_tokens, seconds, contended=batch.contended)
-        else:
-            pacer.observe_together(padded_tokens(batch.prompts), seconds)
+        num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
+        context = max(prompt.num_computed_tokens for prompt in batch.prompts)
+        pacer.observe_prefill(num_tokens, seconds, rows=batch.num_rows_beside, context=context)
 
     def _take_token(self, result: RowResult) -> RowUpdate:
         sequence, token_id = result.sequence, result.token_id
@@ -306,6 +319,13 @@ class Scheduler:
     def _forget(self, sequence: Sequence) -> None:
         self._queues[sequence.model].forget(sequence)
         self._by_id.pop(sequence.sequence_id, None)
+
+
+def _came_together(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
+    """Whether all rows began to decode about when one of the prompts came of which nothing was read: they are one burst."""
+    arrivals = [row.arrived_at for row in prompts if row.num_computed_tokens == row.num_cached_tokens]
+    began = min((row.served_at for group in queue.groups for row in group), default=0.0)
+    return bool(arrivals) and began >= min(arrivals) - _BURST_SECONDS
 
 
 def _is_news(sequence: Sequence, now: float) -> bool:

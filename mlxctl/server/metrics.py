@@ -126,5 +126,7 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
         ("active_memory", "MLX active memory.", stats.active_memory_bytes),
         ("peak_memory", "MLX peak memory.", stats.peak_memory_bytes),
         ("buffer_cache", "MLX buffer cache.", stats.buffer_cache_bytes),
+        ("engine_resident", "Resident memory of the engine process.", stats.resident_bytes),
     ):
-        yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)
+        if value is not None:
+            yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)

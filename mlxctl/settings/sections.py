@@ -119,6 +119,12 @@ class EngineSettings:
     prefill_slice_seconds: float = bounded(0.5, least=0.001)
     """Maximum duration of one prefill step while nothing else runs."""
 
+    target_gap_ms: float | None = bounded(None, least=1.0)
+    """Milliseconds that may pass between two tokens of an answer because prompts are read; without it, 200 or ten decode steps."""
+
+    target_ttft_ms: float = bounded(1000.0, least=0.0)
+    """Milliseconds that a prompt may wait before prompts are read as fast as the target gap allows, which slows answers down."""
+
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill step."""
 

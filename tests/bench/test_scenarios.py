@@ -9,7 +9,19 @@ import pytest
 from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.scenarios import Agents, Contention, Latency, Mixed, Prefix, Sample, Scenario, Throughput, contention
+from mlxctl.bench.scenarios import (
+    Agents,
+    Arrivals,
+    Burst,
+    Contention,
+    Latency,
+    Mixed,
+    Prefix,
+    Sample,
+    Scenario,
+    Throughput,
+    contention,
+)
 from mlxctl.bench.scenarios.throughput import decode_rate
 from mlxctl.bench.target import Target
 from tests.bench.metronome import Metronome, metronome
@@ -19,6 +31,8 @@ SMALL: list[Scenario] = [
     Latency(num_requests=2, prompt_tokens=16, answer_tokens=4),
     Prefix(prompt_tokens=32, answer_tokens=2),
     Agents(num_turns=2, num_agents=2, system_tokens=32, result_tokens=16, answer_tokens=2),
+    Arrivals(rate=200.0, num_requests=4, prompt_tokens=32, answer_tokens=12),
+    Burst(num_requests=3, prompt_tokens=16, answer_tokens=4),
     Contention(num_requests=2, prompt_tokens=32, answer_tokens=2, watch_seconds=0.05),
     Mixed(num_requests=4, num_clients=2, prompt_tokens=32, answer_tokens=12),
 ]
@@ -86,6 +100,36 @@ def test_a_server_of_somebody_else_is_not_restarted_and_that_is_noted() -> None:
         target = target_on(server)
         assert "ttft_restart" not in measure(Prefix(), target)
     assert any("not restarted" in note for note in target.notes)
+
+
+def test_a_burst_asks_new_things_at_once_on_a_fresh_server_and_again_after_one_stream_alone() -> None:
+    with metronome(pause_seconds=0.005) as server:
+        target = target_on(server)
+        target.restarter = restarts = Restarts(server.url)
+        sample = measure(Burst(num_requests=4, prompt_tokens=16, answer_tokens=4), target)
+    assert restarts.num == 1
+    assert len({str(body["messages"][0]["content"]) for body in server.bodies}) == len(server.bodies) == 4 + 1 + 4
+    assert sample["ttft_p50"] <= sample["ttft_p95"] <= sample["ttft_slowest"]
+    assert sample["fresh_tokens_per_second"] > 0
+
+
+def test_arrivals_do_not_wait_for_a_slow_server_and_only_what_came_in_time_is_good() -> None:
+    scenario = Arrivals(rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000)
+    with metronome(pause_seconds=0.21) as server:
+        slow = measure(scenario, target_on(server))
+    with metronome(pause_seconds=0.01) as server:
+        quick = measure(scenario, target_on(server))
+    assert quick["goodput"] == 1
+    assert slow["goodput"] == 0
+    # One after the other, eight answers of eight tokens would take 13 seconds.
+    assert slow["tokens_per_second"] > 15
+
+
+def test_arrivals_come_at_their_rate_in_the_same_way_for_every_server() -> None:
+    scenario = Arrivals(rate=5.0, num_requests=2000)
+    schedule = scenario.schedule(seed=1)
+    assert schedule == scenario.schedule(seed=1) != scenario.schedule(seed=2)
+    assert len(schedule) / schedule[-1].after == pytest.approx(5.0, rel=0.1)
 
 
 def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:

@@ -56,6 +56,27 @@ def test_a_row_that_left_does_not_keep_the_batch_alive() -> None:
     assert rest < full / 3
 
 
+def test_after_a_long_prompt_the_process_gives_its_memory_back() -> None:
+    async def run() -> tuple[int, int]:
+        async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
+
+            async def resident() -> int:
+                # The engine gives back what is free when it has had nothing to do for a moment.
+                await asyncio.sleep(1.5)
+                size = (await client.stats()).resident_bytes
+                assert size is not None
+                return size
+
+            await finish(submit(client, "endless", [20] * 50, max_tokens=4))
+            before = await resident()
+            await finish(submit(client, "endless", [20] * 6000, max_tokens=1))
+            return before, await resident()
+
+    before, after = asyncio.run(run())
+
+    assert after - before < 20e6
+
+
 def test_many_long_prompts_need_no_streams_of_their_own() -> None:
     """A stream of MLX keeps its thread for ever, and streams are numbered."""
 

@@ -1,107 +1,163 @@
-"""Prefill slices fit their time, whatever the machine's speed."""
+"""Passes over prompts fit their time, whatever a pass and a token cost and whatever was served before."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mlxctl.engine.pacing import PrefillPacer
 
-
-def converge(pacer: PrefillPacer, *, seconds_per_token: float, overhead: float, contended: bool, overlap: float = 0.0) -> int:
-    for _ in range(60):
-        num_tokens = pacer.chunk_tokens(contended=contended)
-        if contended:
-            pacer.observe_decode(0.02 - overlap, alone=False)
-        seconds = overlap + overhead + num_tokens * seconds_per_token
-        pacer.observe_prefill(num_tokens, seconds, contended=contended)
-    return pacer.chunk_tokens(contended=contended)
+STEP = 0.02
 
 
-@pytest.mark.parametrize("overlap", [0.0, 0.019], ids=["step finishes first", "step runs on beside the chunk"])
-@pytest.mark.parametrize("seconds_per_token", [0.0001, 0.0005, 0.002])
-def test_a_slice_takes_about_a_decode_step_while_rows_decode(seconds_per_token: float, overlap: float) -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    pacer.observe_decode(0.02, alone=True)
-
-    num_tokens = converge(pacer, seconds_per_token=seconds_per_token, overhead=0.002, contended=True, overlap=overlap)
-
-    assert 0.010 <= 0.002 + num_tokens * seconds_per_token <= 0.021
+def make_pacer(*, step: float | None = STEP, gap_seconds: float | None = None, max_tokens: int = 2048) -> PrefillPacer:
+    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=max_tokens, gap_seconds=gap_seconds)
+    for _ in range(5 if step is not None else 0):
+        pacer.observe_decode(step or 0.0, alone=True)
+    return pacer
 
 
-def test_a_slice_alone_is_longer_but_bounded_in_time_and_tokens() -> None:
-    slow = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    slow.observe_decode(0.1, alone=True)
-    fast = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    fast.observe_decode(0.1, alone=True)
-
-    assert 0.4 < converge(slow, seconds_per_token=0.001, overhead=0.0, contended=False) * 0.001 <= 0.5
-    assert converge(fast, seconds_per_token=0.000001, overhead=0.0, contended=False) == 2048
+def read(pacer: PrefillPacer, *, fixed: float, per_token: float, rows: int = 1, passes: int = 20, **situation: int) -> int:
+    """Read parts of a long prompt and return the size of the next."""
+    for _ in range(passes):
+        num_tokens = pacer.chunk_tokens(rows=rows, **situation)
+        pacer.observe_prefill(num_tokens, fixed + num_tokens * per_token, rows=rows)
+    return pacer.chunk_tokens(rows=rows, **situation)
 
 
-def test_a_short_last_chunk_does_not_shrink_the_next_one() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    before = pacer.chunk_tokens(contended=False)
+@pytest.mark.parametrize("per_token", [0.0001, 0.0005, 0.002])
+def test_beside_rows_a_part_of_a_long_prompt_takes_two_decode_steps(per_token: float) -> None:
+    num_tokens = read(make_pacer(), fixed=0.002, per_token=per_token)
 
-    pacer.observe_prefill(3, 0.4, contended=False)
-
-    assert pacer.chunk_tokens(contended=False) == before
+    assert 0.030 <= 0.002 + num_tokens * per_token <= 0.041
 
 
-def test_one_slow_step_hardly_moves_the_measure_of_a_step() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
+def test_a_step_that_runs_on_beside_the_pass_is_no_part_of_it() -> None:
+    pacer = make_pacer()
     for _ in range(20):
-        pacer.observe_decode(0.01, alone=True)
+        num_tokens = pacer.chunk_tokens(rows=1)
+        pacer.observe_decode(0.001, alone=False)
+        pacer.observe_prefill(num_tokens, 0.019 + 0.002 + num_tokens * 0.0005, rows=1)
+
+    assert 0.030 <= 0.002 + pacer.chunk_tokens(rows=1) * 0.0005 <= 0.041
+
+
+def test_every_prompt_that_waits_buys_two_steps_up_to_nine() -> None:
+    pacer = make_pacer()
+    for num in (1, 2, 3, 5):
+        read(pacer, fixed=0.002, per_token=0.0005, num_waiting=num)
+
+    seconds = [0.002 + 0.0005 * pacer.chunk_tokens(rows=1, num_waiting=num) for num in (1, 2, 3, 5, 50)]
+
+    assert seconds == pytest.approx([0.04, 0.08, 0.12, 0.18, 0.18], rel=0.1)
+    assert 0.002 + 0.0005 * pacer.whole_tokens(rows=1) == pytest.approx(0.18, rel=0.1)
+
+
+def test_a_prompt_that_waits_too_long_lets_passes_take_what_the_gap_allows_and_no_more() -> None:
+    pacer = make_pacer(step=0.005, gap_seconds=0.1)
+    for _ in range(20):
+        num_tokens = pacer.whole_tokens(rows=1, is_late=True)
+        pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
+
+    late, in_time = (0.002 + 0.0005 * pacer.whole_tokens(rows=1, is_late=is_late) for is_late in (True, False))
+
+    assert late == pytest.approx(0.095, rel=0.05)
+    assert in_time == pytest.approx(0.045, rel=0.05)
+
+
+def test_a_pass_is_never_shorter_than_twice_its_fixed_cost() -> None:
+    pacer = make_pacer(step=0.001)
+    read(pacer, fixed=0.05, per_token=0.0005)
+
+    # Every fourth pass tries whether half the size is really no shorter.
+    seconds = sorted(0.05 + 0.0005 * read(pacer, fixed=0.05, per_token=0.0005, passes=1) for _ in range(8))
+
+    assert seconds[0] >= 0.07
+    assert seconds[2:] == pytest.approx([0.1] * 6, rel=0.1)
+
+
+@pytest.mark.parametrize("step", [None, 0.02, 0.15], ids=["no step was measured", "quick steps", "steps as slow as passes"])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_fixed_cost_above_every_target_does_not_make_passes_tiny(step: float | None, rows: int) -> None:
+    pacer, seconds, num_read = make_pacer(step=step), 0.0, 0
+    while num_read < 8000:
+        num_tokens = pacer.chunk_tokens(rows=rows)
+        duration = 0.15 + 0.0004 * num_tokens
+        pacer.observe_prefill(num_tokens, duration, rows=rows)
+        seconds, num_read = seconds + duration, num_read + num_tokens
+
+    # In passes of 2048 tokens it takes 3.8 s; beside rows, at twice the fixed cost, it takes 6.4.
+    assert seconds < (8.5 if rows else 6)
+
+
+@pytest.mark.parametrize("num_streams", [1, 1000])
+def test_the_steps_of_single_streams_say_nothing_of_what_a_token_of_a_prompt_costs(num_streams: int) -> None:
+    fresh, old = make_pacer(step=0.005), make_pacer(step=0.005)
+    for _ in range(num_streams):
+        old.observe_decode(0.005, alone=True)
+        old.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
+    fresh.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
+
+    assert old.whole_tokens(rows=1) == fresh.whole_tokens(rows=1) > 150
+
+
+def test_while_nothing_decodes_a_pass_of_one_prompt_takes_five_steps_and_one_of_several_the_whole_slice() -> None:
+    pacer = make_pacer(step=0.01)
+    alone = read(pacer, fixed=0.0, per_token=0.001, rows=0)
+    for _ in range(5):
+        together = pacer.whole_tokens(rows=0)
+        pacer.observe_prefill(together, together * 0.001, rows=0)
+
+    assert alone == pytest.approx(50, abs=2)
+    assert pacer.whole_tokens(rows=0) == pytest.approx(500, abs=5)
+
+
+def test_a_pass_is_bounded_in_tokens_and_grows_by_no_more_than_double() -> None:
+    pacer = make_pacer(step=0.1)
+
+    first = pacer.chunk_tokens(rows=0)
+    pacer.observe_prefill(first, first * 1e-6, rows=0)
+
+    assert pacer.chunk_tokens(rows=0) == 2 * first
+    assert read(pacer, fixed=0.0, per_token=1e-6, rows=0) == 2048
+
+
+def test_one_disturbed_step_or_pass_does_not_change_the_next_pass() -> None:
+    pacer = make_pacer()
+    usual = read(pacer, fixed=0.002, per_token=0.0005)
 
     pacer.observe_decode(5.0, alone=True)
+    pacer.observe_prefill(usual, 3.0, rows=1)
 
-    assert pacer.decode_seconds is not None
-    assert pacer.decode_seconds < 0.02
-
-
-def test_one_disturbed_slice_hardly_changes_the_next_one_while_rows_decode() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    pacer.observe_decode(0.02, alone=True)
-    usual = converge(pacer, seconds_per_token=0.0005, overhead=0.002, contended=True)
-
-    pacer.observe_prefill(usual, 0.015, contended=True)
-
-    assert usual < pacer.chunk_tokens(contended=True) < 1.3 * usual
+    assert pacer.chunk_tokens(rows=1) == pytest.approx(usual, rel=0.05)
 
 
-def test_a_slice_for_several_prompts_takes_at_most_three_decode_steps_while_rows_decode() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    for _ in range(4):
-        pacer.observe_decode(0.02, alone=True)
+def test_long_steps_of_many_rows_make_passes_beside_them_longer_but_not_those_that_a_short_request_waits_for() -> None:
+    pacer = make_pacer(step=0.005)
+    alone = read(pacer, fixed=0.001, per_token=0.0005, rows=0)
+    beside_one = pacer.chunk_tokens(rows=1)
     for _ in range(20):
-        num_tokens = pacer.together_tokens(contended=True)
-        pacer.observe_together(num_tokens, 0.01 + num_tokens * 0.0005)
+        pacer.observe_decode(0.06, rows=16, alone=True)
 
-    assert 0.045 <= 0.01 + pacer.together_tokens(contended=True) * 0.0005 <= 0.061
-
-
-def test_while_nobody_decodes_several_prompts_are_read_together_up_to_the_longest_slice() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    pacer.observe_decode(0.01, alone=True)
-    alone = converge(pacer, seconds_per_token=0.002, overhead=0.0, contended=False)
-
-    assert alone == 25
-    assert 0.4 <= pacer.together_tokens(contended=False) * 0.002 <= 0.5
+    assert 0.001 + 0.0005 * pacer.chunk_tokens(rows=16) == pytest.approx(0.12, rel=0.1)
+    assert pacer.chunk_tokens(rows=1) == beside_one
+    assert pacer.chunk_tokens(rows=0) == alone
 
 
-def test_one_long_step_does_not_make_the_next_slice_for_several_prompts_longer() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    for _ in range(4):
-        pacer.observe_decode(0.02, alone=True)
-    pacer.observe_together(100, 0.05)
-    before = pacer.together_tokens(contended=True)
-
-    pacer.observe_decode(0.4, alone=False)
-
-    assert pacer.together_tokens(contended=True) == before
-
-
-def test_long_steps_of_many_rows_make_slices_beside_them_longer_but_hardly_those_that_a_short_request_waits_for() -> None:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=2048)
-    for seconds in [0.005] * 20 + [0.06] * 12:
-        pacer.observe_decode(seconds, alone=True)
-
-    assert pacer.target_seconds(contended=True) > 0.04
-    assert pacer.target_seconds(contended=False) < 0.1
+@settings(max_examples=50)
+@given(
+    fixed=st.floats(0, 0.3),
+    per_token=st.floats(1e-6, 0.02),
+    step=st.floats(0.001, 0.3),
+    rows=st.integers(0, 32),
+    noise=st.lists(st.floats(0.3, 10), min_size=30, max_size=30),
+)
+def test_whatever_is_measured_a_pass_has_some_tokens_and_no_more_than_the_most(
+    fixed: float, per_token: float, step: float, rows: int, noise: list[float]
+) -> None:
+    pacer = make_pacer(step=step)
+    for factor in noise:
+        num_tokens = pacer.chunk_tokens(rows=rows)
+        assert 1 <= num_tokens <= 2048
+        assert 1 <= pacer.whole_tokens(rows=rows) <= 2048
+        pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
+        pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)

@@ -91,23 +91,6 @@ def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
     assert phases == ["decode", "prefill"] * 3
 
 
-@pytest.mark.parametrize(("num_tokens", "slices"), [(200, [4] * 5), (41, [16, 16, 8])])
-def test_beside_decoding_rows_a_short_prompt_is_read_in_longer_slices_than_a_long_one(num_tokens: int, slices: list[int]) -> None:
-    scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, max_tokens=10_000))
-    for _ in range(4):
-        run_step(scheduler)
-    # On this machine slices take far too long however short they are.
-    pacer = scheduler._queues["m"].pacer
-    for _ in range(60):
-        pacer.observe_prefill(pacer.chunk_tokens(contended=True), 5.0, contended=True)
-    scheduler.add(make_sequence(3, num_tokens=num_tokens, first_token=5000))
-
-    batches = [run_step(scheduler, seconds=5.0)[0] for _ in range(12)]
-
-    assert [batch.num_tokens for batch in batches if batch.phase == "prefill"][: len(slices)] == slices
-
-
 def test_short_prompts_that_wait_together_are_restored_at_once_and_read_in_one_slice() -> None:
     scheduler = make_scheduler(max_rows=8, costs=ROOMY)
     for sequence_id, num_tokens in enumerate([9, 12, 7, 1000]):
@@ -120,22 +103,6 @@ def test_short_prompts_that_wait_together_are_restored_at_once_and_read_in_one_s
     assert read.num_tokens == 6 + 8 + 11
     assert [(update.sequence_id, update.num_processed) for update in updates] == [(2, 6), (0, 8), (1, 11)]
     assert [[row.sequence_id for row in group] for group in decoded.groups] == [[2, 0, 1]]
-
-
-def test_beside_decoding_rows_no_more_prompts_are_read_together_than_four_steps_allow() -> None:
-    scheduler = make_scheduler(max_rows=20, costs=ROOMY)
-    scheduler.add(make_sequence(1, max_tokens=10_000))
-    for _ in range(6):
-        run_step(scheduler)
-    scheduler._queues["m"].pacer.observe_together(10, 0.005)
-    for sequence_id in range(2, 18):
-        scheduler.add(make_sequence(sequence_id, num_tokens=21, max_tokens=10_000))
-
-    batches = [run_step(scheduler)[0] for _ in range(20)]
-
-    # Three steps of 10 ms at 0.5 ms a token are 60 tokens.
-    together = [len(batch.prompts) for batch in batches if batch.phase == "prefill"]
-    assert together[:5] == [3] * 5
 
 
 def test_prompts_whose_caches_cannot_be_merged_are_read_one_by_one() -> None:

@@ -12,8 +12,8 @@ from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.scenarios.scenario import Chart, Sample
 from mlxctl.bench.target import Target
 
-_MIN_PROMPT_TOKENS = 16
-_MIN_ANSWER_TOKENS = 8
+MIN_PROMPT_TOKENS = 16
+MIN_ANSWER_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Mixed:
         """Return the tokens of every prompt and answer, the same in every round."""
         source = random.Random(f"{seed} lengths")  # noqa: S311
         return [
-            (_draw(source, _MIN_PROMPT_TOKENS, self.prompt_tokens), _draw(source, _MIN_ANSWER_TOKENS, self.answer_tokens))
+            (draw_length(source, MIN_PROMPT_TOKENS, self.prompt_tokens), draw_length(source, MIN_ANSWER_TOKENS, self.answer_tokens))
             for _ in range(self.num_requests)
         ]
 
@@ -84,5 +84,6 @@ def _sample(answered: Sequence[tuple[int, Stream]]) -> Sample:
     }
 
 
-def _draw(source: random.Random, least: int, most: int) -> int:
+def draw_length(source: random.Random, least: int, most: int) -> int:
+    """Draw a length so that each doubling is as likely as the next."""
     return most if most <= least else round(least * (most / least) ** source.random())

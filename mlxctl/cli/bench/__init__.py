@@ -17,6 +17,8 @@ class BenchGroup(LazyGroup):
         "agents": LazyCommand(
             "mlxctl.cli.bench.agents", "Coding agents: one session turn by turn, then several at once on a cold prefix."
         ),
+        "arrivals": LazyCommand("mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."),
+        "burst": LazyCommand("mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."),
         "contention": LazyCommand("mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."),
         "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
         "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),

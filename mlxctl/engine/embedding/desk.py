@@ -82,14 +82,14 @@ class EmbeddingDesk:
         their next token."""
         started, name = time.monotonic(), self._queue.next_model
         pacer = self._pacers[name]
-        max_tokens = max(pacer.chunk_tokens(contended=contended), _MIN_SLICE_TOKENS)
+        max_tokens = max(pacer.chunk_tokens(rows=int(contended)), _MIN_SLICE_TOKENS)
         part = self._queue.take(max_tokens=max_tokens)
         try:
             computed = self._embedders[name].run(part, max_tokens=max_tokens)
         except FOREIGN_ERRORS as error:
             # Its other texts would most likely fail as this one, and a half answer is none.
             return self._give_up(part, error)
-        pacer.observe_prefill(computed.num_tokens, time.monotonic() - started, contended=contended)
+        pacer.observe_prefill(computed.num_tokens, time.monotonic() - started, rows=int(contended))
         if part.is_last_of_text and not computed.vectors:
             self._queue.put_back(part)
         places = list(part.places) if computed.vectors else []

@@ -1,12 +1,12 @@
-"""Which prompts are read to their end together, and where they are after each pass, in ints."""
+"""Which prompts one pass reads to their end, and where they are after each part of it, in ints."""
 
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlxctl.engine.batched_prefill import choose_batch, padded_tokens, passes
 from mlxctl.engine.sequence import Sequence
-from mlxctl.engine.short_rests import SHORT_TOKENS, choose_rests, padded_tokens, passes
 from mlxctl.ir import SamplingParams
 from mlxctl.prefix_cache.chunks import pack
 
@@ -28,15 +28,22 @@ def prompt(num_left: int, *, num_computed: int = 100, pauses: tuple[int, ...] = 
     )
 
 
-def choose(ranked: list[Sequence], *, max_tokens: int = PLENTY, padding: int = PLENTY) -> list[Sequence]:
-    return choose_rests(ranked, max_tokens=max_tokens, affordable_padding_tokens=padding)
+def choose(ranked: list[Sequence], *, max_tokens: int = PLENTY, worthwhile: int = PLENTY, padding: int = PLENTY) -> list[Sequence]:
+    return choose_batch(ranked, max_tokens=max_tokens, worthwhile_padding_tokens=worthwhile, affordable_padding_tokens=padding)
 
 
-def test_a_long_rest_is_read_alone_and_does_not_lengthen_a_slice_for_short_ones() -> None:
-    short, long, other = prompt(5), prompt(SHORT_TOKENS + 1), prompt(SHORT_TOKENS)
+def test_a_prompt_that_does_not_fit_is_read_alone_and_keeps_no_other_from_joining() -> None:
+    short, long, other = prompt(50), prompt(101), prompt(50)
 
-    assert choose([long, short]) == [long]
-    assert choose([short, long, other]) == [short, other]
+    assert choose([long, short], max_tokens=100) == [long]
+    assert choose([short, long, other], max_tokens=100) == [short, other]
+
+
+def test_a_prompt_joins_only_while_the_padding_that_it_adds_is_cheaper_than_a_pass_of_its_own() -> None:
+    short, like_it, long = prompt(90), prompt(100), prompt(120)
+
+    assert choose([short, like_it, long], worthwhile=20) == [short, like_it]
+    assert choose([short, like_it, long], worthwhile=40) == [short, like_it, long]
 
 
 def test_padding_counts_and_who_would_need_too_much_of_it_is_left_out() -> None:
@@ -69,7 +76,7 @@ def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
 
 @given(
     rows=st.lists(
-        st.integers(4, SHORT_TOKENS).flatmap(
+        st.integers(4, 48).flatmap(
             lambda left: st.tuples(st.just(left), st.sets(st.integers(1, left), max_size=3).map(sorted).map(tuple))
         ),
         min_size=2,

@@ -1,7 +1,7 @@
-"""Which prompts are read to their end together, and in which passes. Pure; knows no mlx.
+"""Which prompts are read to their end in one pass, and where that pass pauses. Pure; knows no mlx.
 
-One pass over a model costs about as much for one short rest as for several. Rows of a pass are padded to the longest of them, and
-they decode together afterwards, so they have to be of about the same length.
+One pass over a model costs about as much for one short rest of a prompt as for several. Rows of a pass are padded to the longest
+of them, and they decode together afterwards, so they have to be of about the same length.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,21 +9,29 @@ from collections.abc import Iterable, Sequence
 from mlxctl.engine.grouping import Lengths
 from mlxctl.engine.sequence import Sequence as Prompt
 
-SHORT_TOKENS = 48
-"""Up to so many tokens a prompt, or what is left of it, is short."""
 
+def choose_batch(
+    ranked: Sequence[Prompt], *, max_tokens: int, worthwhile_padding_tokens: int, affordable_padding_tokens: int
+) -> list[Prompt]:
+    """Return the prompts to read to their end with the first; the first alone, perhaps not to its end, if there are none.
 
-def choose_rests(ranked: Sequence[Prompt], *, max_tokens: int, affordable_padding_tokens: int) -> list[Prompt]:
-    """Return the prompts to read to their end with the first, within `max_tokens` with padding; the first alone if there are none.
+    A pass has up to `max_tokens` with padding. A prompt joins it if the padding that it adds costs no more than a pass of its own,
+    `worthwhile_padding_tokens`, and if the rows may decode together, with up to `affordable_padding_tokens` of padding.
 
     All of `ranked` have their caches. With a first one of which nothing is left come all of which nothing is left.
     """
     chosen = [ranked[0]]
-    if not _is_short(ranked[0]):
+    if ranked[0].is_read_alone:
         return chosen
     for prompt in ranked[1:]:
         together = [*chosen, prompt]
-        if _is_short(prompt) and _fit(together, max_tokens) and _padding(together) <= affordable_padding_tokens:
+        added_padding = padded_tokens(together) - padded_tokens(chosen) - prompt.num_tokens_to_prefill
+        if (
+            not prompt.is_read_alone
+            and added_padding <= worthwhile_padding_tokens
+            and _fit(together, max_tokens)
+            and _padding(together) <= affordable_padding_tokens
+        ):
             chosen = together
     return chosen
 
@@ -40,10 +48,6 @@ def passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
     """
     num_passes = max(len(prompt.pauses) for prompt in prompts)
     return list(zip(*(_spread(prompt, num_passes) for prompt in prompts), strict=True))
-
-
-def _is_short(prompt: Prompt) -> bool:
-    return prompt.num_tokens_to_prefill <= SHORT_TOKENS and not prompt.is_read_alone
 
 
 def _fit(prompts: Sequence[Prompt], max_tokens: int) -> bool:

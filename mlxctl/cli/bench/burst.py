@@ -1,0 +1,27 @@
+"""`mlxctl bench burst`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mlxctl.cli.bench.measurement import measurement
+
+if TYPE_CHECKING:
+    from mlxctl.bench.scenarios import Scenario
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+Number = typer.Option
+
+
+@app.command(epilog="Example: mlxctl bench burst --requests 8 --against http://127.0.0.1:8081")
+@measurement
+def burst(
+    requests: Annotated[int, Number(min=1, max=1024, metavar="NUMBER", help="Requests that are sent at once.")] = 16,
+    prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each prompt.")] = 100,
+    answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 256,
+    restart: Annotated[bool, typer.Option(help="Restart the own server in every round, for a burst on a fresh server.")] = True,
+) -> "Scenario":
+    """Many new prompts at once: on a fresh server, and after one stream alone."""
+    from mlxctl.bench.scenarios import Burst
+
+    return Burst(num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, restarts=restart)

@@ -1,0 +1,120 @@
+"""The scheduler in simulated time: a formula says how many seconds a batch takes, and no real clock is read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from mlxctl.engine import sequence as engine
+from mlxctl.engine.batch import Batch, RowResult
+from mlxctl.engine.batched_prefill import padded_tokens
+from mlxctl.engine.model_queue import ModelCosts
+from mlxctl.engine.scheduler import Scheduler
+from mlxctl.ir import SamplingParams
+from mlxctl.prefix_cache.chunks import pack
+
+_PLENTY = 1 << 40
+_COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Seconds that a pass and a decode step take. `pass_fixed` is 0 where a pass costs nothing but its tokens."""
+
+    pass_fixed: float = 0.002
+    pass_token: float = 0.0002
+    step_fixed: float = 0.002
+    step_row: float = 0.0005
+
+    def seconds(self, batch: Batch) -> float:
+        """Return how long the batch takes."""
+        if batch.phase == "restore":
+            return 0.0
+        if batch.phase == "decode":
+            return self.step_fixed * len(batch.groups) + self.step_row * sum(map(len, batch.groups))
+        num_tokens = padded_tokens(batch.prompts) if len(batch.prompts) > 1 else batch.num_tokens
+        return self.pass_fixed + self.pass_token * num_tokens if batch.num_tokens else 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """What came of one request, in simulated seconds."""
+
+    arrived: float
+    tokens: list[float] = field(default_factory=list)
+
+    @property
+    def ttft(self) -> float:
+        """Seconds to the first token."""
+        return self.tokens[0] - self.arrived
+
+    def gaps(self, *, after: float = 0.0, before: float = float("inf")) -> list[float]:
+        """Return the pauses between tokens that ended within this time."""
+        return [late - early for early, late in pairwise(self.tokens) if after < late <= before]
+
+
+class Simulation:
+    """A scheduler, a machine and a clock. `disturb` may change how long the n-th batch takes."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        max_rows: int = 32,
+        disturb: Callable[[int, float], float] = lambda _, seconds: seconds,
+        **targets: float,
+    ) -> None:
+        self.machine = machine
+        self.now = 0.0
+        self.batches: list[tuple[Batch, float]] = []
+        self._disturb = disturb
+        self._requests: dict[int, Request] = {}
+        self._scheduler = Scheduler(max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=2048, **targets)
+        self._scheduler.open_model("m", _COSTS)
+
+    def ask(self, num_prompt_tokens: int, *, num_tokens: int) -> Request:
+        """Add a request for an answer of so many tokens, to a prompt unlike any other."""
+        sequence_id = len(self._requests) + 1
+        sequence = engine.Sequence(
+            sequence_id=sequence_id,
+            model="m",
+            prompt_token_ids=pack(range(100_000 * sequence_id, 100_000 * sequence_id + num_prompt_tokens)),
+            sampling=SamplingParams(),
+            stop_token_ids=frozenset(),
+            max_tokens=num_tokens,
+            arrived_at=self.now,
+            served_at=self.now,
+        )
+        self._requests[sequence_id] = Request(arrived=self.now)
+        self._scheduler.add(sequence)
+        return self._requests[sequence_id]
+
+    @property
+    def num_decoding(self) -> int:
+        """Rows that decode."""
+        return self._scheduler.counts()[2]
+
+    def run(self, *, seconds: float = float("inf"), until: Callable[[], bool] = lambda: False) -> None:
+        """Run for so long, until something holds, or until nothing is left to do."""
+        end = self.now + seconds
+        while self._scheduler.has_work and self.now < end and not until():
+            self._step()
+
+    def run_first(self, requests: Sequence[Request]) -> float:
+        """Run until each of the requests has its first token, and return the slowest."""
+        self.run(until=lambda: all(request.tokens for request in requests))
+        return max(request.ttft for request in requests)
+
+    def _step(self) -> None:
+        batch = self._scheduler.next_batch(now=self.now, available_bytes=_PLENTY)
+        assert batch is not None
+        seconds = self._disturb(len(self.batches), self.machine.seconds(batch))
+        self.now += seconds
+        self.batches.append((batch, seconds))
+        results = [RowResult(sequence=sequence) for sequence in batch.prompts] if batch.phase == "restore" else []
+        for row in (row for group in batch.groups for row in group):
+            if row.has_token_in_flight:
+                results.append(RowResult(sequence=row, token_id=7))
+            row.num_sampled_tokens += 1
+        for update in self._scheduler.settle(batch, results, seconds=seconds, now=self.now):
+            self._requests[update.sequence_id].tokens += [self.now] * len(update.token_ids)
+        self._scheduler.note_step(batch, seconds=seconds)

@@ -1,0 +1,162 @@
+"""What requests feel of each other under the scheduler's policy, in simulated seconds on machines of different kinds."""
+
+import random
+import statistics
+
+import pytest
+
+from tests.engine.simulation import Machine, Request, Simulation
+
+# A small model on two cores; a middle one on a Mac; a large dense one whose every pass costs a lot.
+CPU = Machine(pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007)
+MAC = Machine(pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002)
+DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002)
+MACHINES = pytest.mark.parametrize("machine", [CPU, MAC, DENSE], ids=["cpu", "mac", "dense"])
+
+
+def serve_alone(simulation: Simulation, num: int) -> None:
+    """Serve so many single streams, one after the other."""
+    for _ in range(num):
+        simulation.ask(100, num_tokens=64)
+        simulation.run()
+
+
+def start_stream(simulation: Simulation) -> Request:
+    """Start a stream that decodes until nobody looks any more."""
+    stream = simulation.ask(50, num_tokens=1_000_000)
+    simulation.run(seconds=40 * (simulation.machine.step_fixed + simulation.machine.step_row))
+    return stream
+
+
+def idle_gap(stream: Request) -> float:
+    return statistics.median(stream.gaps(before=stream.tokens[-1]))
+
+
+def p99(values: list[float]) -> float:
+    return sorted(values)[int(0.99 * len(values))]
+
+
+@MACHINES
+@pytest.mark.parametrize("num_prompt_tokens", [100, 345])
+@pytest.mark.parametrize("num_streams", [0, 1, 20], ids=["fresh", "after a stream", "after many"])
+def test_a_burst_is_read_nearly_as_fast_as_in_one_pass_whatever_was_served_before(
+    machine: Machine, num_prompt_tokens: int, num_streams: int
+) -> None:
+    simulation = Simulation(machine)
+    serve_alone(simulation, num_streams)
+
+    # The engine hears of the others when it has read the first.
+    requests = [simulation.ask(num_prompt_tokens, num_tokens=256)]
+    simulation.run(until=lambda: simulation.num_decoding > 0)
+    requests += [simulation.ask(num_prompt_tokens, num_tokens=256) for _ in range(15)]
+    slowest = simulation.run_first(requests)
+
+    one_pass = machine.pass_fixed + 16 * num_prompt_tokens * machine.pass_token + machine.step_fixed + 16 * machine.step_row
+    assert slowest < 1.45 * one_pass
+
+
+@MACHINES
+def test_a_burst_beside_a_stream_makes_its_gaps_no_longer_than_twelve_steps(machine: Machine) -> None:
+    simulation = Simulation(machine, target_ttft_seconds=1000)
+    serve_alone(simulation, 2)
+    stream = start_stream(simulation)
+    idle, begun = idle_gap(stream), simulation.now
+
+    simulation.run_first([simulation.ask(100, num_tokens=64) for _ in range(16)])
+
+    assert max(stream.gaps(after=begun)) <= 12 * idle
+
+
+@MACHINES
+def test_a_long_prompt_beside_a_stream_makes_its_gaps_no_longer_than_four_steps(machine: Machine) -> None:
+    simulation = Simulation(machine)
+    serve_alone(simulation, 2)
+    stream = start_stream(simulation)
+    idle, begun = idle_gap(stream), simulation.now
+
+    long = simulation.ask(8000, num_tokens=2)
+    simulation.run_first([long])
+
+    assert p99(stream.gaps(after=begun)) <= 4 * idle
+
+
+@MACHINES
+def test_a_short_request_beside_a_long_prompt_does_not_wait_for_it(machine: Machine) -> None:
+    simulation = Simulation(machine)
+    serve_alone(simulation, 2)
+    idle = simulation.run_first([simulation.ask(20, num_tokens=6)])
+    simulation.run()
+    simulation.ask(8000, num_tokens=2)
+    simulation.run(seconds=2 * idle)
+
+    beside = simulation.run_first([simulation.ask(20, num_tokens=6)])
+
+    assert beside <= 5 * idle
+
+
+def test_a_prompt_that_waits_behind_shorter_ones_makes_passes_longer_until_it_is_read() -> None:
+    patient, hurried = (Simulation(CPU, target_ttft_seconds=seconds) for seconds in (1000.0, 0.2))
+    slowest = []
+    for simulation in (patient, hurried):
+        serve_alone(simulation, 2)
+        start_stream(simulation)
+        slowest.append(simulation.run_first([simulation.ask(345, num_tokens=64) for _ in range(16)]))
+
+    assert slowest[1] < 0.8 * slowest[0]
+
+
+@pytest.mark.parametrize("gap", [0.02, 0.06])
+def test_no_gap_is_longer_than_the_operator_wants_where_a_pass_can_be_so_short(gap: float) -> None:
+    simulation = Simulation(CPU, target_gap_seconds=gap, target_ttft_seconds=0.0)
+    serve_alone(simulation, 2)
+    stream, begun = start_stream(simulation), simulation.now
+
+    simulation.run_first([simulation.ask(345, num_tokens=64) for _ in range(4)])
+
+    assert p99(stream.gaps(after=begun)) <= 1.25 * gap
+
+
+def test_a_machine_that_stumbles_is_not_taken_for_a_slow_one() -> None:
+    steady = Simulation(CPU)
+    stumbling = Simulation(CPU, disturb=lambda number, seconds: 20 * seconds if number % 10 == 3 else seconds)
+    num_passes = []
+    for simulation in (steady, stumbling):
+        serve_alone(simulation, 3)
+        begun = len(simulation.batches)
+        simulation.run_first([simulation.ask(100, num_tokens=64) for _ in range(16)])
+        num_passes.append(sum(batch.phase == "prefill" for batch, _ in simulation.batches[begun:]))
+
+    assert num_passes[1] <= num_passes[0] + 2
+
+
+def test_a_machine_that_becomes_slower_keeps_its_bound_on_gaps() -> None:
+    simulation = Simulation(CPU, disturb=lambda number, seconds: 4 * seconds if number > 200 else seconds)
+    serve_alone(simulation, 3)
+    stream = start_stream(simulation)
+    simulation.run(seconds=1)
+    idle, begun = statistics.median(stream.gaps(after=stream.tokens[-20])), simulation.now
+
+    simulation.run_first([simulation.ask(8000, num_tokens=2)])
+
+    assert p99(stream.gaps(after=begun + 2)) <= 4 * idle
+
+
+def test_on_a_machine_with_bad_times_a_long_prompt_hardly_lengthens_gaps_more_than_on_a_quiet_one() -> None:
+    source, ratios = random.Random(1), []
+    slowness = [1.0]
+
+    def disturb(_: int, seconds: float) -> float:
+        if source.random() < 0.02:
+            slowness[0] = source.choice([1.0, 1.0, 1.0, 3.0, 5.0])
+        return seconds * slowness[0] * source.uniform(1, 1.5) * source.choice([1] * 15 + [6])
+
+    for _ in range(5):
+        simulation = Simulation(CPU, disturb=disturb)
+        serve_alone(simulation, 4)
+        stream = start_stream(simulation)
+        simulation.run(seconds=2)
+        idle, begun = idle_gap(stream), simulation.now
+        simulation.run_first([simulation.ask(8000, num_tokens=2)])
+        ratios.append(statistics.median(stream.gaps(after=begun)) / idle)
+
+    assert statistics.median(ratios) <= 5
