@@ -19,7 +19,7 @@ from mlxctl.ir import (
     text_message,
 )
 
-_WORDS = "river stone lamp window garden paper cloud train bottle winter copper ladder orange signal harbor meadow kitchen".split()
+_WORDS = ("river", "stone", "lamp", "window", "garden", "paper", "cloud", "train", "bottle", "winter", "copper", "ladder", "signal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from array import array
 from itertools import zip_longest
-from pathlib import Path
 from random import Random
 from zlib import crc32
 

@@ -29,7 +29,7 @@ _SENTENCES: dict[str, str] = {
 }
 _DIVERGENCES: dict[str, str] = {
     "head_changed": "the beginning of the prompt changed, so nothing after it could be reused",
-    "volatile_header": "a line changed that the agent writes anew for each call; it is removed unless --keep-agent-headers is given",
+    "volatile_header": "a line changed that the agent rewrites for each call; it is removed unless --keep-agent-headers is given",
     "tool_order": "the same tools are offered in another order",
     "tools_changed": "the offered tools changed",
     "options_changed": "the request sets {part} differently",
