@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mlxctl.cli.console import console
 from mlxctl.doctor import Finding
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
@@ -15,17 +15,15 @@ _NAME_COLUMNS = 12
 
 def print_examination(findings: Iterable[Finding]) -> list[Finding]:
     """Print each finding when it comes, then the sum; returns them all."""
-    console = Console(highlight=False)
+    out = console()
     seen = []
     for finding in findings:
-        console.print(finding_line(finding))
+        out.print(finding_line(finding))
         if finding.remedy is not None:
-            console.print(
-                Padding(Text(finding.remedy, style="dim" if finding.verdict == "ok" else ""), (0, 0, 0, _NAME_COLUMNS + 2))
-            )
+            out.print(Padding(Text(finding.remedy, style="dim" if finding.verdict == "ok" else ""), (0, 0, 0, _NAME_COLUMNS + 2)))
         seen.append(finding)
-    console.print()
-    console.print(summary(seen))
+    out.print()
+    out.print(summary(seen))
     return seen
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +13,6 @@ from mlxctl.inspector.branches import Branch
 from mlxctl.inspector.comparison import Comparison
 from mlxctl.inspector.disk_explanation import DiskExplanation
 
-_WIDE = 160
 _HEAD_CHARS = 48
 _HITS = {
     "exact": "all of the prompt",
@@ -22,12 +21,6 @@ _HITS = {
     "checkpoint": "up to a checkpoint",
     "miss": "nothing",
 }
-
-
-def console() -> Console:
-    """Return the console for standard output."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:

@@ -49,7 +49,7 @@ def test_naming_a_parser_means_that_the_model_uses_it_and_keeps_the_rest(file: P
 def test_the_reason_names_the_file(file: Path) -> None:
     file.write_text('["org/model"]\ntools = "no"\n')
     (finding,) = effective((CALLS_TOOLS,), read_overrides(file)["org/model"])
-    assert (finding.reason, finding.exchanges) == (f"laid down in {file}", ())
+    assert (finding.reason, finding.exchanges) == (f"set in {file}", ())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

@@ -30,6 +30,7 @@ def diff(
     if as_json:
         print_json(found.as_dict())
         return
-    from mlxctl.inspector.rendering import comparison, console
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import comparison
 
     console().print(comparison(found))

@@ -29,6 +29,6 @@ def explain(
     if as_json:
         print_json(found)
         return
-    from mlxctl.inspector.rendering import console
+    from mlxctl.cli.console import console
 
     console().print(drawn)

@@ -26,7 +26,8 @@ def ls(
 
         print_json([asdict(chunk) for chunk in chunks])
         return
+    from mlxctl.cli.console import console
     from mlxctl.inspector.branches import build_trees
-    from mlxctl.inspector.rendering import branches_table, console
+    from mlxctl.inspector.rendering import branches_table
 
     console().print(branches_table(build_trees(chunks), now=time.time()))

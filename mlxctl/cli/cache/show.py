@@ -29,6 +29,7 @@ def show(
     if as_json:
         print_json([asdict(chunk) for branch in path for chunk in branch.chunks])
         return
-    from mlxctl.inspector.rendering import branch_facts, console
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import branch_facts
 
     console().print(branch_facts(path, now=time.time()))

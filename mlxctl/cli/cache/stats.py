@@ -22,6 +22,7 @@ def stats(
     if as_json:
         print_json({name: value for name, value in stats.items() if name.startswith("cache_")})
         return
-    from mlxctl.inspector.rendering import console, counters
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import counters
 
     console().print(counters(stats))

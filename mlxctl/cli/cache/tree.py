@@ -26,7 +26,8 @@ def tree(
 
         print_json([asdict(chunk) for chunk in chunks])
         return
+    from mlxctl.cli.console import console
     from mlxctl.inspector.branches import build_trees
-    from mlxctl.inspector.rendering import branches_tree, console
+    from mlxctl.inspector.rendering import branches_tree
 
     console().print(branches_tree(build_trees(chunks), now=time.time()))

@@ -23,7 +23,7 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(verdict.as_dict())
     else:
-        from mlxctl.inspector.rendering import console
+        from mlxctl.cli.console import console
         from mlxctl.inspector.verification import verdict_lines
 
         console().print(verdict_lines(verdict))
