@@ -16,7 +16,7 @@ def stats(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Count hits by kind, tokens saved, bytes, budget and evictions since the server's start; of a directory, what it takes."""
+    """Show cache hits, saved tokens, sizes and evictions since the server started, or the size of a directory."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         stats = cache.stats()
     if as_json:

@@ -10,6 +10,7 @@ from mlxctl.inference.cache.differences import Change, ChangeReason, find_change
 from mlxctl.inference.cache.places import PROMPT, Place, find_place, message_place, with_short_images
 from mlxctl.inference.cache.realignment import realign
 from mlxctl.inference.cache.seen import SeenRequest
+from mlxctl.inference.cache.told_text import told_ids
 
 MissReason = Literal[ChangeReason, "head_changed", "volatile_header", "bpe_seam", "image_changed"]
 
@@ -45,7 +46,9 @@ def find_divergence(seen: SeenRequest, other: SeenRequest, position: int, adapte
     """Describe the difference at token `position`, up to which the prompt of `seen` and all of `other` agree."""
     ids, other_ids = seen.prompt_ids, other.token_ids
     reason, place = _cause(seen, other, position, adapter)
-    realigned = realign(ids, other_ids, position, num_other_prompt=len(other.prompt_ids))
+    # Tokens of different images are different tokens, though their ids are not.
+    one, another = (told_ids(tokens, of.salts, 0) for tokens, of in ((ids, seen), (other_ids, other)))
+    realigned = realign(one, another, position, num_other_prompt=len(other.prompt_ids))
     return Divergence(
         position=position,
         reason=reason,

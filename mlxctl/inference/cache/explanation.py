@@ -40,7 +40,7 @@ _DIVERGENCES: dict[str, str] = {
     "image_changed": "the image is a different one",
     "message_changed": "the {part} changed",
 }
-_SAME_LATER = "; {num:,} later tokens are the same as before, but cached tokens are reusable only up to the first difference"
+_SAME_LATER = "; {num:,} later {tokens} the same as before, but cached tokens are reusable only up to the first difference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,7 @@ def _sentence(reason: Reason | MissReason, other: SeenRequest | None, divergence
     part = divergence.part if divergence is not None and divergence.part is not None else "text"
     sentence = (_SENTENCES | _DIVERGENCES)[reason].format(other=number, model=model, part=part)
     if divergence is not None and reason == divergence.reason:
-        same = _SAME_LATER.format(num=divergence.num_same_later_tokens) if divergence.num_same_later_tokens else ""
+        num = divergence.num_same_later_tokens
+        same = _SAME_LATER.format(num=num, tokens="token is" if num == 1 else "tokens are") if num else ""
         return f"in {divergence.place}, {sentence}{same}"
     return sentence

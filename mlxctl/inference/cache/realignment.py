@@ -8,7 +8,8 @@ from mlxctl.prefix_cache.chunks import common_length
 
 # Shorter runs are the same by chance: markers of the chat template, common words.
 _RUN_TOKENS = 8
-_RUN_BYTES = 4 * _RUN_TOKENS
+_ID_BYTES = 8
+_RUN_BYTES = _ID_BYTES * _RUN_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ def realign(ids: Sequence[int], other_ids: Sequence[int], position: int, *, num_
 
     `num_other_prompt` is the length of the other prompt, behind which its answer follows. Takes about 0.3 ms per thousand tokens.
     """
-    one, other = array("I", ids), array("I", other_ids)
+    one, other = array("q", ids), array("q", other_ids)
     end = len(one) - _num_common_end(one, other[:num_other_prompt], position)
     runs = _runs(one, other, position, end)
     if end < len(one):
@@ -46,8 +47,8 @@ def realign(ids: Sequence[int], other_ids: Sequence[int], position: int, *, num_
 
 def _num_common_end(one: "array[int]", other: "array[int]", position: int) -> int:
     most = max(0, min(len(one), len(other)) - position)
-    ends = (array("I", reversed(ids[len(ids) - most :])).tobytes() for ids in (one, other))
-    return common_length(*ends) // 4
+    ends = (array("q", reversed(ids[len(ids) - most :])).tobytes() for ids in (one, other))
+    return common_length(*ends) // _ID_BYTES
 
 
 def _runs(one: "array[int]", other: "array[int]", position: int, end: int) -> list[tuple[int, int, int]]:
@@ -55,16 +56,16 @@ def _runs(one: "array[int]", other: "array[int]", position: int, end: int) -> li
     here, there = one.tobytes(), other.tobytes()
     places: dict[bytes, list[int]] = {}
     for place in range(0, len(other) - _RUN_TOKENS + 1, _RUN_TOKENS):
-        places.setdefault(there[4 * place : 4 * place + _RUN_BYTES], []).append(place)
+        places.setdefault(there[_ID_BYTES * place : _ID_BYTES * place + _RUN_BYTES], []).append(place)
     runs = []
     place, behind, shift = position, position, 0
     while place + _RUN_TOKENS <= end:
-        found = places.get(here[4 * place : 4 * place + _RUN_BYTES])
+        found = places.get(here[_ID_BYTES * place : _ID_BYTES * place + _RUN_BYTES])
         if found is None:
             place += 1
             continue
         other_place = min(found, key=lambda candidate: abs(candidate - place - shift))
-        num = common_length(here[4 * place : 4 * end], there[4 * other_place :]) // 4
+        num = common_length(here[_ID_BYTES * place : _ID_BYTES * end], there[_ID_BYTES * other_place :]) // _ID_BYTES
         num_before = 0
         least = position if other_place >= position else 0
         while place - num_before > behind and other_place - num_before > least:
