@@ -49,7 +49,7 @@ class Branch:
 
     @property
     def num_hits(self) -> int | None:
-        """How often it was taken over; None where nobody counts."""
+        """How often it was taken over; None on disk alone."""
         return max((chunk.num_hits for chunk in self.through if chunk.num_hits is not None), default=None)
 
     @property

@@ -74,7 +74,7 @@ class CacheDirectory:
         model = asked if asked in names else names[0]
         prompt = self._models.prompt(model, request.protocol, request.body)
         if prompt is None:
-            raise InvalidRequest(f"model {model!r} is not on this machine, so nobody can tell its tokens", param="model")
+            raise InvalidRequest(f"model {model!r} is not on this machine, so its tokens are unknown", param="model")
         salts, tokens = picture_salts(prompt.pictures), pack(prompt.token_ids)
         found = explain_on_disk(entries, model, tokens, self._models.text, salts=salts, now=time.time())
         if found.num_known_tokens == len(tokens):

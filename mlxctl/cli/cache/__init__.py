@@ -1,4 +1,4 @@
-"""`mlxctl cache`: what a running server keeps of the prompts it has read. One file per command, imported when it is called."""
+"""`mlxctl cache`: the prefix cache of a server, or on disk. One file per command, imported when it is called."""
 
 from typing import ClassVar
 
@@ -11,20 +11,20 @@ class CacheGroup(LazyGroup):
     """The table of commands about the prefix cache."""
 
     table: ClassVar[dict[str, LazyCommand]] = {
-        "ls": LazyCommand("mlxctl.cli.cache.ls", "List the conversations that are kept."),
-        "tree": LazyCommand("mlxctl.cli.cache.tree", "Draw what they share and where they part."),
-        "show": LazyCommand("mlxctl.cli.cache.show", "Show one branch in full, with its text."),
-        "diff": LazyCommand("mlxctl.cli.cache.diff", "Show where two branches part."),
-        "stats": LazyCommand("mlxctl.cli.cache.stats", "Count hits, tokens saved, bytes and evictions."),
-        "explain": LazyCommand("mlxctl.cli.cache.explain", "Say why so much of a prompt was known and no more."),
-        "warm": LazyCommand("mlxctl.cli.cache.warm", "Have a request's prompt read before it is needed."),
-        "pin": LazyCommand("mlxctl.cli.cache.pin", "Keep branches, whatever the budget."),
-        "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Let pinned branches go when room is needed."),
-        "gc": LazyCommand("mlxctl.cli.cache.gc", "Drop what has outlived its time."),
+        "ls": LazyCommand("mlxctl.cli.cache.ls", "List the cached conversations."),
+        "tree": LazyCommand("mlxctl.cli.cache.tree", "Draw which conversations share a beginning."),
+        "show": LazyCommand("mlxctl.cli.cache.show", "Show one conversation in full, with its text."),
+        "diff": LazyCommand("mlxctl.cli.cache.diff", "Show where two conversations differ."),
+        "stats": LazyCommand("mlxctl.cli.cache.stats", "Show hits, saved tokens, sizes and evictions."),
+        "explain": LazyCommand("mlxctl.cli.cache.explain", "Explain why a request hit or missed the cache."),
+        "warm": LazyCommand("mlxctl.cli.cache.warm", "Cache the prompt of a request in advance."),
+        "pin": LazyCommand("mlxctl.cli.cache.pin", "Protect conversations from eviction."),
+        "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Allow the eviction of pinned conversations."),
+        "gc": LazyCommand("mlxctl.cli.cache.gc", "Remove expired entries."),
         "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
-        "export": LazyCommand("mlxctl.cli.cache.exporting", "Write what is on disk into one file."),
-        "import": LazyCommand("mlxctl.cli.cache.importing", "Take what such a file holds."),
-        "clear": LazyCommand("mlxctl.cli.cache.clear", "Drop everything, or branches by their keys."),
+        "export": LazyCommand("mlxctl.cli.cache.exporting", "Export the records on disk to one file."),
+        "import": LazyCommand("mlxctl.cli.cache.importing", "Import the records of such a file."),
+        "clear": LazyCommand("mlxctl.cli.cache.clear", "Remove everything, or conversations by their keys."),
     }
 
 

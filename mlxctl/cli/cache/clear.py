@@ -21,7 +21,7 @@ def clear(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Drop what is kept, in memory and on disk. What is in use or pinned stays."""
+    """Remove entries in memory and on disk. Entries in use and pinned ones stay."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         if keys:
             from mlxctl.inspector.branches import find_branch, first_keys

@@ -17,7 +17,7 @@ def pin(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Keep branches with all that they build on, whatever the budget, until they are unpinned."""
+    """Protect conversations from eviction until they are unpinned."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import find_branch
 

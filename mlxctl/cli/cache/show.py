@@ -20,7 +20,7 @@ def show(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Show one branch in full: what it builds on, when it was used, where its checkpoints are, what it says."""
+    """Show one conversation: size, last use, checkpoints and text."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import find_branch
 

@@ -17,7 +17,7 @@ def unpin(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Let pinned branches go when room is needed."""
+    """Allow the eviction of pinned conversations."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import find_branch
 

@@ -84,7 +84,7 @@ def num_common(one: str, other: str) -> int:
 
 
 def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
-    """Return the prompt of a request that nobody made; None where the chat template refuses it."""
+    """Return the prompt of a changed request; None where the chat template refuses it."""
     try:
         return adapter.prompt_text(request)
     except InvalidRequest:
