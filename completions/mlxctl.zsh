@@ -340,20 +340,20 @@ _mlxctl_cache() {
     command)
         local -a commands
         commands=(
-            'ls:List the conversations that are kept, each with what it is the last of'
-            'tree:Draw what conversations share and where they part'
-            'show:Show one branch in full'
-            'diff:Show how far two branches say the same, and what each says then'
-            'stats:Count hits by kind'
-            'explain:Say how much of a prompt was known'
-            'warm:Have the prompt of a request read and kept'
-            'pin:Keep branches with all that they build on'
-            'unpin:Let pinned branches go when room is needed'
-            'gc:Drop what has outlived its time now, not when the server is idle next'
-            'verify:Read every record on disk and say what is wrong'
-            'export:Write all sound records on disk into one file'
-            'import:Take the records of a file'
-            'clear:Drop what is kept, in memory and on disk'
+            'ls:List the cached conversations, the most recently used first'
+            'tree:Draw which conversations share a beginning, and where they part'
+            'show:Show one conversation\: size, last use, checkpoints and text'
+            'diff:Show how many tokens two conversations share, and where they differ'
+            'stats:Show cache hits'
+            'explain:Explain why a request hit or missed the cache'
+            'warm:Cache the prompt of a request in advance'
+            'pin:Protect conversations from eviction until they are unpinned'
+            'unpin:Allow the eviction of pinned conversations'
+            'gc:Remove expired entries now'
+            'verify:Check every record on disk. Changes nothing; a server may be running'
+            'export:Export all intact records on disk to one file; a server may be running'
+            'import:Import the records of a file after checking each'
+            'clear:Remove entries in memory and on disk'
         )
         _describe command commands ;;
     rest)

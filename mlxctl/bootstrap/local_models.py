@@ -10,6 +10,7 @@ from mlxctl.adapters.agent_headers import without_agent_headers
 from mlxctl.bootstrap.offer import read_local_model
 from mlxctl.errors import ModelError
 from mlxctl.inference.cache.places import Place, find_place, with_short_images
+from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.ir import GenerationRequest
 from mlxctl.models import Library
 from mlxctl.models.knowledge import open_knowledge
@@ -38,6 +39,11 @@ class LocalModels:
         if adapter is None or max(tokens, default=0) >= adapter.vocabulary.size:
             return None
         return b"".join(map(adapter.vocabulary.bytes_of, tokens)).decode(errors="replace")
+
+    def user_markers(self, model: str) -> tuple[str, str] | None:
+        """Return what the model's chat template writes around a user's message; None where there is none."""
+        adapter = self._adapter(model)
+        return user_markers(adapter) if adapter is not None else None
 
     def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> PromptTokens | None:
         """Return the prompt that a request is to the model; None when it does not lie here. Raises InvalidRequest."""

@@ -59,7 +59,7 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
         try:
             trusted = wish.is_named and settings.model.trust_remote_code
             model = replace(
-                _read(wish.find(), knowledge, trust_remote_code=trusted),
+                _read(wish.find(), knowledge, library, served_as=wish.name, trust_remote_code=trusted),
                 name=wish.name,
                 is_demo=wish.is_demo,
                 kv_format=chosen_kv_format(settings, wish.name),
@@ -76,19 +76,20 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
             (offer.named if wish.is_named else offer.others).append(model)
     _check_that_some_are_left(offer, failures, settings)
     _check_names(offer, settings)
+    knowledge.warn_of_unmatched(offer.names, library)
     return offer
 
 
 def read_library_model(name: str, *, settings: Settings, library: Library, knowledge: Knowledge) -> ModelToServe:
     """Read a model of the library by its name or alias, never by a path. Raises ModelNotFoundOnDisk, BrokenModel."""
-    model = _read(library.find_named(name), knowledge, trust_remote_code=False)
+    model = _read(library.find_named(name), knowledge, library, served_as=name, trust_remote_code=False)
     return replace(model, kv_format=chosen_kv_format(settings, name))
 
 
 def read_local_model(name: str, *, library: Library, knowledge: Knowledge) -> ModelToServe:
     """Read a model of the library, or the demo model, by its name. Raises ModelNotFoundOnDisk, BrokenModel."""
     found = NamedDirectory(name=name, path=demo.MODEL_DIR) if name == demo.MODEL_NAME else library.find_named(name)
-    return _read(found, knowledge, trust_remote_code=False)
+    return _read(found, knowledge, library, served_as=name, trust_remote_code=False)
 
 
 def _wishes(settings: Settings, library: Library) -> Iterator[_Wish]:
@@ -135,9 +136,11 @@ def _directory_of(entry: LibraryEntry) -> NamedDirectory:
     return NamedDirectory(name=entry.name, path=entry.path)
 
 
-def _read(found: NamedDirectory, knowledge: Knowledge, *, trust_remote_code: bool) -> ModelToServe:
+def _read(
+    found: NamedDirectory, knowledge: Knowledge, library: Library, *, served_as: str, trust_remote_code: bool
+) -> ModelToServe:
     facts = read_model(found.path, trust_remote_code=trust_remote_code)
-    known = knowledge.of(found.name, found.path)
+    known = knowledge.of(found.name, found.path, library, served_as=served_as)
     return ModelToServe(
         name=found.name,
         facts=facts,

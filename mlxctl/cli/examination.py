@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mlxctl.cli.console import console
 from mlxctl.doctor import Finding
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
@@ -15,22 +15,22 @@ _NAME_COLUMNS = 12
 
 def print_examination(findings: Iterable[Finding]) -> list[Finding]:
     """Print each finding when it comes, then the sum; returns them all."""
-    console = Console(highlight=False)
+    out = console()
     seen = []
     for finding in findings:
-        if console.is_terminal:
-            console.print(finding_line(finding))
+        if out.is_terminal:
+            out.print(finding_line(finding))
             if finding.remedy is not None:
                 style = "dim" if finding.verdict == "ok" else ""
-                console.print(Padding(Text(finding.remedy, style=style), (0, 0, 0, _NAME_COLUMNS + 2)))
+                out.print(Padding(Text(finding.remedy, style=style), (0, 0, 0, _NAME_COLUMNS + 2)))
         else:
             # A pipe has no width: every finding is one line.
             remedy = f"; {finding.remedy}" if finding.remedy is not None else ""
             line = f"{_MARKS[finding.verdict][0]} {finding.name:<{_NAME_COLUMNS - 1}} {finding.facts}{remedy}"
-            console.print(Text(line), soft_wrap=True)
+            out.print(Text(line), soft_wrap=True)
         seen.append(finding)
-    console.print()
-    console.print(summary(seen))
+    out.print()
+    out.print(summary(seen))
     return seen
 
 

@@ -7,12 +7,12 @@ from typing import Any
 from mlxctl.errors import InvalidRequest
 from mlxctl.inspector.branches import Branch, num_common, path_text
 
-_NEIGHBOURS = 60
+_NUM_NEIGHBORS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two branches have in common: whole chunks in tokens, text in characters; and the text around the place they part."""
+    """How many leading tokens and characters two branches share, and the text around the place where they part."""
 
     num_shared_tokens: int
     num_shared_characters: int
@@ -30,16 +30,11 @@ def compare(one: Sequence[Branch], other: Sequence[Branch]) -> Comparison:
     texts = [text for path in (one, other) if (text := path_text(path)) is not None]
     if len(texts) < 2:
         raise InvalidRequest("what a branch says is not known: its model is neither served nor on this machine", param="key")
-    shared = [first for first, second in zip(_keys(one), _keys(other), strict=False) if first == second]
     num = num_common(*texts)
     return Comparison(
-        num_shared_tokens=sum(num_tokens for _, num_tokens in shared),
+        num_shared_tokens=sum(branch.num_tokens for branch in one[: num_common(one, other)]),
         num_shared_characters=num,
-        before=texts[0][max(0, num - _NEIGHBOURS) : num],
-        one=texts[0][num : num + _NEIGHBOURS],
-        other=texts[1][num : num + _NEIGHBOURS],
+        before=texts[0][max(0, num - _NUM_NEIGHBORS) : num],
+        one=texts[0][num : num + _NUM_NEIGHBORS],
+        other=texts[1][num : num + _NUM_NEIGHBORS],
     )
-
-
-def _keys(path: Sequence[Branch]) -> list[tuple[str, int]]:
-    return [(chunk.key, chunk.num_tokens) for branch in path for chunk in branch.chunks]

@@ -8,10 +8,12 @@ from typing import Any, Self
 
 from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.errors import InvalidRequest, StoreError
-from mlxctl.inference.cache.told_text import told_text
+from mlxctl.inference.cache.told_text import told_ids, told_text
+from mlxctl.inspector.branches import Branch, build_trees
+from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
+from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.request_file import RequestFile
-from mlxctl.inspector.server import CachedChunk
 from mlxctl.prefix_cache.chunks import Tokens, pack, picture_salts
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
 from mlxctl.stores.damage import DATABASE_ERRORS
@@ -35,6 +37,13 @@ class CacheDirectory:
 
     def __exit__(self, *_: object) -> None:
         self._inspector.close()
+
+    def trees(self) -> dict[str, list[Branch]]:
+        """Everything that lies there, as conversations."""
+        chunks = self.chunks()
+        names = {chunk.model for chunk in chunks if chunk.model is not None}
+        pairs = {name: self._models.user_markers(name) for name in names}
+        return build_trees(chunks, {name: UserMarkers(*pair) for name, pair in pairs.items() if pair is not None})
 
     def chunks(self) -> list[CachedChunk]:
         """Everything that lies there, the least recently used first."""
@@ -65,7 +74,7 @@ class CacheDirectory:
         model = asked if asked in names else names[0]
         prompt = self._models.prompt(model, request.protocol, request.body)
         if prompt is None:
-            raise InvalidRequest(f"model {model!r} is not on this machine, so nobody can tell its tokens", param="model")
+            raise InvalidRequest(f"model {model!r} is not on this machine, so its tokens are unknown", param="model")
         salts, tokens = picture_salts(prompt.pictures), pack(prompt.token_ids)
         found = explain_on_disk(entries, model, tokens, self._models.text, salts=salts, now=time.time())
         if found.num_known_tokens == len(tokens):
@@ -116,4 +125,5 @@ class CacheDirectory:
             expires_at=entry.expires_at,
             is_pinned=entry.is_pinned,
             is_in_use=False,
+            token_ids=told_ids(tokens, entry.salts, entry.start),
         )

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from mlxctl.inspector.branches import Branch
+from mlxctl.inspector.branches import Branch, path_text
 from mlxctl.inspector.comparison import Comparison
 from mlxctl.inspector.disk_explanation import DiskExplanation
 
-_WIDE = 160
-_HEAD_CHARS = 48
+_NUM_CHARS_BEFORE = 400
+_GUIDE_COLUMNS, _MIN_LABEL_COLUMNS = 4, 20
 _HITS = {
     "exact": "all of the prompt",
     "prefix": "all of what was kept",
@@ -24,31 +24,25 @@ _HITS = {
 }
 
 
-def console() -> Console:
-    """Return the console for standard output."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
-
-
 def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
     """One line for each leaf: a conversation with everything that it builds on."""
     table = Table("key", "model", box=None, pad_edge=False, header_style="bold")
-    for heading in ("tokens", "own", "size", "hits", "used"):
+    for heading in ("tokens", "unshared", "size", "hits", "used"):
         table.add_column(heading, justify="right")
     table.add_column("tier")
-    table.add_column("begins", no_wrap=True, overflow="ellipsis")
+    table.add_column("conversation", no_wrap=True, overflow="ellipsis")
     for model, paths in ((model, path) for model, roots in trees.items() for root in roots for path in root.walk()):
         leaf = paths[-1]
-        if not leaf.branches:
-            tokens, own = f"{leaf.end:,}", f"{leaf.end - leaf.start:,}"
+        if not leaf.branches and leaf.key is not None:
+            tokens, own = f"{leaf.end:,}", f"{leaf.num_tokens:,}"
             used = "–" if leaf.num_hits is None else ago(leaf.used_at, now=now)
             hits = "–" if leaf.num_hits is None else str(leaf.num_hits)
-            table.add_row(leaf.key[:12], plain(model), tokens, own, _size_of(leaf), hits, used, _tier(leaf), _head(leaf))
+            table.add_row(leaf.key[:12], plain(model), tokens, own, _size_of(leaf), hits, used, _tier(leaf), _label(leaf))
     return table
 
 
-def branches_tree(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
-    """Trunks and what branches off them."""
+def branches_tree(trees: Mapping[str, Sequence[Branch]], *, now: float, width: int) -> RenderableType:
+    """What conversations begin with, and where they part; labels are cut to fit lines of `width` columns."""
     if not trees:
         return Text("The cache is empty.")
     roots = []
@@ -56,7 +50,7 @@ def branches_tree(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rende
         every = [path[-1] for branch in branches for path in branch.walk()]
         tree = Tree(Text.assemble((plain(model).plain, "bold"), f"  {_sizes(every)}"), guide_style="dim")
         for branch in branches:
-            _grow(tree, branch, now)
+            _grow(tree, branch, now, width - _GUIDE_COLUMNS)
         roots.append(tree)
     return Group(*roots)
 
@@ -90,14 +84,14 @@ def _count_disk(table: Table, disk: Mapping[str, Any]) -> None:
     table.add_row("on disk", f"{size(disk['file_bytes'])} of {size(disk['max_bytes'])}, {counts}")
     # Only a server counts what goes wrong.
     if disk["num_dropped"] is not None:
-        table.add_row("not written", f"{disk['num_dropped']:,} for want of room or time")
-        table.add_row("damaged", f"{disk['num_damaged']:,} on disk, each a miss")
+        table.add_row("skipped writes", f"{disk['num_dropped']:,} (disk full or busy)")
+        table.add_row("corrupt records", f"{disk['num_damaged']:,} (count as misses)")
 
 
 def explanations(found: Iterable[Mapping[str, Any]]) -> RenderableType:
     """One paragraph for each request."""
     paragraphs = [_explanation(explanation) for explanation in found]
-    return Group(*paragraphs) if paragraphs else Text("This server has seen no request yet.")
+    return Group(*paragraphs) if paragraphs else Text("This server has received no request yet.")
 
 
 def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
@@ -109,22 +103,26 @@ def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
     expiry = branch.chunks[-1].expires_at
     checkpoints = sorted({position for part in path for chunk in part.chunks for position in chunk.checkpoints})
     for name, value in (
-        ("key", branch.key),
+        ("key", branch.key or ""),
+        ("conversation", _label(branch).plain),
         ("tokens", f"{branch.start:,} to {branch.end:,}"),
-        ("builds on", " › ".join(part.key[:12] for part in path[:-1]) or "nothing"),
+        ("continues", " › ".join(part.key[:12] if part.key else _label(part).plain[:24] for part in path[:-1]) or "nothing"),
         ("size", f"{_size_of(branch)} ({branch.tier})"),
-        ("hits", "a server counts them" if branch.num_hits is None else str(branch.num_hits)),
-        ("last use", "a server knows it" if branch.num_hits is None else ago(branch.used_at, now=now)),
+        ("hits", "only counted by a server" if branch.num_hits is None else str(branch.num_hits)),
+        ("last use", "only known by a server" if branch.num_hits is None else ago(branch.used_at, now=now)),
         ("expires", "never" if expiry is None else f"in {_span(expiry - now)}" if expiry > now else "now"),
         ("pinned", "yes" if branch.is_pinned else "no"),
         ("checkpoints", ", ".join(f"{position:,}" for position in checkpoints) or "none needed"),
     ):
-        table.add_row(name, value)
+        table.add_row(name, plain(value))
     text = branch.text
+    before = (path_text(path[:-1]) or "")[-_NUM_CHARS_BEFORE:]
     return Group(
         table,
         Text(),
-        plain_lines(text) if text is not None else Text("(its model is neither served nor on this machine)", style="dim"),
+        Text.assemble((f"…{plain_lines(before).plain}" if before else "", "dim"), plain_lines(text))
+        if text is not None
+        else Text("(its model is neither served nor on this machine)", style="dim"),
     )
 
 
@@ -159,27 +157,26 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _grow(tree: Tree, branch: Branch, now: float) -> None:
-    use = f"{branch.num_hits} hits  {ago(branch.used_at, now=now)}  " if branch.num_hits is not None else ""
-    facts = f"  {branch.end - branch.start:,} tokens  {_size_of(branch)}  {use}"
-    label = Text.assemble((branch.key[:12], "cyan"), facts, (_tier(branch), "dim"), "  ", _head(branch))
-    node = tree.add(label)
+def _grow(tree: Tree, branch: Branch, now: float, width: int) -> None:
+    use = f"  {branch.num_hits} hits  {ago(branch.used_at, now=now)}" if branch.num_hits is not None else ""
+    shared = f"shared by {branch.num_conversations}  " if branch.branches else ""
+    facts = f"  {shared}{branch.num_tokens:,} tokens  {_size_of(branch)}{use}  {_tier(branch)}"
+    key = f"  {branch.key[:12]}" if branch.key is not None else ""
+    label = _label(branch)
+    label.truncate(max(width - len(facts) - len(key), _MIN_LABEL_COLUMNS), overflow="ellipsis")
+    node = tree.add(Text.assemble(label, (facts, "dim"), (key, "cyan"), no_wrap=True, overflow="ellipsis"))
     for child in branch.branches:
-        _grow(node, child, now)
+        _grow(node, child, now, width - _GUIDE_COLUMNS)
 
 
 def _tier(branch: Branch) -> str:
     return branch.tier + (", pinned" if branch.is_pinned else "")
 
 
-def _head(branch: Branch) -> Text:
-    text = branch.text
-    if text is None:
-        return Text("(unknown model)" if branch.chunks[0].model is None else "(its model is not here)", style="dim")
-    # From the word on in which it differs from the branches beside it.
-    start = max(map(text[: branch.num_common_characters].rfind, " \n")) + 1 if branch.num_common_characters else 0
-    head = ("…" if start else "") + " ".join(text[start : start + 4 * _HEAD_CHARS].split())
-    return plain(head if len(head) <= _HEAD_CHARS else head[: _HEAD_CHARS - 1] + "…")
+def _label(branch: Branch) -> Text:
+    if branch.text is None:
+        return Text("(unknown model)" if branch.through[0].model is None else "(its model is not here)", style="dim")
+    return plain(branch.label) if branch.label else Text("(chat template)", style="dim")
 
 
 def _size_of(branch: Branch) -> str:
@@ -195,7 +192,7 @@ def _explanation(found: Mapping[str, Any]) -> RenderableType:
     num, known = found["num_prompt_tokens"], found["num_cached_tokens"]
     share = 100 * known / max(num, 1)
     style = "green" if share >= 90 else "yellow" if share >= 50 else "red"
-    title = Text.assemble((f"#{found['number']}", "bold"), f" {found['model']}  ", (f"{known:,} of {num:,} tokens known", style))
+    title = Text.assemble((f"#{found['number']}", "bold"), f" {found['model']}  ", (f"{known:,} of {num:,} tokens cached", style))
     lines: list[RenderableType] = [title, Text.assemble("  ", (found["reason"], "bold"), ": ", plain(found["sentence"]))]
     divergence = found["divergence"]
     if divergence is not None:
@@ -225,7 +222,8 @@ def _difference(divergence: Mapping[str, Any], number: int | None) -> Renderable
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", justify="right")
     table.add_column(overflow="fold")
-    table.add_row(f"from token {divergence['position']:,}", f"in {divergence['place']}")
+    part = f", {divergence['part']}" if divergence.get("part") else ""
+    table.add_row(f"from token {divergence['position']:,}", f"in {divergence['place']}{part}")
     before = Text.assemble(("…", "dim"), plain(divergence["before"]))
     table.add_row("now", Text.assemble(before, (plain(divergence["here"]).plain, "red")))
     table.add_row(f"in #{number}", Text.assemble(before, (plain(divergence["there"]).plain, "green")))
@@ -237,9 +235,7 @@ def comparison(found: Comparison) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", justify="right")
     table.add_column(overflow="fold")
-    table.add_row(
-        "shared", f"{found.num_shared_tokens:,} tokens in whole chunks, {found.num_shared_characters:,} characters of text"
-    )
+    table.add_row("shared", f"{found.num_shared_tokens:,} tokens, {found.num_shared_characters:,} characters")
     before = Text.assemble(("…", "dim"), plain(found.before))
     for name, rest, style in (("A", found.one, "red"), ("B", found.other, "green")):
         table.add_row(name, Text.assemble(before, (plain(rest).plain or "(ends)", style)))

@@ -1,34 +1,12 @@
 """The /cache addresses of a running `mlxctl serve`, for one command."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from mlxctl.inspector.branches import Branch, build_trees
+from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.connection import Connection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedChunk:
-    """A run of tokens that is kept, as the server lists it; `start` is its place in the prompt. Times are unix seconds.
-
-    On disk alone nobody counts hits, and only the order of use is known: `num_hits` and `used_at` are None.
-    """
-
-    key: str
-    parent: str | None
-    model: str | None
-    namespace: str
-    start: int
-    num_tokens: int
-    text: str | None
-    memory_bytes: int
-    disk_bytes: int
-    checkpoints: list[int]
-    num_hits: int | None
-    used_at: float | None
-    expires_at: float | None
-    is_pinned: bool
-    is_in_use: bool
-
+from mlxctl.inspector.labels import UserMarkers
 
 _FIELDS = {field.name for field in fields(CachedChunk)}
 
@@ -36,14 +14,24 @@ _FIELDS = {field.name for field in fields(CachedChunk)}
 class CacheServer(Connection):
     """The addresses about the prefix cache, and those that say what it gained."""
 
+    def __init__(self, url: str, *, api_key: str | None) -> None:
+        super().__init__(url, api_key=api_key)
+        self._markers: dict[str, UserMarkers] = {}
+
+    def trees(self) -> dict[str, list[Branch]]:
+        """Everything that is kept, as conversations."""
+        chunks = self.chunks()
+        return build_trees(chunks, self._markers)
+
     def chunks(self) -> list[CachedChunk]:
         """Everything that is kept, page by page. What moves between two pages is told once."""
         found: dict[str, CachedChunk] = {}
         offset: int | None = 0
         while offset is not None:
-            page = self.ask("GET", f"/cache?offset={offset}")
+            page = self.ask("GET", f"/cache?offset={offset}&tokens=true")
             for chunk in page["chunks"]:
                 found[chunk["key"]] = CachedChunk(**{name: value for name, value in chunk.items() if name in _FIELDS})
+            self._markers |= {model: UserMarkers(*pair) for model, pair in page.get("user_markers", {}).items()}
             offset = page["next_offset"]
         return list(found.values())
 

@@ -34,7 +34,7 @@ class Catalogue:
 
     def is_probed(self, model: ModelDescription) -> bool:
         """Whether the model was ever asked what it can do."""
-        return model.problem is None and self._knowledge.of(model.name, model.path).record is not None
+        return model.problem is None and self._knowledge.of(model.name, model.path, self.library).record is not None
 
     def described(self, name: str, path: Path) -> ModelDescription:
         """Describe a model that is served from `path`; once, because it is not expected to change while it is served."""

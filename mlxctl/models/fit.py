@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from mlxctl.models.apple_chips import CHIPS
 from mlxctl.models.description import ModelDescription
+from mlxctl.models.encoders import is_encoder
 from mlxctl.models.machine import GIB, Machine, recommended_share
-from mlxctl.models.prefill_memory import estimate_prefill_bytes
+from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes
+from mlxctl.models.weights import Weights
 
 SPEED_FORMULA = "predicted tokens/s (at most) = memory bandwidth / (weight bytes read per token + cache bytes at this context)"
 DEFAULT_CONTEXT_TOKENS = 8192
@@ -119,11 +121,29 @@ def _speed(model: ModelDescription, cache_bytes: int | None, machine: Machine) -
 
 
 def _transient_bytes(model: ModelDescription, machine: Machine, *, chunk_tokens: int, context_tokens: int) -> int | None:
-    return estimate_prefill_bytes(
+    float_bytes = (model.weights.float_bytes if model.weights else None) or 2
+    if is_encoder(model.config):
+        # An encoder reads a text as a whole.
+        return estimate_prefill_bytes(
+            model.config,
+            chunk_tokens=context_tokens,
+            context_tokens=context_tokens,
+            float_bytes=float_bytes,
+            has_metal=machine.has_metal,
+        )
+    return estimate_prompt_bytes(
         model.config,
-        chunk_tokens=chunk_tokens,
+        chunk_max_tokens=chunk_tokens,
         context_tokens=context_tokens,
-        float_bytes=(model.weights.float_bytes if model.weights else None) or 2,
-        # Attention over quantised keys is several kernels everywhere, with all scores in between.
-        has_metal=machine.has_metal and model.kv_format is None,
+        float_bytes=float_bytes,
+        has_metal=machine.has_metal,
+        # Attention over quantized keys is several kernels everywhere, with all scores in between.
+        is_fused=model.kv_format is None,
+        num_parameters=_num_decoded(model.weights) if model.weights else 0,
     )
+
+
+def _num_decoded(weights: Weights) -> int:
+    """Return how many parameters one token is multiplied with: of a mixture of experts only the chosen share."""
+    share = (weights.decode_bytes or weights.num_bytes) / weights.num_bytes if weights.num_bytes else 1.0
+    return int(weights.num_parameters * min(share, 1.0))

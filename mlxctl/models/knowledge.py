@@ -1,7 +1,8 @@
 """What is known of a model's abilities on this machine: found out by probing, laid down by a person, or nothing."""
 
+import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from mlxctl import locations
 from mlxctl.errors import BrokenModel, SettingsError, StoreError
 from mlxctl.ir import ModelCapabilities
 from mlxctl.models.fingerprint import fingerprint
+from mlxctl.models.library import Library
 from mlxctl.models.names import spoken_name
 from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
 from mlxctl.stores import CapabilityStore, Finding, Override, ProbeRecord, Verdict, capabilities_of, effective, read_overrides
@@ -52,18 +54,51 @@ class Knowledge:
         """Read what a person laid down; raises SettingsError for what cannot be honoured there."""
         self._store = store
         self._overrides = read_overrides(overrides_file)
+        self._matched: set[str] = set()
         self._is_store_lost = False
         for model, override in self._overrides.items():
             _check_choices(model, override)
 
-    def of(self, name: str, path: Path) -> KnownModel:
-        """Return what is known of the model in `path`, which goes by `name`. Never raises for what lies there."""
-        return self.over(self._record(path), name, path)
+    def of(self, name: str, path: Path, library: Library | None = None, *, served_as: str | None = None) -> KnownModel:
+        """Return what is known of the model in `path`, which goes by `name`. Never raises for what lies there.
 
-    def over(self, record: ProbeRecord | None, name: str, path: Path) -> KnownModel:
+        A table of overrides may be called like any name that the model has: `name`, `served_as`, those of the library, its aliases,
+        its directory's name, or its path.
+        """
+        return self.over(self._record(path), name, path, library, served_as=served_as)
+
+    def over(
+        self, record: ProbeRecord | None, name: str, path: Path, library: Library | None = None, *, served_as: str | None = None
+    ) -> KnownModel:
         """Return what holds for the model when this was found out about it."""
-        override = self._overrides.get(name) or self._overrides.get(spoken_name(path.resolve()))
+        override = self._override(name, path, library, served_as) if self._overrides else None
         return KnownModel(record=record, findings=effective(record.findings if record else (), override))
+
+    def warn_of_unmatched(self, names: Iterable[str], library: Library) -> None:
+        """Log every table that belongs to no model: neither to one that was looked up, nor to one of the library or of `names`."""
+        left = [table for table in self._overrides if table not in self._matched]
+        if not left:
+            return
+        known = dict.fromkeys([*names, *library.aliases, *(entry.name for entry in library.entries())])
+        for table in left:
+            if table in known or any(name.rpartition("/")[2] == table for name in known) or _is_model_path(table):
+                continue
+            close = difflib.get_close_matches(table, known, n=3, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            _log.warning("%s: no model is called %r, so this table has no effect%s", self._overrides[table].origin, table, hint)
+
+    def _override(self, name: str, path: Path, library: Library | None, served_as: str | None) -> Override | None:
+        place = path.resolve()
+        names = [served_as, name, spoken_name(place), path.name, *(library.names_of(path) if library is not None else ())]
+        tables = dict.fromkeys(each for each in names if each in self._overrides)
+        tables |= dict.fromkeys(table for table in self._overrides if _leads_to(table, place))
+        self._matched.update(each for each in tables if each is not None)
+        first, *others = [each for each in tables if each is not None] or [None]
+        if first is None:
+            return None
+        if others:
+            _log.warning("%s: %r and %r are one model; only %r counts", self._overrides[first].origin, first, others[0], first)
+        return self._overrides[first]
 
     def close(self) -> None:
         """Close the store. Idempotent."""
@@ -91,6 +126,21 @@ def open_knowledge() -> Knowledge:
 def open_store() -> CapabilityStore:
     """Return the store of this machine; nothing is opened before it is used."""
     return CapabilityStore(locations.state_directory() / "capabilities.sqlite")
+
+
+def _leads_to(table: str, place: Path) -> bool:
+    """Whether a table is called by the path of a directory."""
+    try:
+        return "/" in table and Path(table).expanduser().resolve() == place
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def _is_model_path(table: str) -> bool:
+    try:
+        return "/" in table and (Path(table).expanduser() / "config.json").is_file()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def _check_choices(model: str, override: Override) -> None:

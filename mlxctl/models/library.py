@@ -104,6 +104,19 @@ class Library:
             raise ModelNotFoundOnDisk(entry.path, entry.problem)
         return NamedDirectory(name=entry.name, path=entry.path)
 
+    def names_of(self, directory: Path) -> list[str]:
+        """Return every alias and name of the library that stands for a directory."""
+        place = directory.resolve()
+        aliases = [alias for alias in self.aliases if self._leads_to(alias, place)]
+        entries = [entry.name for entry in self.entries() if entry.path.resolve() == place]
+        return [*aliases, *entries, *(name.rpartition("/")[2] for name in entries)]
+
+    def _leads_to(self, alias: str, place: Path) -> bool:
+        try:
+            return self._target(alias).resolve() == place
+        except ModelNotFoundOnDisk:
+            return False
+
     def _target(self, alias: str) -> Path:
         target, seen = self.aliases[alias], {alias}
         while target in self.aliases and target not in seen:

@@ -16,7 +16,7 @@ from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_findings import check_tools
 from mlxctl.stores import Finding, capabilities_of
 
-ROUND = 4
+ROUND = 5
 """The number of this catalogue of questions; a model that was asked by an older one is asked again."""
 
 

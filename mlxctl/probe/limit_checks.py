@@ -3,9 +3,11 @@
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import BATCH_QUESTIONS
-from mlxctl.stores import Finding
+from mlxctl.stores import Finding, Verdict
 
 _BATCH_TOKENS = 48
+# Shorter answers hardly share a step with the other one.
+_MIN_BATCH_TOKENS = 4
 _CACHE_KINDS = {
     "plain": "every layer keeps every token",
     "sliding": "some layers keep a window only",
@@ -35,11 +37,11 @@ def check_context(*, context_length: int, kv_bytes_per_token: int, weights_bytes
     """Divide the memory that the weights leave by what a token takes in the cache; the model's own limit is a limit, too."""
     room = max(memory_limit_bytes - weights_bytes, 0)
     tokens = min(context_length, room // kv_bytes_per_token) if kv_bytes_per_token else context_length
-    binding = "its own context length" if tokens == context_length else f"{room / 1e9:.2f} GB of memory beside the weights"
+    binding = "the model's context length" if tokens == context_length else f"{room / 1e9:.2f} GB of memory beside the weights"
     return Finding(
         question="practical_context",
         verdict="yes" if tokens else "no",
-        reason=f"{tokens:,} tokens, bound by {binding}; {kv_bytes_per_token:,} bytes of cache per token, measured",
+        reason=f"{tokens:,} tokens, calculated, limited by {binding}; {kv_bytes_per_token:,} bytes of cache per token, measured",
         value={
             "tokens": tokens,
             "context_length": context_length,
@@ -67,11 +69,16 @@ async def check_batch(interview: Interview, known: ModelCapabilities) -> tuple[F
     together = await interview.ask_together(adapter, requests)
     is_same = all(one.token_ids == other.token_ids for one, other in zip(alone, together, strict=True))
     num_tokens = sum(len(transcript.token_ids) for transcript in together)
+    shortest = min(len(transcript.token_ids) for transcript in (*alone, *together))
+    verdict: Verdict = "yes" if is_same else "no"
+    reason = f"{num_tokens} tokens, greedy, {'the same' if is_same else 'not the same'} alone and together"
+    if is_same and shortest < _MIN_BATCH_TOKENS:
+        verdict, reason = "unknown", f"an answer of {shortest} tokens is too short to compare; {_MIN_BATCH_TOKENS} are needed"
     return (
         Finding(
             question="batch_safe",
-            verdict="yes" if is_same else "no",
-            reason=f"{num_tokens} tokens, greedy, {'the same' if is_same else 'not the same'} alone and together",
+            verdict=verdict,
+            reason=reason,
             exchanges=tuple(transcript.evidence() for transcript in (*alone, *together)),
         ),
     )

@@ -36,7 +36,11 @@ TOOL_QUESTIONS = (
 """The last is asked only when the first two were answered differently."""
 
 CHAT_QUESTION = "Hello! Who are you?"
-THINKING_QUESTION = "How many days do three weeks have?"
+THINKING_QUESTIONS = (
+    "How many days do three weeks have?",
+    "A train leaves at 9:40 and arrives at 13:05. It stands still for 25 minutes on the way. How long does it move?",
+)
+"""The second is asked only when a model whose template offers thinking did not think about the first."""
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
 COLOUR_QUESTION = "Which colour is this picture? Answer with one word."

@@ -25,12 +25,12 @@ async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[
     held = await interview.ask(adapter, replace(request, constraint=_CONSTRAINT))
     asked = await interview.ask(adapter, request)
     verdict, reason = _judge(held)
-    kept = "kept" if fits_schema(asked.result.text) else "did not keep"
+    alone = "and also from a prompt alone" if fits_schema(asked.result.text) else "not from a prompt alone"
     return (
         Finding(
             question="structured_output",
             verdict=verdict,
-            reason=f"{reason}; asked in words alone, it {kept} to the schema",
+            reason=f"{reason}; {alone}",
             value={"schema": SCHEMA},
             exchanges=(held.evidence(), asked.evidence()),
         ),
@@ -39,7 +39,7 @@ async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[
 
 def _judge(held: Transcript) -> tuple[Verdict, str]:
     if fits_schema(held.result.text):
-        return "yes", "held to it, it kept to the schema"
+        return "yes", "with constrained decoding"
     if held.is_cut_off:
-        return "unknown", f"held to the schema, it had not come to an end after {_MAX_TOKENS} tokens"
-    return "no", "held to it, it did not keep to the schema"
+        return "unknown", f"with constrained decoding, the answer did not end within {_MAX_TOKENS} tokens"
+    return "no", "not even with constrained decoding"

@@ -12,8 +12,8 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
 }
 _NOT_RUN = {
     "vision": f"images are shown only to {', '.join(SEEING_TYPES)} models here, and with mlxctl[vision] installed",
-    "embeddings": "only models made for embeddings are asked for vectors",
-    "audio": f"only {', '.join(HEARING_TYPES)} models listen here, with mlxctl[audio] installed, and none speaks",
+    "embeddings": "only embedding models are asked for vectors",
+    "audio": f"only {', '.join(HEARING_TYPES)} models transcribe here, with mlxctl[audio] installed; there is no speech synthesis",
 }
 
 
@@ -35,5 +35,5 @@ def _sense(question: str, detection: Detection) -> Finding:
     if detection.kind in _SENSES[question]:
         return Finding(question=question, verdict="unknown", reason=f"its files say {because}; {_NOT_RUN[question]}", value=value)
     if detection.kind == "text":
-        return Finding(question=question, verdict="no", reason=f"its files say {because}", value=value)
+        return Finding(question=question, verdict="no", reason=f"its files say: {because}", value=value)
     return Finding(question=question, verdict="unknown", reason=f"its files say {because}, and {_NOT_RUN[question]}", value=value)

@@ -1,37 +1,48 @@
-"""Whether a model thinks aloud, in which format, and whether that can be switched off. What its template says is authoritative."""
+"""Whether a model generates thinking, in which format, and whether that can be switched off."""
+
+from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
 from mlxctl.parsers import THINKING_PARSER_IDS, extract, thinking_parser
 from mlxctl.probe.interview import GREEDY, Interview, Transcript
-from mlxctl.probe.questions import THINKING_QUESTION
-from mlxctl.stores import Exchange, Finding, Verdict
+from mlxctl.probe.questions import THINKING_QUESTIONS
+from mlxctl.stores import Finding, Verdict
 
 _MAX_TOKENS = 512
 
 
 async def check_thinking(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Have the model answer with thinking on and off; returns the findings on thinking and on the switch."""
+    """Have the model answer with thinking on and off; returns the findings on thinking and on the switch.
+
+    Only a thought that was generated is a yes. A model whose template offers thinking and that did not think stays unknown: it is
+    served as its template says.
+    """
     own = interview.adapter()
     own_parser_id = own.verdict.thinking_parser_id
-    thought = await _ask(interview, own, is_on=True)
-    parser_id = _reader(thought, own_parser_id)
-    if parser_id is None and not own.supports_thinking:
-        reason = "neither its template nor its answer shows any"
-        return (
-            Finding(question="thinking", verdict="no", reason=reason, exchanges=(thought.evidence(),)),
-            Finding(question="thinking_toggle", verdict="no", reason="it does not think aloud"),
-        )
-    found = parser_id or own_parser_id
-    adapter = interview.adapter(ModelCapabilities(thinking=True, thinking_parser_id=found))
-    plain = await _ask(interview, adapter, is_on=False)
-    return _thinking(own, thought, parser_id), _toggle(own, thought, plain, found)
+    thoughts: list[Transcript] = []
+    parser_id = None
+    for question in THINKING_QUESTIONS:
+        thoughts.append(await _ask(interview, own, question, is_on=True))
+        parser_id = _reader(thoughts[-1], own_parser_id)
+        if parser_id is not None or not own.supports_thinking:
+            break
+    if parser_id is None:
+        return _not_seen(own, thoughts)
+    adapter = interview.adapter(ModelCapabilities(thinking=True, thinking_parser_id=parser_id))
+    plain = await _ask(interview, adapter, THINKING_QUESTIONS[len(thoughts) - 1], is_on=False)
+    reason = "its template offers it, and it did" if own.supports_thinking else "it did, though its template does not offer it"
+    evidence = thoughts[-1].evidence(parser_id=parser_id)
+    return (
+        Finding(question="thinking", verdict="yes", reason=reason, value={"parser": parser_id}, exchanges=(evidence,)),
+        _toggle(thoughts[-1], plain, parser_id),
+    )
 
 
-async def _ask(interview: Interview, adapter: ModelAdapter, *, is_on: bool) -> Transcript:
+async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is_on: bool) -> Transcript:
     request = GenerationRequest(
         model=interview.model,
-        messages=(text_message("user", THINKING_QUESTION),),
+        messages=(text_message("user", question),),
         sampling=GREEDY,
         thinking=ThinkingOptions(enabled=is_on),
         max_tokens=_MAX_TOKENS,
@@ -46,40 +57,41 @@ def _reader(transcript: Transcript, own_parser_id: str) -> str | None:
 
 
 def _thinks(transcript: Transcript, parser_id: str) -> bool:
-    tail = transcript.prepared.prompt_tail
-    return bool(extract(transcript.output, thinking=thinking_parser(parser_id), prompt_tail=tail).thinking.strip())
+    """Whether the model generated a thought: it closed one that the prompt opened, or opened one by itself."""
+    parser, tail = thinking_parser(parser_id), transcript.prepared.prompt_tail
+    if not parser.opener or not extract(transcript.output, thinking=parser, prompt_tail=tail).thinking.strip():
+        return False
+    # Behind an open marker everything is taken for a thought, also the answer of a model that does not think.
+    return parser.closer in transcript.output or parser.opener in transcript.output
 
 
-def _thinking(own: ModelAdapter, thought: Transcript, parser_id: str | None) -> Finding:
-    if own.supports_thinking and parser_id is not None:
-        reason = "its template says so, and it did"
-    elif own.supports_thinking:
-        reason = "its template says so; it did not think about what was asked"
+def _not_seen(own: ModelAdapter, thoughts: Sequence[Transcript]) -> tuple[Finding, Finding]:
+    exchanges = tuple(transcript.evidence() for transcript in thoughts)
+    verdict: Verdict
+    if not own.supports_thinking:
+        reason, verdict, toggle = "neither its template nor its answer shows any", "no", "it does not think"
+    elif any(transcript.is_cut_off for transcript in thoughts):
+        reason, verdict = f"its template offers it, but no thought ended within {_MAX_TOKENS} tokens", "unknown"
+        toggle = "no thought was seen"
     else:
-        reason = "it did, though its template says nothing of it"
-    evidence = thought.evidence(parser_id=parser_id)
-    value = {"parser": parser_id or own.verdict.thinking_parser_id}
-    return Finding(question="thinking", verdict="yes", reason=reason, value=value, exchanges=(evidence,))
+        reason, verdict = f"its template offers it, but it did not think in {len(thoughts)} answers", "unknown"
+        toggle = "no thought was seen"
+    return (
+        Finding(question="thinking", verdict=verdict, reason=reason, exchanges=exchanges),
+        Finding(question="thinking_toggle", verdict=verdict, reason=toggle),
+    )
 
 
-def _toggle(own: ModelAdapter, thought: Transcript, plain: Transcript, parser_id: str) -> Finding:
-    evidence = (plain.evidence(parser_id=parser_id),)
+def _toggle(thought: Transcript, plain: Transcript, parser_id: str) -> Finding:
+    """Judge the switch of a model that thought when it was told to."""
+    verdict: Verdict = "no"
     if thought.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"
-        return Finding(question="thinking_toggle", verdict="no", reason=reason, exchanges=evidence)
-    if _thinks(plain, parser_id):
-        return Finding(
-            question="thinking_toggle", verdict="no", reason="it thinks all the same when told not to", exchanges=evidence
-        )
-    if not _thinks(thought, parser_id):
-        return _silent_toggle(own, evidence)
-    reason = "switched off, it answers at once"
-    return Finding(question="thinking_toggle", verdict="yes", reason=reason, exchanges=evidence)
-
-
-def _silent_toggle(own: ModelAdapter, evidence: tuple[Exchange, ...]) -> Finding:
-    """Judge the switch of a model that did not think when it was told to: only its template can tell."""
-    switch = own.verdict.thinking_switch
-    verdict: Verdict = "yes" if switch else "unknown"
-    reason = f"its template has a switch ({switch}); it thought neither way" if switch else "it thought neither way"
-    return Finding(question="thinking_toggle", verdict=verdict, reason=reason, exchanges=evidence)
+    elif _thinks(plain, parser_id):
+        reason = "it also thinks when told not to"
+    elif not plain.result.text.strip():
+        verdict, reason = "unknown", "switched off, it gave no answer"
+    else:
+        verdict, reason = "yes", "switched off, it answers at once"
+    exchanges = (plain.evidence(parser_id=parser_id),)
+    return Finding(question="thinking_toggle", verdict=verdict, reason=reason, exchanges=exchanges)

@@ -14,6 +14,7 @@ from falcon.asgi import Request, Response
 from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
+from mlxctl.inference.cache.told_text import told_ids
 from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 from mlxctl.server.body import read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
@@ -53,7 +54,7 @@ _QUESTIONS = msgspec.json.Decoder(CacheQuestion)
 
 
 class CacheResource:
-    """GET /cache?offset=N&limit=N."""
+    """GET /cache?offset=N&limit=N&tokens=true."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
@@ -62,10 +63,14 @@ class CacheResource:
         """List a page, the least recently used first; `next_offset` is null on the last. Raises InvalidRequest."""
         offset = _number(request, "offset", default=0, least=0, most=1 << 40)
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
+        has_tokens = request.get_param_as_bool("tokens", default=False)
         page = await self._inference.cache.page(offset=offset, limit=limit)
         end = offset + len(page.chunks)
+        models = dict.fromkeys(chunk.model for chunk in page.chunks if chunk.model)
+        markers = {model: await self._inference.cache.markers(model) for model in models}
         answer = ChunkPage(
-            chunks=[await self._described(chunk) for chunk in page.chunks],
+            chunks=[await self._described(chunk, has_tokens=has_tokens) for chunk in page.chunks],
+            user_markers={model: found for model, found in markers.items() if found is not None},
             num_chunks=page.num_chunks,
             next_offset=end if page.chunks and end < page.num_chunks else None,
         )
@@ -74,10 +79,11 @@ class CacheResource:
 
     on_head = on_get
 
-    async def _described(self, chunk: CachedChunk) -> ChunkView:
+    async def _described(self, chunk: CachedChunk, *, has_tokens: bool) -> ChunkView:
         token_ids = array("I", chunk.tokens)
         text = await self._inference.cache.text(chunk.model, token_ids, chunk.salts, chunk.start) if chunk.model else None
-        return ChunkView.of(chunk, num_tokens=len(token_ids), text=text)
+        told = told_ids(token_ids, chunk.salts, chunk.start) if has_tokens else None
+        return ChunkView.of(chunk, num_tokens=len(token_ids), text=text, token_ids=told)
 
 
 class CacheChangeResource:

@@ -7,7 +7,10 @@ from mlxctl.inference.cache import Explanation
 
 
 class ChunkView(Struct, frozen=True, kw_only=True):
-    """A piece of a prompt that was computed. `parent` is the key of the one before it; `text` needs its model's tokenizer."""
+    """A piece of a prompt that was computed. `parent` is the key of the one before it; `text` needs its model's tokenizer.
+
+    `token_ids` are there when they were asked for; tokens of an image are negative numbers made of its digest.
+    """
 
     key: str
     parent: str | None
@@ -24,9 +27,10 @@ class ChunkView(Struct, frozen=True, kw_only=True):
     expires_at: float | None
     is_pinned: bool
     is_in_use: bool
+    token_ids: list[int] | None = None
 
     @classmethod
-    def of(cls, chunk: CachedChunk, *, num_tokens: int, text: str | None) -> "ChunkView":
+    def of(cls, chunk: CachedChunk, *, num_tokens: int, text: str | None, token_ids: list[int] | None = None) -> "ChunkView":
         """Return what is told of a chunk."""
         return cls(
             key=chunk.key.hex(),
@@ -44,15 +48,20 @@ class ChunkView(Struct, frozen=True, kw_only=True):
             expires_at=chunk.expires_at,
             is_pinned=chunk.is_pinned,
             is_in_use=chunk.num_leases > 0,
+            token_ids=token_ids,
         )
 
 
 class ChunkPage(Struct):
-    """A page of chunks, the least recently used first; `next_offset` is null on the last."""
+    """A page of chunks, the least recently used first; `next_offset` is null on the last.
+
+    `user_markers` is what the chat template of each model on the page writes before and behind a user's message.
+    """
 
     chunks: list[ChunkView]
     num_chunks: int
     next_offset: int | None
+    user_markers: dict[str, tuple[str, str]] = {}
 
 
 class CacheChanged(Struct):

@@ -7,19 +7,19 @@ from typing import Any, Literal
 Verdict = Literal["yes", "no", "unknown"]
 
 QUESTIONS: Mapping[str, str] = {
-    "chat": "takes a conversation",
-    "tools": "calls tools",
-    "thinking": "thinks aloud",
-    "thinking_toggle": "thinking can be switched off",
-    "later_system": "takes a system message later on",
-    "tool_turns": "takes calls and their results back",
-    "batch_safe": "answers the same in a batch",
-    "trimmable_cache": "cache can be cut back anywhere",
-    "practical_context": "has memory for a conversation",
-    "structured_output": "keeps to a JSON schema",
-    "vision": "sees images",
-    "embeddings": "embeds texts",
-    "audio": "hears or speaks",
+    "chat": "chat",
+    "tools": "tool calls",
+    "thinking": "thinking",
+    "thinking_toggle": "thinking can be turned off",
+    "later_system": "template: later system message",
+    "tool_turns": "template: past calls and results",
+    "batch_safe": "same answers in a batch",
+    "trimmable_cache": "cache can be trimmed",
+    "practical_context": "longest context",
+    "structured_output": "JSON schema",
+    "vision": "vision",
+    "embeddings": "embeddings",
+    "audio": "audio",
 }
 """What is asked about every model, in the order in which it is shown, and in words."""
 

@@ -6,9 +6,11 @@
     tool_delivery = "template"
     thinking = "no"
 
-A table is named like the model. Its keys are the questions, answered "yes", "no" or "unknown", and the values that go with them.
+A table is named like the model: by its directory's name, ORG/NAME, an alias, the name that it is served under, or its path. Its
+keys are the questions, answered "yes", "no" or "unknown", and the values that go with them.
 """
 
+import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,9 +71,16 @@ def _read_table(table: object, model: str, path: Path) -> Override:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise SettingsError(f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}")
             values.setdefault(question, {})[name] = value
+        elif isinstance(value, dict):
+            raise SettingsError(f'{where} is a table within a table: put the whole name of the model in quotes, ["{model}.{key}"]')
         else:
-            raise SettingsError(f"unknown key {where}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}")
+            raise SettingsError(f"unknown key {where}{_near(key)}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}")
     return Override(origin=str(path), verdicts=verdicts, values=values)
+
+
+def _near(key: str) -> str:
+    close = difflib.get_close_matches(key, (*QUESTIONS, *VALUE_KEYS), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _verdict(value: object, where: str) -> Verdict:

@@ -37,7 +37,7 @@ def _overridden(question: str, found: Finding | None, override: Override) -> Fin
     value = {**(found.value if found else {}), **override.values.get(question, {})}
     # Whoever names the parser of a model's calls means that it calls.
     verdict = override.verdicts.get(question, "yes")
-    return Finding(question=question, verdict=verdict, reason=f"laid down in {override.origin}", value=value)
+    return Finding(question=question, verdict=verdict, reason=f"set in {override.origin}", value=value)
 
 
 def _truth(finding: Finding | None) -> bool | None:

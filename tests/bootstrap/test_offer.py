@@ -122,3 +122,47 @@ def test_a_request_reads_the_library_by_name_and_never_by_path(shelf: Path, know
     for path in (str(shelf / "qwen3"), "../shelf/qwen3", "./qwen3"):
         with pytest.raises(ModelNotFoundOnDisk):
             read_library_model(path, settings=Settings(), library=library, knowledge=knowledge)
+
+
+@pytest.mark.parametrize("table", ["qwen3", "org/qwen3", "served", "fast", "chained", "{path}", "{link}", "{path}/"])
+def test_overrides_count_under_every_name_of_a_model(
+    shelf: Path, tmp_path: Path, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (shelf / "org").mkdir()
+    path = (shelf / "qwen3").rename(shelf / "org" / "qwen3")
+    (tmp_path / "link").symlink_to(path)
+    aliases = {"fast": str(path), "chained": "fast"}
+
+    made = offered_with(tmp_path, f'["{table.format(path=path, link=tmp_path / "link")}"]\nthinking = "no"\n', path, shelf, aliases)
+
+    assert made.named[0].name == "served"
+    assert made.named[0].verdicts["thinking"] == "no"
+    assert "capabilities.toml" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [("qwenn3", "; did you mean 'qwen3'?"), ("/nowhere/qwen3", ""), ("org/lama3", "; did you mean 'llama3'?")],
+)
+def test_overrides_of_no_model_are_warned_of(
+    shelf: Path, tmp_path: Path, table: str, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    offered_with(tmp_path, f'["{table}"]\nthinking = "no"\n', shelf / "qwen3", shelf, {})
+
+    assert f"no model is called {table!r}, so this table has no effect{hint}" in caplog.text
+
+
+def test_overrides_of_a_model_that_is_not_served_now_are_not_warned_of(
+    shelf: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    offered_with(tmp_path, '[llama3]\nthinking = "no"\n', shelf / "qwen3", shelf, {})
+
+    assert "no effect" not in caplog.text
+
+
+def offered_with(place: Path, overrides: str, model: Path, shelf: Path, aliases: dict[str, str]) -> Offer:
+    """What is offered of one model, served as `served`, where somebody wrote overrides."""
+    (place / "capabilities.toml").write_text(overrides)
+    known = Knowledge(CapabilityStore(place / "capabilities.sqlite"), place / "capabilities.toml")
+    library = LibrarySettings(models_dirs=(shelf,), hub_cache=Path("/nowhere"), aliases=aliases)
+    return make_offer(Settings(model=ModelSettings(path=model, name="served"), library=library), Library(library), known)

@@ -61,8 +61,10 @@ def test_the_tree_shows_the_trunk_once_and_both_branches(filled: ServerProcess) 
 
     assert len(lines) == 4
     assert lines[0].startswith("tiny")
-    assert "…hills" in lines[2]
-    assert "…boats" in lines[3]
+    assert "shared by 2" in lines[1]
+    assert "Tell me of hills" in lines[2]
+    assert "Tell me of boats" in lines[3]
+    assert all(line == line.rstrip() for line in lines)
 
 
 def test_the_list_names_each_conversation_and_json_every_chunk(filled: ServerProcess) -> None:
@@ -117,9 +119,9 @@ def test_another_picture_is_named_as_such(tmp_path: Path) -> None:
         leaves = [chunk["key"] for chunk in chunks if chunk["parent"]]
         told = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", seer.url]).output
 
-    assert "image_changed: in message 2 (user), the image is another one" in said.output
+    assert "image_changed: in message 2 (user), the image is a different one; 1 later token is the same" in said.output
     assert "all_known" in again.output
-    assert len(set(re.findall(r"…(\w+)\]\[/INST\]", tree))) == 2
+    assert len(set(re.findall(r"\[image (\w+)\]", tree))) == 2
     assert "[IMG]" not in str(chunks)
     parted = json.loads(told)
     assert "[INST][image " in parted["before"]

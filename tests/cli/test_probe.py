@@ -42,7 +42,7 @@ FOUND = {
         value={"parser": "hermes_json", "delivery": "template"},
         exchanges=(ASKED,),
     ),
-    "structured_output": Finding(question="structured_output", verdict="no", reason="it did not keep to the schema"),
+    "structured_output": Finding(question="structured_output", verdict="no", reason="not even with constrained decoding"),
     "practical_context": Finding(question="practical_context", verdict="yes", reason="8,192 tokens", value={"tokens": 8192}),
     "vision": Finding(question="vision", verdict="unknown", reason="its files say vision; no image can be shown to it here yet"),
 }
@@ -149,7 +149,7 @@ def test_what_a_person_laid_down_wins_and_says_where_it_stands(place: Path) -> N
     file = place / "config" / "mlxctl" / "capabilities.toml"
     file.parent.mkdir(parents=True)
     file.write_text('["org/good"]\ntools = "no"\n')
-    assert f"calls tools                         no       laid down in {file}" in run("org/good").stdout
+    assert f"tool calls                        no       set in {file}" in run("org/good").stdout
     file.write_text('["org/good"]\ntools = "perhaps"\n')
     result = run("org/good")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
@@ -176,10 +176,10 @@ def test_the_list_says_which_models_were_probed_and_their_description_what_was_f
     assert {model["name"]: model["probed"] for model in as_json} == {"org/good": True, "org/other": False}
     good = runner.invoke(app, ["models", "info", "org/good"]).stdout
     assert "2027-01-15 08:00; all that proves it: mlxctl probe org/good --show" in good
-    assert "calls tools                         yes" in good
+    assert "tool calls                        yes" in good
     other = runner.invoke(app, ["models", "info", "org/other"]).stdout
     assert "mlxctl probe org/other" in other
-    assert "calls tools" not in other
+    assert "tool calls" not in other
     assert json.loads(runner.invoke(app, ["models", "info", "org/good", "--json"]).stdout)["findings"]["vision"] == "unknown"
 
 
@@ -226,4 +226,4 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(place: Path, store
     found = {finding.question for finding in kept.findings}
     assert {"thinking", "chat", "trimmable_cache"} <= found
     assert "batch_safe" not in found
-    assert "thinks aloud" in table
+    assert "thinking" in table

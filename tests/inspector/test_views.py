@@ -1,29 +1,37 @@
 """What people see of a cache, drawn from listings that are written down here."""
 
 from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.inspector.branches import build_trees, find_branch
+from mlxctl.inspector.branches import build_trees, find_branch, num_common, path_text
+from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.comparison import compare
+from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.rendering import branch_facts, branches_table, branches_tree, comparison, counters, explanations
-from mlxctl.inspector.server import CachedChunk
 
 NOW = 1_000_000.0
-SYSTEM = "<|im_start|>system\nYou are a careful agent. " * 6
+SYSTEM = "<|im_start|>system\n" + "You are a careful agent. " * 10
+MARKERS = {"tiny": UserMarkers("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")}
 
 
 def chunk(key: str, parent: str | None = None, **fields: Any) -> CachedChunk:
+    text = fields.get("text", SYSTEM)
     usual: dict[str, Any] = {
         "model": "tiny",
         "namespace": "ab" * 16,
-        "start": 0 if parent is None else 256,
-        "num_tokens": 256 if parent is None else 40,
-        "text": SYSTEM,
+        "start": 0 if parent is None else len(SYSTEM),
+        "num_tokens": len(text or ""),
+        "text": text,
+        # A token for each letter.
+        "token_ids": None if text is None else [*map(ord, text)],
         "memory_bytes": 524_288,
         "disk_bytes": 0,
         "checkpoints": [],
@@ -37,10 +45,16 @@ def chunk(key: str, parent: str | None = None, **fields: Any) -> CachedChunk:
 
 
 def listing() -> list[CachedChunk]:
-    """Two conversations on one trunk, and one of a model that is not served any more; the least recently used first."""
+    """Two conversations on one system prompt, and one of a model that is not served any more; the least recently used first."""
     return [
         chunk("d", model=None, text=None, memory_bytes=0, disk_bytes=70_000_000, used_at=None, num_tokens=100, num_hits=0),
-        chunk("c", "a", text=" careful.<|im_end|>\n<|im_start|>user\nTell me of hills[/b]\x1b", num_hits=0, is_pinned=True),
+        chunk(
+            "c",
+            "a",
+            text=" careful.<|im_end|>\n<|im_start|>user\nTell me of hills[/b]\x1b<|im_end|>\n<|im_start|>assistant\n",
+            num_hits=0,
+            is_pinned=True,
+        ),
         chunk("b", "a", text=" careful.<|im_end|>\n<|im_start|>user\nTell me of boats", used_at=NOW - 5, expires_at=NOW + 300),
         chunk("a", checkpoints=[120, 256]),
     ]
@@ -55,11 +69,11 @@ def drawn(*what: RenderableType) -> str:
 
 
 def test_the_table(golden: SnapshotAssertion) -> None:
-    assert drawn(branches_table(build_trees(listing()), now=NOW)) == golden
+    assert drawn(branches_table(build_trees(listing(), MARKERS), now=NOW)) == golden
 
 
 def test_the_tree(golden: SnapshotAssertion) -> None:
-    assert drawn(branches_tree(build_trees(listing()), now=NOW)) == golden
+    assert drawn(branches_tree(build_trees(listing(), MARKERS), now=NOW, width=150)) == golden
 
 
 def test_one_branch(golden: SnapshotAssertion) -> None:
@@ -100,14 +114,14 @@ def test_explanations(golden: SnapshotAssertion) -> None:
 
 
 def test_an_empty_cache_and_a_server_that_was_never_asked_say_so() -> None:
-    assert drawn(branches_tree({}, now=NOW)) == "The cache is empty."
-    assert drawn(explanations([])) == "This server has seen no request yet."
+    assert drawn(branches_tree({}, now=NOW, width=80)) == "The cache is empty."
+    assert drawn(explanations([])) == "This server has received no request yet."
 
 
 def test_a_run_without_a_fork_is_one_branch_and_its_end_is_its_key() -> None:
     trees = build_trees([chunk("b", "a"), chunk("a")])
     (branch,) = trees["tiny"]
-    assert (branch.key, branch.start, branch.end, branch.branches) == ("b" * 32, 0, 296, [])
+    assert (branch.key, branch.start, branch.end, branch.branches) == ("b" * 32, 0, 2 * len(SYSTEM), [])
 
 
 def test_what_lost_its_parent_between_two_pages_is_a_tree_of_its_own() -> None:
@@ -121,6 +135,49 @@ def test_a_key_that_names_no_branch_is_refused(prefix: str) -> None:
 
 
 def test_a_key_that_names_two_branches_is_refused() -> None:
-    both: Iterable[CachedChunk] = [chunk("ab" + "c" * 14), chunk("ab" + "d" * 14)]
+    both: Iterable[CachedChunk] = [chunk("ab" + "c" * 14, text="one"), chunk("ab" + "d" * 14, text="two")]
     with pytest.raises(InvalidRequest, match="2 branches"):
         find_branch(build_trees(both), "ab")
+
+
+def test_conversations_in_one_chunk_share_what_they_begin_with_to_the_token() -> None:
+    """Three short chats with one system prompt, none of which fills a chunk."""
+    said = ("Tell me of boats", "Tell me of hills", "What time is it?")
+    listed = [
+        chunk(letter, text=f"{SYSTEM}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n")
+        for letter, text in zip("abc", said, strict=True)
+    ]
+
+    trees = build_trees(listed, MARKERS)
+
+    (shared,) = trees["tiny"]
+    head = f"{SYSTEM}<|im_end|>\n<|im_start|>user\n"
+    assert (shared.num_tokens, shared.num_conversations, shared.key) == (len(head), 3, None)
+    assert shared.label.startswith("You are a careful agent.")
+    labels = [path[-1].label for path in shared.walk() if not path[-1].branches]
+    assert sorted(labels) == sorted(said)
+    assert sum(path[-1].memory_bytes for path in shared.walk()) == sum(each.memory_bytes for each in listed)
+    found = compare(find_branch(trees, "a"), find_branch(trees, "b"))
+    assert (found.num_shared_tokens, found.num_shared_characters) == (len(head + "Tell me of "),) * 2
+
+
+TOKENS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=12), min_size=1, max_size=8, unique_by=tuple)
+
+
+@given(prompts=TOKENS)
+def test_the_tree_holds_every_prompt_and_shares_all_that_two_of_them_begin_with(prompts: list[list[int]]) -> None:
+    listed = [
+        chunk(f"{number:x}", text="".join(map(str, prompt)), token_ids=prompt, num_tokens=len(prompt))
+        for number, prompt in enumerate(prompts)
+    ]
+    trees = build_trees(listed)
+
+    paths = [find_branch(trees, each.key) for each in listed]
+    for path, prompt in zip(paths, prompts, strict=True):
+        assert sum(branch.num_tokens for branch in path) == path[-1].end
+        assert (path_text(path) or "").startswith("".join(map(str, prompt)))
+    for one, other in combinations(range(len(prompts)), 2):
+        shared = num_common(prompts[one], prompts[other])
+        if shared < min(len(prompts[one]), len(prompts[other])):
+            assert compare(paths[one], paths[other]).num_shared_tokens == shared
+    assert sum(path[-1].memory_bytes for tree in trees["tiny"] for path in tree.walk()) == sum(each.memory_bytes for each in listed)

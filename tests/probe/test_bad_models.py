@@ -99,5 +99,5 @@ def test_a_model_that_writes_no_text_is_not_asked_and_nothing_is_claimed(model: 
     assert hears is not None
     assert hears.reason == (
         "its files say speech-to-text (model_type 'parakeet'); "
-        "only whisper models listen here, with mlxctl[audio] installed, and none speaks"
+        "only whisper models transcribe here, with mlxctl[audio] installed; there is no speech synthesis"
     )

@@ -201,19 +201,57 @@ def test_thinking_is_found_though_the_template_says_nothing_of_it(plain_model: P
     assert (toggle.verdict, toggle.reason) == ("no", "its prompt is the same with thinking on and off")
 
 
-def test_who_thinks_though_told_not_to_cannot_be_switched(model: Path, store: CapabilityStore) -> None:
-    found = finding_of(model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store, "thinking_toggle")
-    assert (found.verdict, found.reason) == ("no", "it thinks all the same when told not to")
+def test_a_model_that_always_thinks_cannot_be_switched(model: Path, store: CapabilityStore) -> None:
+    record = record_of(model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store)
+    assert verdicts(record) == ("yes", "no")
+    assert record.finding("thinking_toggle").reason == "it also thinks when told not to"
 
 
-def test_the_template_is_believed_about_thinking_that_did_not_happen(model: Path, store: CapabilityStore) -> None:
+def test_a_model_that_thinks_only_when_told_to_can_be_switched(model: Path, store: CapabilityStore) -> None:
+    def answer(prompt: str) -> str:
+        return "Twenty-one." if "</think>" in prompt else "<think>\nHm.\n</think>\n\nTwenty-one."
+
+    assert verdicts(record_of(model, answer, store)) == ("yes", "yes")
+
+
+def test_thinking_that_the_template_offers_and_that_was_not_seen_is_unknown(model: Path, store: CapabilityStore) -> None:
     record = record_of(model, lambda prompt: "Twenty-one.", store)
+    assert verdicts(record) == ("unknown", "unknown")
+    assert record.finding("thinking").reason == "its template offers it, but it did not think in 2 answers"
+    # It is served as its template says: a thought about something harder is still read as one.
+    assert create_adapter(read_model(model), name="x", capabilities=capabilities_of(record.findings)).supports_thinking
+
+
+def test_an_answer_behind_an_opened_thought_is_no_thought(model: Path, store: CapabilityStore) -> None:
+    """A template that opens the thought itself makes everything behind it look like one."""
+    opening = "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+    (model / "chat_template.jinja").write_text(PLAIN_TEMPLATE.rsplit("{% if add", 1)[0] + opening)
+
+    assert verdicts(record_of(model, lambda prompt: "Twenty-one.", store)) == ("unknown", "unknown")
+
+
+def test_random_weights_under_a_template_that_offers_thinking_are_not_said_to_think(store: CapabilityStore) -> None:
+    (outcome,) = probed([target(forge.model("qwen3"), "x")], store)
+    assert outcome.record is not None
+    assert "yes" not in verdicts(outcome.record)
+
+
+def test_a_hard_question_is_asked_before_thinking_is_given_up(model: Path, store: CapabilityStore) -> None:
+    record = record_of(model, lambda prompt: "<think>\nHm.\n</think>\n\n3 h." if "train" in prompt else "Twenty-one.", store)
+    assert verdicts(record)[0] == "yes"
+
+
+def verdicts(record: ProbeRecord) -> tuple[str, str]:
+    """What was found on thinking, and on its switch."""
     thinking, toggle = record.finding("thinking"), record.finding("thinking_toggle")
     assert thinking is not None
     assert toggle is not None
-    assert (thinking.verdict, toggle.verdict) == ("yes", "yes")
-    assert thinking.reason == "its template says so; it did not think about what was asked"
-    assert toggle.reason == "its template has a switch (enable_thinking); it thought neither way"
+    return thinking.verdict, toggle.verdict
+
+
+def test_answers_that_are_too_short_prove_nothing_about_batches(model: Path, store: CapabilityStore) -> None:
+    found = finding_of(model, lambda prompt: "", store, "batch_safe")
+    assert (found.verdict, found.reason) == ("unknown", "an answer of 1 tokens is too short to compare; 4 are needed")
 
 
 def test_an_answer_without_an_end_or_without_words_is_no_proof_of_conversation(model: Path, store: CapabilityStore) -> None:
@@ -227,7 +265,7 @@ def test_json_that_fits_is_kept_to_and_json_that_does_not_is_not(model: Path, st
     other = CapabilityStore(tmp_path / "other.sqlite")
     lacks = finding_of(model, lambda prompt: '{"city": "Paris"}', other, "structured_output")
     assert (fits.verdict, lacks.verdict) == ("yes", "no")
-    assert fits.reason == "held to it, it kept to the schema; asked in words alone, it kept to the schema"
+    assert fits.reason == "with constrained decoding; and also from a prompt alone"
 
 
 def test_another_answer_in_company_is_not_batch_safe(model: Path, store: CapabilityStore) -> None:

@@ -49,7 +49,7 @@ def test_naming_a_parser_means_that_the_model_uses_it_and_keeps_the_rest(file: P
 def test_the_reason_names_the_file(file: Path) -> None:
     file.write_text('["org/model"]\ntools = "no"\n')
     (finding,) = effective((CALLS_TOOLS,), read_overrides(file)["org/model"])
-    assert (finding.reason, finding.exchanges) == (f"laid down in {file}", ())
+    assert (finding.reason, finding.exchanges) == (f"set in {file}", ())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -80,6 +80,8 @@ def test_a_file_that_is_not_there_lays_nothing_down(file: Path) -> None:
         ('tools = "yes"', "must be a table"),
         ("[m]\ntools = true", '\'tools\' of \'m\' in .* expected "yes", "no" or "unknown", got True'),
         ('[m]\ntool = "yes"', "unknown key 'tool' of 'm' .* known: chat, tools"),
+        ('[m]\nthinkng = "yes"', "unknown key 'thinkng' of 'm' .* \\(did you mean 'thinking'\\?\\)"),
+        ('[Qwen3-0.6B]\ntools = "yes"', 'put the whole name of the model in quotes, \\["Qwen3-0.6B"\\]'),
         ("[m]\nmax_tokens = '8k'", "'max_tokens' of 'm' .* expected a whole number"),
         ("[m]\nmax_tokens = true", "expected a whole number"),
     ],

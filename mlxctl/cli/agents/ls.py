@@ -20,7 +20,7 @@ def ls(as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None
     if as_json:
         print_json([asdict(agent) for agent in agents])
         return
+    from mlxctl.cli.console import console
     from mlxctl.inspector.agents import agents_table
-    from mlxctl.inspector.rendering import console
 
     console().print(agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents makes one")

@@ -27,8 +27,9 @@ def show(
     if as_json:
         print_json({**asdict(agent), "messages": messages})
         return
+    from mlxctl.cli.console import console
     from mlxctl.inspector.agents import agents_table
-    from mlxctl.inspector.rendering import console, plain_lines
+    from mlxctl.inspector.rendering import plain_lines
 
     out = console()
     out.print(agents_table([agent], now=time.time()))

@@ -11,6 +11,7 @@ from rich.text import Text
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.bench.scenarios import Chart
 from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, say_beside, sparkline, state_line
+from mlxctl.cli.console import console as wide_console
 
 _WIDE = 120
 # Below this many columns there is no room for words about each figure.
@@ -21,8 +22,7 @@ _STYLES = {"A": "cyan", "B": "magenta"}
 
 def standard_output() -> Console:
     """Return the console for standard output; wide enough for every column where it is no terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+    return wide_console(width=_WIDE)
 
 
 def print_result(result: Result, out: Path, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""`mlxctl cache`: what a running server keeps of the prompts it has read. One file per command, imported when it is called."""
+"""`mlxctl cache`: the prefix cache of a server, or on disk. One file per command, imported when it is called."""
 
 from typing import ClassVar
 
@@ -12,19 +12,19 @@ class CacheGroup(LazyGroup):
 
     table: ClassVar[dict[str, LazyCommand]] = {
         "ls": LazyCommand("mlxctl.cli.cache.ls", "List the cached conversations."),
-        "tree": LazyCommand("mlxctl.cli.cache.tree", "Draw the cached prefixes as a tree."),
-        "show": LazyCommand("mlxctl.cli.cache.show", "Show one cached branch with its text."),
-        "diff": LazyCommand("mlxctl.cli.cache.diff", "Show where two branches diverge."),
-        "stats": LazyCommand("mlxctl.cli.cache.stats", "Show hits, tokens saved, bytes and evictions."),
+        "tree": LazyCommand("mlxctl.cli.cache.tree", "Draw which conversations share a beginning."),
+        "show": LazyCommand("mlxctl.cli.cache.show", "Show one conversation in full, with its text."),
+        "diff": LazyCommand("mlxctl.cli.cache.diff", "Show where two conversations differ."),
+        "stats": LazyCommand("mlxctl.cli.cache.stats", "Show hits, saved tokens, sizes and evictions."),
         "explain": LazyCommand("mlxctl.cli.cache.explain", "Explain why a request hit or missed the cache."),
-        "warm": LazyCommand("mlxctl.cli.cache.warm", "Prefill a prompt before it is needed."),
-        "pin": LazyCommand("mlxctl.cli.cache.pin", "Protect branches from eviction."),
-        "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Allow pinned branches to be evicted."),
-        "gc": LazyCommand("mlxctl.cli.cache.gc", "Delete expired entries."),
+        "warm": LazyCommand("mlxctl.cli.cache.warm", "Cache the prompt of a request in advance."),
+        "pin": LazyCommand("mlxctl.cli.cache.pin", "Protect conversations from eviction."),
+        "unpin": LazyCommand("mlxctl.cli.cache.unpin", "Allow the eviction of pinned conversations."),
+        "gc": LazyCommand("mlxctl.cli.cache.gc", "Remove expired entries."),
         "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
-        "export": LazyCommand("mlxctl.cli.cache.exporting", "Export the disk tier to one file."),
-        "import": LazyCommand("mlxctl.cli.cache.importing", "Import an exported file."),
-        "clear": LazyCommand("mlxctl.cli.cache.clear", "Delete everything, or single branches."),
+        "export": LazyCommand("mlxctl.cli.cache.exporting", "Export the records on disk to one file."),
+        "import": LazyCommand("mlxctl.cli.cache.importing", "Import the records of such a file."),
+        "clear": LazyCommand("mlxctl.cli.cache.clear", "Remove everything, or conversations by their keys."),
     }
 
 

@@ -21,13 +21,13 @@ def clear(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Drop what is kept, in memory and on disk. What is in use or pinned stays."""
+    """Remove entries in memory and on disk. Entries in use and pinned ones stay."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         if keys:
-            from mlxctl.inspector.branches import build_trees, find_branch
+            from mlxctl.inspector.branches import find_branch, first_keys
 
-            trees = build_trees(cache.chunks())
-            answer = cache.change("drop", [find_branch(trees, key)[-1].chunks[0].key for key in keys])
+            trees = cache.trees()
+            answer = cache.change("drop", [first for key in keys for first in first_keys(find_branch(trees, key)[-1])])
         else:
             answer = cache.change("clear")
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left")

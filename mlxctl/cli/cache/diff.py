@@ -20,16 +20,17 @@ def diff(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Show how far two branches say the same, and what each says then."""
+    """Show how many tokens two conversations share, and where they differ."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import build_trees, find_branch
+        from mlxctl.inspector.branches import find_branch
         from mlxctl.inspector.comparison import compare
 
-        trees = build_trees(cache.chunks())
+        trees = cache.trees()
         found = compare(find_branch(trees, one), find_branch(trees, other))
     if as_json:
         print_json(found.as_dict())
         return
-    from mlxctl.inspector.rendering import comparison, console
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import comparison
 
     console().print(comparison(found))

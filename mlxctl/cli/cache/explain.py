@@ -21,7 +21,7 @@ def explain(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Say how much of a prompt was known, from which token on it was not, what stood there before, and why."""
+    """Explain why a request hit or missed the cache."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.explaining import explained
 
@@ -29,6 +29,6 @@ def explain(
     if as_json:
         print_json(found)
         return
-    from mlxctl.inspector.rendering import console
+    from mlxctl.cli.console import console
 
     console().print(drawn)

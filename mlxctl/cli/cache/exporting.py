@@ -18,9 +18,9 @@ def export(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all sound records on disk into one file; a server may be using them.
+    """Export all intact records on disk to one file; a server may be running.
 
-    Prompts can be read out of that file: give it to nobody who may not read them.
+    The file contains the text of prompts: share it only with people who may read them.
     """
     with plain_failures():
         from mlxctl.cli.cache.progress import byte_bar

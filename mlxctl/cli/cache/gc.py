@@ -16,7 +16,7 @@ def gc(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Drop what has outlived its time now, not when the server is idle next; on disk, what is damaged or beyond the room too."""
+    """Remove expired entries now; on disk also corrupt records and what exceeds the size limit."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         answer = cache.change("gc")
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left")

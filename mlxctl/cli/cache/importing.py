@@ -18,7 +18,7 @@ def take_in(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take the records of a file, after every one was checked, as far as there is room; no server may use the directory.
+    """Import the records of a file after checking each, as far as there is room. No server may use the directory.
 
     What is there stays. Records of other models do no harm: they wait for their model.
     """

@@ -18,15 +18,13 @@ def ls(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """List the conversations that are kept, each with what it is the last of; the most recently used first."""
+    """List the cached conversations, the most recently used first."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        chunks = cache.chunks()
-    if as_json:
-        from dataclasses import asdict
+        if as_json:
+            print_json([chunk.as_dict() for chunk in cache.chunks()])
+            return
+        trees = cache.trees()
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import branches_table
 
-        print_json([asdict(chunk) for chunk in chunks])
-        return
-    from mlxctl.inspector.branches import build_trees
-    from mlxctl.inspector.rendering import branches_table, console
-
-    console().print(branches_table(build_trees(chunks), now=time.time()))
+    console().print(branches_table(trees, now=time.time()))

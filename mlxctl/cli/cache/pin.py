@@ -17,10 +17,10 @@ def pin(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Keep branches with all that they build on, whatever the budget, until they are unpinned."""
+    """Protect conversations from eviction until they are unpinned."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import build_trees, find_branch
+        from mlxctl.inspector.branches import find_branch
 
-        trees = build_trees(cache.chunks())
+        trees = cache.trees()
         answer = cache.change("pin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]])
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} pinned")

@@ -1,7 +1,6 @@
 """`mlxctl cache show`."""
 
 import time
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -21,14 +20,15 @@ def show(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Show one branch in full: what it builds on, when it was used, where its checkpoints are, what it says."""
+    """Show one conversation: size, last use, checkpoints and text."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import build_trees, find_branch
+        from mlxctl.inspector.branches import find_branch
 
-        path = find_branch(build_trees(cache.chunks()), key)
+        path = find_branch(cache.trees(), key)
     if as_json:
-        print_json([asdict(chunk) for branch in path for chunk in branch.chunks])
+        print_json([chunk.as_dict() for branch in path for chunk in branch.chunks])
         return
-    from mlxctl.inspector.rendering import branch_facts, console
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import branch_facts
 
     console().print(branch_facts(path, now=time.time()))

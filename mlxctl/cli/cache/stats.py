@@ -16,12 +16,13 @@ def stats(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Count hits by kind, tokens saved, bytes, budget and evictions since the server's start; of a directory, what it takes."""
+    """Show cache hits, saved tokens, sizes and evictions since the server started, or the size of a directory."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         stats = cache.stats()
     if as_json:
         print_json({name: value for name, value in stats.items() if name.startswith("cache_")})
         return
-    from mlxctl.inspector.rendering import console, counters
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import counters
 
     console().print(counters(stats))

@@ -18,15 +18,14 @@ def tree(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Draw what conversations share and where they part."""
+    """Draw which conversations share a beginning, and where they part."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        chunks = cache.chunks()
+        trees = cache.trees()
     if as_json:
-        from dataclasses import asdict
-
-        print_json([asdict(chunk) for chunk in chunks])
+        print_json({model: [branch.as_dict() for branch in branches] for model, branches in trees.items()})
         return
-    from mlxctl.inspector.branches import build_trees
-    from mlxctl.inspector.rendering import branches_tree, console
+    from mlxctl.cli.console import console
+    from mlxctl.inspector.rendering import branches_tree
 
-    console().print(branches_tree(build_trees(chunks), now=time.time()))
+    out = console()
+    out.print(branches_tree(trees, now=time.time(), width=out.width))

@@ -17,11 +17,11 @@ def unpin(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Let pinned branches go when room is needed."""
+    """Allow the eviction of pinned conversations."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import build_trees, find_branch
+        from mlxctl.inspector.branches import find_branch
 
-        trees = build_trees(cache.chunks())
+        trees = cache.trees()
         answer = cache.change(
             "unpin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks if chunk.is_pinned]
         )

@@ -10,7 +10,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl cache verify    or: mlxctl cache verify --dir /srv/cache --json")
 def verify(directory: Directory = None, as_json: AsJson = False) -> None:
-    """Read every record on disk and say what is wrong; changes nothing, and a server may be using it.
+    """Check every record on disk. Changes nothing; a server may be running.
 
     Exit code 1 when something is. What is wrong is only ever a miss, and `gc` removes it.
     """
@@ -23,7 +23,7 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(verdict.as_dict())
     else:
-        from mlxctl.inspector.rendering import console
+        from mlxctl.cli.console import console
         from mlxctl.inspector.verification import verdict_lines
 
         console().print(verdict_lines(verdict))

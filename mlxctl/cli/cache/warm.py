@@ -18,7 +18,7 @@ def warm(
     url: Url = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Have the prompt of a request read and kept, so that the request itself finds it."""
+    """Cache the prompt of a request in advance, so that the request itself hits the cache."""
     with plain_failures(), open_server(url, api_key) as server:
         from mlxctl.inspector.request_file import read_request
 

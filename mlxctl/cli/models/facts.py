@@ -3,7 +3,8 @@
 import shlex
 
 from mlxctl.adapters import AdapterVerdict
-from mlxctl.cli.models.tables import bits_of, console, count, facts_table, size
+from mlxctl.cli.console import console
+from mlxctl.cli.models.tables import WIDE, bits_of, count, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.models import ModelDescription
 from mlxctl.models.knowledge import KnownModel
@@ -32,7 +33,7 @@ def print_facts(model: ModelDescription, known: KnownModel, verdict: AdapterVerd
         ("served as", verdict.in_words() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(asked))),
     ]
-    out = console()
+    out = console(width=WIDE)
     out.print(facts_table(facts))
     if known.findings:
         out.print()

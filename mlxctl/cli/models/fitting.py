@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mlxctl.cli.console import console
 from mlxctl.cli.models.shared_options import print_json
-from mlxctl.cli.models.tables import console, fit_legend, fit_table
+from mlxctl.cli.models.tables import WIDE, fit_legend, fit_table
 from mlxctl.errors import BrokenModel
 from mlxctl.models import Fit, Library, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.kv_choice import chosen_kv_format
@@ -33,7 +34,7 @@ def print_fits(rows: Rows, *, as_json: bool) -> None:
     if as_json:
         print_json([msgspec.to_builtins(FitView.of(name, fit)) for name, fit in rows])
         return
-    out = console()
+    out = console(width=WIDE)
     out.print(fit_table(rows))
     out.print(fit_legend(), style="dim")
 

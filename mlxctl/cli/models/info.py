@@ -22,10 +22,11 @@ def info(
         from mlxctl.models import describe_model
         from mlxctl.models.knowledge import open_knowledge
 
-        found = open_library(config).resolve(name)
+        library = open_library(config)
+        found = library.resolve(name)
         model = describe_model(found.path, name=found.name)
         knowledge = open_knowledge()
-        known = knowledge.of(found.name, found.path)
+        known = knowledge.of(found.name, found.path, library)
         knowledge.close()
         verdict = adapter_verdict(model, known)
     if as_json:

@@ -4,13 +4,14 @@ from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
-from mlxctl.cli.models.tables import console, library_table
+from mlxctl.cli.console import console
+from mlxctl.cli.models.tables import WIDE, library_table
 from mlxctl.models import Fit, Library, ModelDescription
 
 
 def print_listing(rows: Sequence[tuple[ModelDescription, Fit | None]], library: Library, probed: Collection[str]) -> None:
     """Print usable models as a table, then aliases, then what cannot be used and why. `probed` are names."""
-    out = console()
+    out = console(width=WIDE)
     usable = [(model, fit) for model, fit in rows if model.problem is None]
     if usable:
         out.print(library_table(usable, probed))

@@ -21,7 +21,7 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
         rows = [(model, fit_model(model, machine)) for model in models]
         knowledge = open_knowledge()
-        probed = {model.name for model in models if model.problem is None and knowledge.of(model.name, model.path).record}
+        probed = {model.name for model in models if model.problem is None and knowledge.of(model.name, model.path, library).record}
         knowledge.close()
     if as_json:
         import msgspec

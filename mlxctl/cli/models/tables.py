@@ -2,21 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mlxctl.models import Fit, ModelDescription
 from mlxctl.models.fit import SPEED_FORMULA
 
-# Room for whole names where the output goes to a file or to another program.
-_WIDE = 200
-
-
-def console() -> Console:
-    """Return the console for standard output."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDE)
+WIDE = 200
+"""Columns for whole names where the output goes to a file or to another program."""
 
 
 def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed: Collection[str]) -> Table:

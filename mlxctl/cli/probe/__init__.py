@@ -29,8 +29,8 @@ def probe(
 ) -> None:
     """Test what models can do by generating, and store the results.
 
-    Each answer is yes, no or unknown, with what proves it. What a person lays down in capabilities.toml, beside the usual
-    settings file, wins over it. Ctrl-C keeps what was found until then.
+    Each answer is yes, no or unknown, with its evidence. What capabilities.toml says, beside the usual settings file, wins
+    over it. Ctrl-C keeps what was found until then.
     """
     if everything == bool(models):
         raise typer.BadParameter("name models, or give --all")

@@ -25,7 +25,7 @@ class Wishes:
 
 def ask(names: Sequence[str] | None, settings: Settings, wishes: Wishes) -> Answers:
     """Probe the models of these names, or all. Raises SettingsError, StoreError; what is wrong with a model is in its answer."""
-    knowledge, store = open_knowledge(), open_store()
+    knowledge, store, library = open_knowledge(), open_store(), Library(settings.library)
     progress = ProgressBar(is_quiet=wishes.is_quiet)
     run = ProbeRun(
         store,
@@ -38,12 +38,13 @@ def ask(names: Sequence[str] | None, settings: Settings, wishes: Wishes) -> Answ
     was_stopped = False
     try:
         with progress:
-            asyncio.run(run.probe(_targets(names, settings)))
+            asyncio.run(run.probe(_targets(names, library)))
     except KeyboardInterrupt:
         was_stopped = True
     finally:
         store.close()
-    answers = tuple(_answer(outcome, knowledge) for outcome in run.outcomes)
+    answers = tuple(_answer(outcome, knowledge, library) for outcome in run.outcomes)
+    knowledge.warn_of_unmatched((), library)
     knowledge.close()
     return Answers(answers=answers, was_stopped=was_stopped)
 
@@ -54,28 +55,28 @@ def look(names: Sequence[str] | None, settings: Settings) -> Answers:
     # The knowledge of a server goes on without its store; somebody who asks for what is in it wants to know.
     store.has_records()
     store.close()
-    knowledge = open_knowledge()
-    answers = tuple(_look_up(target, knowledge) for target in _targets(names, settings))
+    knowledge, library = open_knowledge(), Library(settings.library)
+    answers = tuple(_look_up(target, knowledge, library) for target in _targets(names, library))
+    knowledge.warn_of_unmatched((), library)
     knowledge.close()
     return Answers(answers=answers)
 
 
-def _targets(names: Sequence[str] | None, settings: Settings) -> list[Target]:
-    library = Library(settings.library)
+def _targets(names: Sequence[str] | None, library: Library) -> list[Target]:
     return named_targets(names, library) if names else every_target(library)
 
 
-def _answer(outcome: ProbeOutcome, knowledge: Knowledge) -> Answer:
+def _answer(outcome: ProbeOutcome, knowledge: Knowledge, library: Library) -> Answer:
     if outcome.record is None or outcome.directory is None:
         return Answer(name=outcome.name, problem=outcome.problem)
-    known = knowledge.over(outcome.record, outcome.directory.name, outcome.directory.path)
+    known = knowledge.over(outcome.record, outcome.directory.name, outcome.directory.path, library)
     return Answer(name=outcome.name, known=known, was_known=outcome.was_known, phases=outcome.phases)
 
 
-def _look_up(target: Target, knowledge: Knowledge) -> Answer:
+def _look_up(target: Target, knowledge: Knowledge, library: Library) -> Answer:
     if target.directory is None:
         return Answer(name=target.name, problem=target.problem)
-    known = knowledge.of(target.directory.name, target.directory.path)
+    known = knowledge.of(target.directory.name, target.directory.path, library)
     if not known.findings:
         return Answer(name=target.name, problem=f"model {target.name!r} was never probed; to ask it: mlxctl probe {target.name}")
     return Answer(name=target.name, known=known, was_known=True)

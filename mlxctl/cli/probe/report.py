@@ -40,9 +40,10 @@ def report(found: Answers, *, as_json: bool, toml: Path | None, with_evidence: b
 
 
 def _print(known: Sequence[Answer], *, with_evidence: bool) -> None:
-    from mlxctl.cli.models.tables import console
+    from mlxctl.cli.console import console
+    from mlxctl.cli.models.tables import WIDE
 
-    out = console()
+    out = console(width=WIDE)
     if with_evidence:
         for answer in known:
             print_evidence(out, answer)

@@ -61,7 +61,7 @@ def overview_table(answers: Sequence[Answer]) -> Table:
 
 
 def verdict(finding: Finding) -> Text:
-    """Return yes, no or unknown; what went wrong is not the same as what nobody can know."""
+    """Return yes, no or unknown; a failure is not the same as unknown."""
     return Text("failed", style="red") if finding.has_failed else Text(finding.verdict, style=_COLOURS[finding.verdict])
 
 

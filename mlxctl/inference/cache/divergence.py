@@ -6,21 +6,26 @@ from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.adapters.agent_headers import find_volatile
-from mlxctl.inference.cache.places import Place, find_place, with_short_images
+from mlxctl.inference.cache.differences import Change, ChangeReason, find_change
+from mlxctl.inference.cache.places import PROMPT, Place, find_place, message_place, with_short_images
+from mlxctl.inference.cache.realignment import realign
 from mlxctl.inference.cache.seen import SeenRequest
-from mlxctl.ir import GenerationRequest
+from mlxctl.inference.cache.told_text import told_ids
 
-MissReason = Literal[
-    "volatile_header", "tool_order", "tools_changed", "template_rewrite", "bpe_seam", "image_changed", "message_changed"
-]
+MissReason = Literal[ChangeReason, "head_changed", "volatile_header", "bpe_seam", "image_changed"]
 
-_NUM_NEIGHBOURS = 12
+_NUM_NEIGHBORS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
     """`position` is that of the token. `before` is the text of the tokens before it, `here` that of it and those behind, `there`
-    what the earlier request had instead. `place` names the message or tool; `message` and `tool` are their indexes, if it is one.
+    what the earlier request had instead.
+
+    `place` names the message or tool; `message` and `tool` are their indexes, if it is one; `part` says which part of it changed.
+    `num_changed_tokens` stand here in place of `num_replaced_tokens` earlier ones, until both prompts agree again; None if they
+    never do. `num_same_later_tokens` are those behind the difference that the earlier request had, too, and that still had to be
+    computed again.
     """
 
     position: int
@@ -31,46 +36,61 @@ class Divergence:
     there: str
     message: int | None = None
     tool: int | None = None
+    part: str | None = None
+    num_changed_tokens: int | None = None
+    num_replaced_tokens: int | None = None
+    num_same_later_tokens: int = 0
 
 
 def find_divergence(seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter) -> Divergence:
     """Describe the difference at token `position`, up to which the prompt of `seen` and all of `other` agree."""
     ids, other_ids = seen.prompt_ids, other.token_ids
-    num_chars = len(_text(adapter, with_short_images(seen.prompt_ids, seen.salts, position)))
-    place = find_place(seen.request, num_chars, adapter)
-    end = position + _NUM_NEIGHBOURS
+    reason, place = _cause(seen, other, position, adapter)
+    # Tokens of different images are different tokens, though their ids are not.
+    one, another = (told_ids(tokens, of.salts, 0) for tokens, of in ((ids, seen), (other_ids, other)))
+    realigned = realign(one, another, position, num_other_prompt=len(other.prompt_ids))
     return Divergence(
         position=position,
-        reason=_reason(seen, other, position, place, adapter),
+        reason=reason,
         place=place.name,
-        before=_text(adapter, ids[max(0, position - _NUM_NEIGHBOURS) : position]),
-        here=_text(adapter, ids[position:end]),
-        there=_text(adapter, other_ids[position:end]),
+        before=_text(adapter, ids[max(0, position - _NUM_NEIGHBORS) : position]),
+        here=_text(adapter, ids[position : position + _NUM_NEIGHBORS]),
+        there=_text(adapter, other_ids[position : position + _NUM_NEIGHBORS]),
         message=place.message,
         tool=place.tool,
+        part=place.part,
+        num_changed_tokens=realigned.num_changed,
+        num_replaced_tokens=realigned.num_replaced,
+        num_same_later_tokens=realigned.num_same_later,
     )
 
 
-def _reason(seen: SeenRequest, other: SeenRequest, position: int, place: Place, adapter: ModelAdapter) -> MissReason:
+def _cause(seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter) -> tuple[MissReason, Place]:
     if _is_at_image(seen, position) and _is_at_image(other, position):
-        return "image_changed"
+        return "image_changed", _image_place(seen, position)
     if _is_seam(seen.prompt_ids[position:], other.token_ids[position:], adapter):
-        return "bpe_seam"
+        num_chars = len(_text(adapter, with_short_images(seen.prompt_ids, seen.salts, position)))
+        return "bpe_seam", find_place(seen.request, num_chars, adapter)
+    change = Change(reason="message_changed", place=PROMPT)
+    if seen.request.messages and other.request.messages:
+        change = find_change(seen.request, other.request, _text(adapter, other.answer_ids), adapter)
     if _is_in_volatile_line(seen, other, position, adapter):
-        return "volatile_header"
-    asked, said = seen.request, other.request
-    index = place.message
-    is_same_message = index is not None and asked.messages[: index + 1] == said.messages[: index + 1]
-    if asked.tools != said.tools and (place.tool is not None or is_same_message or index is None):
-        is_reordered = sorted(asked.tools, key=repr) == sorted(said.tools, key=repr)
-        return "tool_order" if is_reordered else "tools_changed"
-    if is_same_message or (index is not None and _is_reply(asked, index, other, adapter)):
-        return "template_rewrite"
-    return "message_changed"
+        return "volatile_header", change.place
+    return change.reason, change.place
 
 
 def _is_at_image(seen: SeenRequest, position: int) -> bool:
     return any(salt.start == position for salt in seen.salts)
+
+
+def _image_place(seen: SeenRequest, position: int) -> Place:
+    """Images stand in a prompt in the order of their messages."""
+    number = [salt.start for salt in seen.salts].index(position)
+    for index, message in enumerate(seen.request.messages):
+        if number < message.num_images:
+            return message_place(seen.request.messages, index, part="image")
+        number -= message.num_images
+    return PROMPT
 
 
 def _is_seam(ids: Sequence[int], other_ids: Sequence[int], adapter: ModelAdapter) -> bool:
@@ -90,16 +110,6 @@ def _is_in_volatile_line(seen: SeenRequest, other: SeenRequest, position: int, a
         if span is not None and span[0] <= num_chars - start <= span[1]:
             return True
     return False
-
-
-def _is_reply(asked: GenerationRequest, index: int, other: SeenRequest, adapter: ModelAdapter) -> bool:
-    """Whether the message sends back what the other request was answered, word for word."""
-    if index != len(other.request.messages) or asked.messages[:index] != other.request.messages:
-        return False
-    message = asked.messages[index]
-    answer = _text(adapter, other.answer_ids)
-    said = [message.text.strip(), *(call.name for call in message.tool_calls)]
-    return message.role == "assistant" and any(said) and all(text in answer for text in said)
 
 
 def _text(adapter: ModelAdapter, ids: Sequence[int]) -> str:

@@ -1,16 +1,13 @@
-"""Why so much of a prompt was known and no more: the request beside the earlier one that it has most in common with. Pure."""
+"""Why a request hit or missed the prefix cache, by comparison with the most similar earlier one. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.inference.cache.divergence import Divergence, MissReason, find_divergence
+from mlxctl.inference.cache.likeness import MIN_REUSED_TOKENS, closest
 from mlxctl.inference.cache.seen import SeenRequest
-from mlxctl.prefix_cache.chunks import common_tokens
-
-# What the cache takes for too short to be worth a copy.
-_MIN_TOKENS = 16
 
 Reason = Literal[
     "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted", "expired", "cleared",
@@ -18,34 +15,40 @@ Reason = Literal[
 ]  # fmt: skip
 
 _SENTENCES: dict[str, str] = {
-    "all_known": "all of it was known; the last token of a prompt is always run",
-    "continued": "everything of request {other} was known; only what came after it was read",
-    "first": "nothing like it was asked before, as far as this server remembers",
-    "cache_off": "it asked for cache_mode off",
-    "not_kept": "request {other} was not kept: by its cache_mode, or because the cache has no room at all",
-    "no_checkpoint": "more is known, but this model has layers that can only go on where their state was kept, and none was there",
-    "evicted": "what request {other} had left was evicted to make room; a larger --prefix-cache keeps more",
-    "expired": "what request {other} had left has outlived its ttl",
-    "cleared": "what request {other} had left was cleared",
-    "engine_restarted": "the engine was started again since request {other}, and its memory is gone",
-    "namespace_changed": "request {other} asked the same of {model}; what one model has computed is of no use to another",
+    "all_known": "the whole prompt was cached; the last token of a prompt is always computed",
+    "continued": "all of request {other} was cached; only the tokens after it were computed",
+    "first": "no earlier request in this server's memory is similar",
+    "cache_off": "the request set cache_mode to off",
+    "not_kept": "request {other} was not stored: its cache_mode forbids it, or the cache has no room at all",
+    "no_checkpoint": "more tokens match, but some layers of this model can only continue from a stored state, and none is there",
+    "evicted": "what request {other} stored was evicted to make room; a larger --prefix-cache keeps more",
+    "expired": "what request {other} stored has exceeded its ttl",
+    "cleared": "what request {other} stored was cleared",
+    "engine_restarted": "the engine was restarted after request {other}, and its memory was lost",
+    "namespace_changed": "request {other} asked the same of {model}; a cache entry of one model cannot serve another",
 }
 _DIVERGENCES: dict[str, str] = {
-    "volatile_header": "a line that the agent changes with every call; it is left out unless --keep-agent-headers is given",
-    "tool_order": "the same tools were offered in another order",
-    "tools_changed": "other tools were offered",
-    "template_rewrite": "the chat template writes the same message in another way than before",
-    "bpe_seam": "the text is the same, but it was cut into other tokens",
-    "image_changed": "the image is another one",
-    "message_changed": "the text is another one from here on",
+    "head_changed": "the beginning of the prompt changed, so nothing after it could be reused",
+    "volatile_header": "a line changed that the agent rewrites for each call; it is removed unless --keep-agent-headers is given",
+    "tool_order": "the same tools are offered in another order",
+    "tools_changed": "the offered tools changed",
+    "options_changed": "the request sets {part} differently",
+    "message_inserted": "a message was inserted here",
+    "message_removed": "an earlier message was removed here",
+    "template_rewrite": "the chat template writes the same message differently than before",
+    "bpe_seam": "the text is the same, but it was split into other tokens",
+    "image_changed": "the image is a different one",
+    "message_changed": "the {part} changed",
 }
+_SAME_LATER = "; {num:,} later {tokens} the same as before, but cached tokens are reusable only up to the first difference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What was known of one prompt, and why not more. `compared_with` is the number of the request that came closest.
+    """How much of one prompt was cached, and why not more. `compared_with` is the number of the request that came closest.
 
     `sentence` says for a person what `reason` says for a program. A request that was not made has the next number.
+    `head_changed` is a changed message so close to the beginning of the prompt that nothing could be reused.
     """
 
     number: int
@@ -64,12 +67,13 @@ def explain(seen: SeenRequest, earlier: Sequence[SeenRequest], adapter: ModelAda
     """Explain one request by those before it."""
     earlier = [other for other in earlier if other.request.cache.namespace == seen.request.cache.namespace]
     same_model = [other for other in earlier if other.model == seen.model]
-    other, num_common = _closest(seen, same_model)
+    other, num_common = closest(seen, same_model)
     divergence = None
     reason: Reason | MissReason | None = _without_comparison(seen)
+    if reason is None and 2 * num_common < len(seen.prompt_ids) and (twin := _twin(seen, earlier)) is not None:
+        other, reason = twin, "namespace_changed"
     if reason is None and other is None:
-        other = _twin(seen, earlier)
-        reason = "namespace_changed" if other is not None else "first"
+        reason = "first"
     if reason is None and other is not None:
         divergence = _divergence(seen, other, num_common, adapter)
         reason = _loss(seen, other, num_common) or (divergence.reason if divergence is not None else "continued")
@@ -94,19 +98,8 @@ def _without_comparison(seen: SeenRequest) -> Reason | None:
     return "all_known" if seen.num_cached >= len(seen.prompt_ids) - 1 else None
 
 
-def _closest(seen: SeenRequest, others: Sequence[SeenRequest]) -> tuple[SeenRequest | None, int]:
-    """The request with the longest common beginning, the newest of equals; one of the same session wins over others."""
-    # What differs in nothing but its images is close, however early these come.
-    alike = [other for other in others if common_tokens(seen.prompt_ids, other.token_ids) >= _MIN_TOKENS]
-    ranked = [(common_tokens(seen.prompt_ids, other.token_ids, seen.salts, other.salts), other) for other in alike]
-    session = seen.request.session_id
-    own = [pair for pair in ranked if session is not None and pair[1].request.session_id == session]
-    best = max(own or ranked, key=lambda pair: (pair[0], pair[1].number), default=None)
-    return (None, 0) if best is None else (best[1], best[0])
-
-
 def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | None:
-    """A request that asked another model in the same words."""
+    """Return the newest request that asked another model the same."""
     for other in reversed(earlier):
         asked, said = seen.request, other.request
         if other.model != seen.model and (said.messages, said.prompts, said.tools) == (asked.messages, asked.prompts, asked.tools):
@@ -117,7 +110,7 @@ def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | No
 def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | None:
     """Why less was taken over than the two have in common; the last token of an answer was never computed."""
     num_computed = min(num_common, len(other.token_ids) - 1, len(seen.prompt_ids) - 1)
-    if seen.num_cached >= num_computed or num_computed < _MIN_TOKENS:
+    if seen.num_cached >= num_computed or num_computed < MIN_REUSED_TOKENS:
         return None
     if seen.num_known >= num_computed:
         return "no_checkpoint"
@@ -130,19 +123,24 @@ def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | No
             return "cleared"
     if seen.engine_life != other.engine_life:
         return "engine_restarted"
-    return "no_checkpoint" if seen.num_known >= seen.num_cached + _MIN_TOKENS else "not_kept"
+    return "no_checkpoint" if seen.num_known >= seen.num_cached + MIN_REUSED_TOKENS else "not_kept"
 
 
 def _divergence(seen: SeenRequest, other: SeenRequest, num_common: int, adapter: ModelAdapter) -> Divergence | None:
     """Where they part; nowhere if one goes on where the other ends."""
     if num_common >= min(len(seen.prompt_ids), len(other.token_ids)):
         return None
-    return find_divergence(seen, other, num_common, adapter)
+    found = find_divergence(seen, other, num_common, adapter)
+    is_head = num_common < MIN_REUSED_TOKENS and found.reason == "message_changed"
+    return replace(found, reason="head_changed") if is_head else found
 
 
 def _sentence(reason: Reason | MissReason, other: SeenRequest | None, divergence: Divergence | None) -> str:
     number, model = (f"#{other.number}", other.model) if other is not None else ("", "")
-    sentence = (_SENTENCES | _DIVERGENCES)[reason].format(other=number, model=model)
+    part = divergence.part if divergence is not None and divergence.part is not None else "text"
+    sentence = (_SENTENCES | _DIVERGENCES)[reason].format(other=number, model=model, part=part)
     if divergence is not None and reason == divergence.reason:
-        return f"in {divergence.place}, {sentence}"
+        num = divergence.num_same_later_tokens
+        same = _SAME_LATER.format(num=num, tokens="token is" if num == 1 else "tokens are") if num else ""
+        return f"in {divergence.place}, {sentence}{same}"
     return sentence

@@ -12,6 +12,7 @@ from mlxctl.inference import preparing
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.seen import SeenRequest, SeenRequests, without_image_bytes
 from mlxctl.inference.cache.told_text import told_text
+from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.pool import ModelPool
 from mlxctl.ir import GenerationRequest
 from mlxctl.prefix_cache.chunks import Salt, Tokens, prompt_salts
@@ -45,6 +46,13 @@ class CacheInspector:
             return None
         bytes_of = adapter.vocabulary.bytes_of
         return told_text(tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace"))
+
+    async def markers(self, model: str) -> tuple[str, str] | None:
+        """Return what the chat template writes before and behind a user's message; None for a model that is not served."""
+        try:
+            return user_markers(await self._pool.adapter(model))
+        except MlxctlError:
+            return None
 
     async def explain_last(self, num: int) -> list[Explanation]:
         """Explain the last requests that the model was asked, the newest first. Raises ModelUnavailable."""

@@ -71,6 +71,7 @@ _AFTER = Query(name="after", schema={"type": "string"})
 _NO_STREAM = Query(name="stream", schema={"type": "string", "enum": ["false"]})
 _OFFSET = Query(name="offset", schema={"type": "integer", "minimum": 0})
 _CHUNKS = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": MAX_PAGE_CHUNKS})
+_TOKENS = Query(name="tokens", schema={"type": "boolean"})
 _LAST = Query(name="last", schema={"type": "integer", "minimum": 1, "maximum": MAX_EXPLAINED})
 _MODEL = Query(name="model", schema={"type": "string"}, required=True)
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
@@ -235,7 +236,7 @@ OPERATIONS = (
     _get("/library", "List the models on this machine", LibraryList),
     _get("/downloads", "List this server's downloads", DownloadList),
     _get("/fit", "Estimate whether a model fits this machine", FitView, _MODEL, _CONTEXT, errors=(404,)),
-    _get("/cache", "List the chunks of the prefix cache, in pages", ChunkPage, _OFFSET, _CHUNKS, errors=(500, 503)),
+    _get("/cache", "List the chunks of the prefix cache, in pages", ChunkPage, _OFFSET, _CHUNKS, _TOKENS, errors=(500, 503)),
     *(
         Operation(
             method="post",

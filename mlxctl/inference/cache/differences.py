@@ -1,0 +1,184 @@
+"""What of a request makes its prompt part from another one's: the change without which they would agree for longer. Pure.
+
+Requests are compared field by field. Of several changes the cause is the one that, undone, moves the difference further back; where
+none does, the chat template wrote the same message in another way.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.inference.cache.places import GENERATION_PROMPT, Place, find_place, message_place, num_common, rendered, tool_place
+from mlxctl.ir import GenerationRequest, ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+
+ChangeReason = Literal[
+    "tool_order", "tools_changed", "options_changed", "message_changed", "message_inserted", "message_removed", "template_rewrite"
+]
+
+# Undoing a change means to render the conversation again.
+_MAX_TRIALS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The reason, and the place in the newer request."""
+
+    reason: ChangeReason
+    place: Place
+
+
+def find_change(asked: GenerationRequest, said: GenerationRequest, answer: str, adapter: ModelAdapter) -> Change:
+    """Find what makes the prompt of `asked` part from that of `said` followed by its `answer`."""
+    text = adapter.prompt_text(asked)
+    said_text = (rendered(said, adapter) or "") + answer
+    parting = num_common(text, said_text)
+    # An answer that was sent back stands in place of the one that was generated.
+    for undone, change in _changes(asked, said):
+        other = rendered(undone, adapter)
+        if other is not None and num_common(other, said_text) > parting:
+            return _closer(change, asked, said, said_text, parting, adapter)
+    place = find_place(asked, parting, adapter)
+    num_shared = _num_shared(asked.messages, said.messages)
+    if place.message is not None and place.message >= num_shared and not _is_answer(asked, said, place.message, answer):
+        return _message_change(asked, said, place.message)
+    if place == GENERATION_PROMPT and num_shared == len(asked.messages) < len(said.messages):
+        return Change(reason="message_removed", place=message_place(said.messages, num_shared))
+    return Change(reason="template_rewrite", place=place)
+
+
+def _changes(asked: GenerationRequest, said: GenerationRequest) -> Iterator[tuple[GenerationRequest, Change]]:
+    """Every difference: the newer request with this one undone, and what to call it."""
+    options = {"thinking": said.thinking, "tool_choice": said.tool_choice, "template_kwargs": said.template_kwargs}
+    names = [name for name, value in options.items() if getattr(asked, name) != value]
+    if names:
+        place = replace(GENERATION_PROMPT, part=", ".join(names))
+        undone = replace(asked, thinking=said.thinking, tool_choice=said.tool_choice, template_kwargs=said.template_kwargs)
+        yield undone, Change(reason="options_changed", place=place)
+    if asked.tools != said.tools:
+        yield replace(asked, tools=said.tools), _tool_change(asked.tools, said.tools)
+    pairs = enumerate(zip(asked.messages, said.messages, strict=False))
+    differing = [index for index, (one, other) in pairs if one != other]
+    # Ids of calls and signatures are new each time, and few templates show them.
+    differing.sort(key=lambda index: _visible(asked.messages[index]) == _visible(said.messages[index]))
+    for index in differing[:_MAX_TRIALS]:
+        messages = (*asked.messages[:index], said.messages[index], *asked.messages[index + 1 :])
+        yield replace(asked, messages=messages), _message_change(asked, said, index)
+
+
+def _tool_change(tools: Sequence[ToolSpec], before: Sequence[ToolSpec]) -> Change:
+    index = _num_shared(tools, before)
+    if len(tools) == len(before) and sorted(tools, key=repr) == sorted(before, key=repr):
+        return Change(reason="tool_order", place=tool_place(tools, index))
+    if index >= len(tools) or index >= len(before):
+        return Change(reason="tools_changed", place=tool_place(tools if index < len(tools) else before, index))
+    one, other = tools[index], before[index]
+    names = [name for name in ("name", "description", "parameters") if getattr(one, name) != getattr(other, name)]
+    part = None if "name" in names else ", ".join(names) or None
+    return Change(reason="tools_changed", place=tool_place(tools, index, part=part))
+
+
+def _message_change(asked: GenerationRequest, said: GenerationRequest, index: int) -> Change:
+    messages, before = asked.messages, said.messages
+    if index >= len(before):
+        return Change(reason="message_changed", place=message_place(messages, index))
+    reason: ChangeReason = "message_changed"
+    num_behind = min(len(messages), len(before)) - index - 1
+    if num_behind and all(map(_look_alike, messages[index + 1 :], before[index + 1 :])):
+        pass
+    elif _goes_on(messages[index:], before[index + 1 :]):
+        reason = "message_removed"
+    elif _goes_on(before[index:], messages[index + 1 :]):
+        reason = "message_inserted"
+    part = _changed_part(messages[index], before[index]) if reason == "message_changed" else None
+    return Change(reason=reason, place=message_place(messages, index, part=part))
+
+
+def _goes_on(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    """Whether messages, or as many as the others have, are found as they are somewhere in the others."""
+    for start in range(len(others)):
+        num = min(len(messages), len(others) - start)
+        if num and all(map(_look_alike, messages[:num], others[start : start + num])):
+            return True
+    return False
+
+
+def _look_alike(one: Message, other: Message) -> bool:
+    return one == other or _visible(one) == _visible(other)
+
+
+def _closer(
+    change: Change, asked: GenerationRequest, said: GenerationRequest, said_text: str, parting: int, adapter: ModelAdapter
+) -> Change:
+    """Name the part of a changed message that makes the difference, where several parts were changed."""
+    index = change.place.message
+    if change.reason != "message_changed" or index is None:
+        return change
+    message, before = asked.messages[index], said.messages[index]
+    pairs = list(zip(message.parts, before.parts, strict=False))
+    differing = [number for number, (one, other) in enumerate(pairs) if one != other]
+    if message.role != before.role or len(message.parts) != len(before.parts) or len(differing) < 2:
+        return change
+    for number in differing[:_MAX_TRIALS]:
+        parts = (*message.parts[:number], before.parts[number], *message.parts[number + 1 :])
+        messages = (*asked.messages[:index], replace(message, parts=parts), *asked.messages[index + 1 :])
+        other = rendered(replace(asked, messages=messages), adapter)
+        if other is not None and num_common(other, said_text) > parting:
+            return replace(change, place=replace(change.place, part=_part_name(*pairs[number])))
+    return change
+
+
+def _changed_part(message: Message, before: Message) -> str | None:
+    if message.role != before.role:
+        return "role"
+    for one, other in zip(message.parts, before.parts, strict=False):
+        if one != other and _visible_part(one) != _visible_part(other):
+            return _part_name(one, other)
+    num = min(len(message.parts), len(before.parts))
+    longer = message.parts if len(message.parts) > num else before.parts
+    return _part_name(longer[num], longer[num]) if len(longer) > num else None
+
+
+def _part_name(part: Part, before: Part) -> str:
+    match part:
+        case TextPart():
+            return "text"
+        case ThinkingPart():
+            return "thinking"
+        case ToolCallPart():
+            same_name = isinstance(before, ToolCallPart) and part.name == before.name
+            return f"arguments of the call of {part.name}" if same_name and part != before else f"call of {part.name}"
+        case ToolResultPart():
+            return "tool result"
+        case ImagePart():
+            return "image"
+    return "audio"
+
+
+def _visible(message: Message) -> Message:
+    return replace(message, parts=tuple(map(_visible_part, message.parts)))
+
+
+def _visible_part(part: Part) -> Part:
+    match part:
+        case ToolCallPart():
+            return replace(part, id="")
+        case ToolResultPart():
+            return replace(part, call_id="")
+        case ThinkingPart():
+            return replace(part, signature=None)
+    return part
+
+
+def _is_answer(asked: GenerationRequest, said: GenerationRequest, index: int, answer: str) -> bool:
+    """Whether the message sends back what the other request was answered, word for word."""
+    if index != len(said.messages):
+        return False
+    message = asked.messages[index]
+    words = [message.text.strip(), *(call.name for call in message.tool_calls)]
+    return message.role == "assistant" and any(words) and all(text in answer for text in words)
+
+
+def _num_shared(one: Sequence[object], other: Sequence[object]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other)))

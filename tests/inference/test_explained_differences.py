@@ -1,0 +1,94 @@
+"""Every explanation of a cache miss names what was changed, where, and in numbers, whatever the chat template."""
+
+from array import array
+from itertools import zip_longest
+from random import Random
+from zlib import crc32
+
+import pytest
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.errors import InvalidRequest
+from mlxctl.inference.cache.explanation import Explanation, explain
+from mlxctl.inference.cache.seen import SeenRequest
+from mlxctl.ir import GenerationRequest
+from tests.adapters.families import CASES, adapter_for
+from tests.inference.changed_requests import KINDS, Changed, changed_request, conversation
+
+_TEMPLATES = ("qwen3", "llama3_1", "mistral_new", "gemma3", "gpt_oss", "lfm2", "deepseek_v3", "kimi_k2")
+
+
+@pytest.fixture(scope="module")
+def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelAdapter]:
+    return {case.name: adapter_for(case, tmp_path_factory.mktemp(case.name)) for case in CASES if case.name in _TEMPLATES}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("template", _TEMPLATES)
+def test_a_difference_is_explained(kind: str, template: str, adapters: dict[str, ModelAdapter]) -> None:
+    check(kind, adapters[template], Random(crc32(f"{kind} {template}".encode())))
+
+
+def check(kind: str, adapter: ModelAdapter, random: Random) -> None:
+    """Explain one difference beside unrelated requests, and compare place, reason and numbers with what was done."""
+    changed = changed_request(kind, random)
+    unrelated = [conversation(random) for _ in range(2)]
+    try:
+        earlier = [seen(number, request, adapter) for number, request in enumerate((unrelated[0], changed.before, unrelated[1]), 1)]
+        newest = seen(4, changed.after, adapter, earlier)
+    except InvalidRequest:
+        return  # This template takes no such conversation.
+
+    found = explain(newest, earlier, adapter)
+
+    before = earlier[1]
+    if before.prompt_ids == newest.prompt_ids:
+        assert found.reason == "all_known"
+        return
+    assert changed.reason is not None
+    assert found.compared_with == 2
+    assert_right(found, changed, before, newest, adapter)
+
+
+def seen(number: int, request: GenerationRequest, adapter: ModelAdapter, earlier: list[SeenRequest] | None = None) -> SeenRequest:
+    """A request as a server remembers it, which took over all that `earlier` ones left."""
+    ids = array("I", adapter.prompt_tokens(request).token_ids)
+    num_known = max((common(ids, other.prompt_ids) for other in earlier or ()), default=0)
+    num_cached = min(num_known, len(ids) - 1) if num_known >= 16 else 0
+    return SeenRequest(
+        number=number,
+        at=0.0,
+        model="small",
+        request=request,
+        prompt_ids=ids,
+        engine_life=0,
+        num_cached=num_cached,
+        num_known=num_known,
+    )
+
+
+def assert_right(found: Explanation, changed: Changed, before: SeenRequest, newest: SeenRequest, adapter: ModelAdapter) -> None:
+    divergence = found.divergence
+    assert divergence is not None
+    position = common(newest.prompt_ids, before.prompt_ids)
+    assert divergence.position == position
+    assert divergence.tool == changed.tool
+    assert divergence.message in (changed.message, changed.or_message)
+    is_head = position < 16 and changed.reason == "message_changed"
+    assert found.reason == ("head_changed" if is_head else changed.reason)
+    if changed.part is not None:
+        assert divergence.part == changed.part
+    assert changed.new in divergence.before.rsplit(" ", 1)[-1] + divergence.here
+    assert changed.old in divergence.before.rsplit(" ", 1)[-1] + divergence.there
+    num_here, num_there = len(newest.prompt_ids) - position, len(before.prompt_ids) - position
+    num_end = min(common(newest.prompt_ids[::-1], before.prompt_ids[::-1]), num_here, num_there)
+    assert num_end <= divergence.num_same_later_tokens <= num_here
+    if changed.is_one_run:
+        assert divergence.num_same_later_tokens == num_end
+        assert divergence.num_changed_tokens == num_here - num_end
+        assert divergence.num_replaced_tokens == num_there - num_end
+
+
+def common(one: "array[int]", other: "array[int]") -> int:
+    pairs = enumerate(zip_longest(one, other))
+    return next((index for index, (first, second) in pairs if first != second), len(one))
