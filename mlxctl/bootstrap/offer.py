@@ -76,7 +76,8 @@ def make_offer(settings: Settings, library: Library, knowledge: Knowledge) -> Of
             (offer.named if wish.is_named else offer.others).append(model)
     _check_that_some_are_left(offer, failures, settings)
     _check_names(offer, settings)
-    knowledge.warn_of_unmatched(offer.names, library)
+    directories = [model.facts.path.name for model in (*offer.named, *offer.others)]
+    knowledge.warn_of_unmatched([*offer.names, *directories], library)
     return offer
 
 

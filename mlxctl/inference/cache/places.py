@@ -60,6 +60,11 @@ def find_place(request: GenerationRequest, num_chars: int, adapter: ModelAdapter
     tool = _tool_at(request, text, num_chars, adapter)
     if tool is not None:
         return tool_place(request.tools, tool)
+    if request.messages[0].role == "system":
+        # Some templates write the system prompt into the last question, so it stands behind all others.
+        system = _span(text, _with_marked_message(request, 0), adapter)
+        if system is not None and system[0] <= num_chars <= system[1]:
+            return message_place(request.messages, 0)
     index, span = _last_before(
         len(request.messages), num_chars, lambda number: _span(text, _with_marked_message(request, number), adapter)
     )
