@@ -42,6 +42,12 @@ class Conversation:
         return next((said.message.text for said in reversed(self._said) if said.message.role == "user"), None)
 
     @property
+    def title(self) -> str:
+        """The first line of the first question; empty before it."""
+        question = next((said.message.text for said in self._said if said.message.role == "user"), "")
+        return next((line.strip() for line in question.splitlines() if line.strip()), "")
+
+    @property
     def last_answer(self) -> str | None:
         """The last visible text of the model."""
         answers = (said.message.text for said in reversed(self._said) if said.message.role == "assistant")

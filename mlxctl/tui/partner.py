@@ -1,4 +1,4 @@
-"""Who answers: an engine of our own, or a server behind a URL. To the rest of the room they are one thing.
+"""What answers the chat: a local engine, or a server behind a URL, behind one interface.
 
 Everything heavy is imported in another thread when the partner is opened, so that the first frame is on the screen before.
 """
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from mlxctl.errors import CapacityError
 from mlxctl.ir import GenerationRequest, StreamEvent
 from mlxctl.settings import Settings
 from mlxctl.tui.observation import Observation
 
 DEMO_CHOICE = "mlxctl-demo"
-"""How the built-in model is called where models are chosen."""
+"""Name of the built-in model where models are chosen."""
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
@@ -37,7 +38,7 @@ class PartnerModel:
     @property
     def refuses_images(self) -> str | None:
         """Why it cannot be shown images; None when it can, or nobody said."""
-        return None if self.supports_images is not False else f"{self.name} reads text only: it cannot be shown images"
+        return None if self.supports_images is not False else f"{self.name} does not accept images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,16 @@ class Partner(Protocol):
     async def observe(self) -> Observation:
         """Return what whoever answers is doing; open() comes first. Raises MlxctlError."""
 
+    async def check(self) -> None:
+        """Ask whether questions can be answered; open() comes first. Raises MlxctlError."""
+
     async def close(self) -> None:
         """End everything; safe when it was never open."""
+
+
+def retry_seconds(error: CapacityError) -> float:
+    """Return how long to wait before the next try: what the server asks for, within bounds."""
+    return min(max(error.retry_after_seconds, 0.5), 10.0)
 
 
 class LocalPartner:
@@ -130,6 +139,9 @@ class LocalPartner:
         inference = self._services.inference
         stats = msgspec.to_builtins(await inference.stats())
         return Observation(at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(inference.requests()))
+
+    async def check(self) -> None:
+        """Do nothing: an engine of our own is started again when it ends."""
 
     async def close(self) -> None:
         """End the engine."""
@@ -186,6 +198,11 @@ class RemotePartner:
         """Ask the server."""
         assert self._inference is not None, "open() comes first"
         return await observe_remote(self._inference)
+
+    async def check(self) -> None:
+        """Ask for the list of models."""
+        assert self._inference is not None, "open() comes first"
+        await self._inference.wait_ready()
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""One line of live numbers. What does not fit is left out from the right, the least wanted first."""
+"""One line of live numbers. What does not fit is left out from the right, the least important first."""
 
 from dataclasses import dataclass, field
 
@@ -8,14 +8,20 @@ from mlxctl.tui.pace import LiveNumbers
 
 _GAP = "  "
 _SHORT_NAME = 16
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_PER_SECOND = 10
+# A stream that pauses this long has stalled.
+_STALL_SECONDS = 3.0
+_AT_REST = frozenset({"ready", "no model", "waiting for you", "server not reachable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What there is to say: who answers, what happens, how fast."""
+    """The model, what happens, since when, and how fast."""
 
     model: str
     state: str
+    seconds: float = 0.0
     numbers: LiveNumbers = field(default_factory=LiveNumbers)
     context_length: int | None = None
     has_tools: bool = False
@@ -53,16 +59,29 @@ def status_text(status: Status, *, width: int) -> str:
 
 
 def _state(status: Status) -> str:
-    prefill = status.numbers.prefill
-    if prefill is None or not prefill.num_prompt_tokens:
+    if status.state in _AT_REST:
         return status.state
-    return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
+    frame = _FRAMES[int(status.seconds * _FRAMES_PER_SECOND) % len(_FRAMES)]
+    return f"{frame} {_activity(status)}"
+
+
+def _activity(status: Status) -> str:
+    prefill, silent = status.numbers.prefill, status.numbers.silent_seconds
+    if prefill is not None and prefill.num_prompt_tokens:
+        return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
+    if status.state != "answering":
+        return f"{status.state} {status.seconds:.0f} s"
+    if silent is None:
+        return status.state
+    if status.numbers.first_token_seconds is None:
+        return f"waiting {silent:.0f} s"
+    return f"answering, no output for {silent:.0f} s" if silent > _STALL_SECONDS else status.state
 
 
 def _numbers(numbers: LiveNumbers) -> list[str]:
     segments = []
     if numbers.tokens_per_second is not None:
-        # A tilde marks what was counted in pieces of text, not in tokens.
+        # A tilde marks an estimate from pieces of text.
         segments.append(f"{'' if numbers.is_exact else '~'}{numbers.tokens_per_second:.0f} tok/s")
     if numbers.first_token_seconds is not None:
         segments.append(f"first {numbers.first_token_seconds:.2f} s")

@@ -1,0 +1,7 @@
+"""Markdown for the terminal: what a model wrote is formatted, and nothing of it is hidden."""
+
+from mlxctl.tui.markdown.palette import Palette
+from mlxctl.tui.markdown.renderable import MarkdownText
+from mlxctl.tui.markdown.visible import visible_controls
+
+__all__ = ["MarkdownText", "Palette", "visible_controls"]
