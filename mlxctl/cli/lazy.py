@@ -19,7 +19,7 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve models over HTTP, in the words of OpenAI and Anthropic."),
-    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, on an own engine or a running server."),
+    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."),
     "top": LazyCommand("mlxctl.cli.top", "Watch a running server: speed, queue, rows, cache and every request."),
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from mlxctl import locations
+
 _MAX_BYTES = 10_000
 _LIGHT_BACKGROUNDS = ("7", "15")
 
@@ -37,6 +39,11 @@ class Preferences:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             partial.write_text(json.dumps({"theme": name}) + "\n", encoding="utf-8")
             partial.replace(self._path)
+
+
+def preferences_file() -> Path:
+    """Return the path of the file; it need not exist."""
+    return locations.state_directory() / "screen.json"
 
 
 def theme_of_terminal(environment: Mapping[str, str] = os.environ) -> str:

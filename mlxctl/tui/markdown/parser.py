@@ -118,9 +118,12 @@ def _link(state: StateInline, silent: bool) -> bool:
         state.pos = match.start(1)
         state.push("link_text_open", "link_text", 1)
         state.md.inline.tokenize(state)
-        state.push("link_text_close", "link_text", -1)
+        close = state.push("link_text_close", "link_text", -1)
         state.posMax = end
-        if text != target:
+        if text == target:
+            # Not drawn, but it was there.
+            close.content = target
+        else:
             state.push("text", "", 0).content = " ("
             state.push("link_target", "link_target", 0).content = target
             state.push("text", "", 0).content = ")"

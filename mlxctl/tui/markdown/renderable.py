@@ -6,6 +6,7 @@ from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import (
+    BlockQuote,
     CodeBlock,
     Heading,
     HorizontalRule,
@@ -28,6 +29,8 @@ from mlxctl.tui.markdown.visible import visible_controls
 
 # With fewer columns for a cell a table cannot be read.
 _MIN_CELL_WIDTH = 6
+# With fewer columns nested quotes and lists are not indented further.
+_MIN_INDENTED_WIDTH = 12
 
 
 class _Heading(Heading):
@@ -60,6 +63,17 @@ class _Code(CodeBlock):
             yield Padding(Text(self.label, overflow="fold"), (0, 1), style="markdown.code_label")
         background = self.background or "default"
         yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1), background_color=background)
+
+
+class _BlockQuote(BlockQuote):
+    """A bar at the left; where quotes are nested too deep for the width, no further bar."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = 2 if options.max_width >= _MIN_INDENTED_WIDTH else 0
+        for line in console.render_lines(self.elements, options.update(width=options.max_width - indent), style=self.style):
+            yield Segment("▌ "[:indent], self.style)
+            yield from line
+            yield Segment("\n")
 
 
 class _Rule(HorizontalRule):
@@ -105,7 +119,7 @@ class _Item(ListItem):
     mark = "•"
 
     @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> "_Item":
+    def create(cls, markdown: Markdown, token: Token) -> "_Item":  # noqa: ARG003 -- Rich calls it so
         item = cls()
         if token.info:
             item.mark = f"{token.info}{token.markup}"
@@ -115,11 +129,14 @@ class _Item(ListItem):
 
     def render_with(self, mark: str, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the item behind its mark."""
-        indent = len(mark) + 2
+        is_indented = options.max_width >= max(_MIN_INDENTED_WIDTH, 2 * len(mark))
+        indent = len(mark) + 2 if is_indented else 0
         style = console.get_style("markdown.item.number" if mark.strip()[0].isdigit() else "markdown.item.bullet")
-        lines = console.render_lines(self.elements, options.update(width=max(options.max_width - indent, 1)), style=self.style)
-        for index, line in enumerate(lines):
-            yield Segment(f" {mark} " if index == 0 else " " * indent, style)
+        lines = console.render_lines(self.elements, options.update(width=options.max_width - indent), style=self.style)
+        if not is_indented:
+            yield Text(mark.strip())
+        for index, line in enumerate(lines or [[]]):
+            yield Segment((f" {mark} " if index == 0 else " " * indent)[:indent], style)
             yield from line
             yield Segment("\n")
 
@@ -132,6 +149,7 @@ class MarkdownText(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
+        "blockquote_open": _BlockQuote,
         "hr": _Rule,
         "table_open": _Table,
         "bullet_list_open": _List,
@@ -152,5 +170,11 @@ class MarkdownText(Markdown):
         self.inline_code_lexer = self.inline_code_theme = None  # type: ignore[assignment]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        is_blank = True
         with console.use_theme(self.palette.styles()):
-            yield from super().__rich_console__(console, options)
+            for part in super().__rich_console__(console, options):
+                for segment in [part] if isinstance(part, Segment) else console.render(part, options):
+                    # Rich begins a list or a table with an empty line, even where nothing stands above.
+                    is_blank = is_blank and not segment.text.strip() and (segment.style is None or segment.style.bgcolor is None)
+                    if not is_blank:
+                        yield segment

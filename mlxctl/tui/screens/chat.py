@@ -9,7 +9,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Footer
-from textual.worker import WorkerCancelled
+from textual.worker import Worker, WorkerCancelled
 
 from mlxctl.errors import CapacityError, ConnectionLost, EngineError, MlxctlError, ServerUnreachable, StoreError
 from mlxctl.tui.coalescing import coalesce
@@ -53,7 +53,11 @@ class ChatScreen(ChatWindows):
         &.-low > Header { display: none; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
-        *(Binding(item.keys, item.action, item.word, show=bool(item.word), key_display=item.shown_as) for item in COMMANDS),
+        *(
+            # With priority where Textual's own binding, which is not shown, has it.
+            Binding(item.keys, item.action, item.word, bool(item.word), item.shown_as, priority=item.action.startswith("app."))
+            for item in COMMANDS
+        ),
         *(Binding(keys, action, show=False) for keys, action in SCROLL_KEYS),
     ]
 
@@ -93,13 +97,14 @@ class ChatScreen(ChatWindows):
             # What was hidden has lost the cursor.
             self.call_after_refresh(self.query_one(Composer).focus)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual calls it so
         """Offer to stop only while there is something to stop."""
         return self._is_busy if action == "stop" else True
 
-    def on_worker_state_changed(self) -> None:
+    def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
         """An answer began or ended: other keys apply."""
-        self.refresh_bindings()
+        if changed.worker is self._answering:
+            self.refresh_bindings()
 
     @on(QuestionSubmitted)
     async def submit(self, submitted: QuestionSubmitted) -> None:

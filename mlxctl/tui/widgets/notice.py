@@ -11,7 +11,7 @@ class Notice(Static):
     """Plain text in a color of its own; an error says so in front, for screens without color."""
 
     DEFAULT_CSS = """
-    Notice { padding: 0 1; margin: 0 0 1 0; color: $text-muted;
+    Notice { padding: 0 1 0 2; margin: 0 0 1 0; color: $text-muted;
         &.-warning { color: $text-warning; }
         &.-error { color: $text-error; } }
     """

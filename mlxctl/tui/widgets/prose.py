@@ -31,7 +31,7 @@ class Prose(Static):
     """Grows; what it costs to draw is bounded by the size of a segment."""
 
     DEFAULT_CSS = """
-    Prose { height: auto; padding: 0 1; margin: 0 0 1 0; &.-goes-on { margin: 0; } }
+    Prose { height: auto; padding: 0 1 0 2; margin: 0 0 1 0; &.-goes-on { margin: 0; } }
     """
 
     def __init__(self, *, continues_code: bool = False) -> None:
