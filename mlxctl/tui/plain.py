@@ -22,6 +22,7 @@ from mlxctl.tui.markdown.visible import visible_controls
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import Partner, PartnerModel, retry_seconds
 from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input
+from mlxctl.tui.terminal import missing_screen
 
 _INTERRUPTED = 130
 
@@ -247,8 +248,8 @@ async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
 
 
 def _line_reader(source: TextIO, answers: TextIO, remarks: TextIO) -> Callable[[str], str]:
-    """Return a function that shows a prompt and reads a line: with editing and history on a terminal; empty at the end."""
-    if not (source is sys.stdin and source.isatty() and answers.isatty()):
+    """Return a function that shows a prompt and reads a line: with editing and history where a terminal can; empty at the end."""
+    if source is not sys.stdin or missing_screen(source, answers) is not None:
 
         def read_plain(prompt: str) -> str:
             if source.isatty():

@@ -89,7 +89,7 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
             return
         if self._asked_to_forget != session_id:
             self._asked_to_forget = session_id
-            self._remark("Press ^D again to delete this chat.")
+            self._remark("Press again to delete this chat.")
             return
         try:
             await self._keeper.delete(session_id)
