@@ -39,7 +39,8 @@ class TerminalApp(App[None]):
         self._first_theme = self.theme
 
     def on_mount(self) -> None:
-        """Remember each theme that is chosen from now on."""
+        """Remember each theme that is chosen from now on; draw everything again after ^Z and fg."""
+        self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, self._remember_theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
