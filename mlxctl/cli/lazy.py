@@ -18,9 +18,9 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
-    "serve": LazyCommand("mlxctl.cli.serve", "Serve models over HTTP, in the words of OpenAI and Anthropic."),
+    "serve": LazyCommand("mlxctl.cli.serve", "Serve models over OpenAI- and Anthropic-compatible APIs."),
     "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."),
-    "top": LazyCommand("mlxctl.cli.top", "Watch a running server: speed, queue, rows, cache and every request."),
+    "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache and requests."),
     "models": LazyCommand("mlxctl.cli.models", "The models on this machine: list, inspect, download, remove, name, fit."),
     "bench": LazyCommand("mlxctl.cli.bench", "Measure the speed of a server, or of two side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Find out what models can do by having them generate, and remember it."),

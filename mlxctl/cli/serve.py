@@ -54,7 +54,7 @@ def serve(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file to read instead of the usual one.", metavar="FILE")] = None,
 ) -> None:
-    """Serve models over HTTP, in the words of OpenAI and Anthropic."""
+    """Serve models over OpenAI- and Anthropic-compatible APIs."""
     chosen = models or []
     flags = flags_by_section({**locals(), "path": next(iter(chosen), None), "models": chosen[1:]})
     with plain_failures():

@@ -28,10 +28,10 @@ class ServerSettings:
     """Port to listen on; 0 takes a free one and prints it."""
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; without any, everybody may ask."""
+    """Keys that clients must send, as `Authorization: Bearer` or `x-api-key`; default: no authentication."""
 
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys for what administers models, cache and downloads, or shows others' requests; without any, who may ask may do that."""
+    """Keys to administer models, cache and downloads and to see others' requests; default: any client may do both."""
 
     cors_origins: tuple[str, ...] = ()
     """Web origins whose pages may call this server from a browser; `*` allows any, without credentials."""
