@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from mlxctl import locations
 from mlxctl.errors import InvalidRequest
@@ -36,12 +36,15 @@ def run_chat(
     The `images` go with the first question. Raises StoreError when the conversation or an image cannot be read, and
     MlxctlError when a plain chat cannot be opened.
     """
-    is_piped = sys.stdin is not None and not sys.stdin.isatty()
-    if prompt is not None or is_piped:
-        prompt = join_prompt(prompt or "", _read_piped(sys.stdin.buffer) if is_piped else "")
     keeper = Keeper(_store() if beginning.keeps else None)
     options, conversation = asyncio.run(begin(beginning, options, keeper))
     shown = read_images(images, beside=conversation.images)
+    # A shell's `<&-` leaves no standard input at all.
+    stdin: TextIO | None = sys.stdin
+    if stdin is None or not stdin.isatty():
+        prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
+    elif prompt is not None:
+        prompt = join_prompt(prompt, "")
     if prompt is None and not is_plain and (reason := missing_screen(sys.stdin, sys.stdout)):
         print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
         is_plain = True

@@ -38,7 +38,7 @@ class PartnerModel:
     @property
     def refuses_images(self) -> str | None:
         """Why it cannot be shown images; None when it can, or nobody said."""
-        return None if self.supports_images is not False else f"{self.name} does not accept images"
+        return None if self.supports_images is not False else f"{self.name} reads text only: it does not accept images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

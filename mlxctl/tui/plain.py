@@ -4,6 +4,7 @@ Answers alone go to standard output; thoughts, tool calls and errors go to stand
 """
 
 import asyncio
+import io
 import os
 import signal
 import sys
@@ -47,10 +48,11 @@ def run_plain(
 
     Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
     """
-    streams = {"source": sys.stdin, "answers": sys.stdout, "remarks": sys.stderr}
+    stdin: TextIO | None = sys.stdin
+    streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "remarks": sys.stderr}
     chat = PlainChat(partner, options, keeper, conversation, images, prompt=prompt, **streams)
     try:
-        with _terminal_restored(sys.stdin):
+        with _terminal_restored(streams["source"]):
             return asyncio.run(chat.run())
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -99,7 +99,7 @@ def test_another_chat_is_not_mixed_with_what_was_still_to_be_drawn() -> None:
         await open_at_its_end(screen)
         await screen.press("ctrl+f")
         await screen.press("escape", "ctrl+n")
-        await screen.wait_for("A new conversation.")
+        await screen.wait_for("New chat.")
         await screen.settle()
         assert num_drawn(screen) == 0
 

@@ -108,7 +108,7 @@ def test_a_stopped_answer_is_kept_as_it_was(tmp_path: Path) -> None:
         await screen.ask("Tell me")
         await screen.wait_for("Half an ans")
         await screen.press("ctrl+n")
-        await screen.wait_for("A new conversation.")
+        await screen.wait_for("New chat.")
 
     drive(ScriptedPartner([TextDelta(text="Half an ans"), 60.0]), stop_by_beginning_anew, keeper=keeper(tmp_path))
     _, conversation = asyncio.run(begin(Beginning(is_last=True), ChatOptions(), keeper(tmp_path)))
@@ -145,7 +145,7 @@ def test_words_are_found_in_the_conversation_the_last_place_first() -> None:
         await screen.press("enter")
         await screen.wait_for("2 of 2")
         await screen.press("x")
-        await screen.wait_for("nowhere")
+        await screen.wait_for("not found")
         await screen.press("escape")
         await screen.wait_for("Ask something")
 

@@ -53,6 +53,9 @@ def status_text(status: Status, *, width: int) -> str:
         segments.append("tools")
     if len(_GAP.join(segments)) > width and len(status.model) > _SHORT_NAME:
         segments[0] = f"{status.model[: _SHORT_NAME - 1]}…"
+    if status.state not in _AT_REST:
+        frame = _FRAMES[int(status.seconds * _FRAMES_PER_SECOND) % len(_FRAMES)]
+        segments[0] = f"{frame} {segments[0]}"
     while len(segments) > 2 and len(_GAP.join(segments)) > width:
         segments.pop()
     return _GAP.join(segments)
@@ -61,11 +64,6 @@ def status_text(status: Status, *, width: int) -> str:
 def _state(status: Status) -> str:
     if status.state in _AT_REST:
         return status.state
-    frame = _FRAMES[int(status.seconds * _FRAMES_PER_SECOND) % len(_FRAMES)]
-    return f"{frame} {_activity(status)}"
-
-
-def _activity(status: Status) -> str:
     prefill, silent = status.numbers.prefill, status.numbers.silent_seconds
     if prefill is not None and prefill.num_prompt_tokens:
         return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
