@@ -10,7 +10,7 @@ from mlxctl.tui.widgets.notice import Kind
 _RETRY_SECONDS = 2.0
 
 HINTS = """\
-/help      keys and commands
+/help      or F1 shows the keys and commands
 /model     choose a model
 /settings  system prompt, sampling, tools
 Ctrl-P     search all commands"""

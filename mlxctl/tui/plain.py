@@ -16,10 +16,10 @@ from typing import TextIO
 
 from mlxctl.errors import CapacityError, InvalidRequest, MlxctlError, RequestError, ServerUnreachable, StoreError
 from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.exchange import MAX_BUSY_SECONDS, Exchange, RoundsExhausted, ServerBusy, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.keeper import Keeper
-from mlxctl.tui.markdown.visible import visible_controls
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import Partner, PartnerModel, retry_seconds
 from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input

@@ -9,7 +9,8 @@ from rich.console import Console
 from textual.theme import BUILTIN_THEMES
 
 from mlxctl.ir import TextDelta, ThinkingDelta
-from mlxctl.tui.markdown import MarkdownText, Palette, visible_controls
+from mlxctl.tui.control_characters import visible_controls
+from mlxctl.tui.markdown import MarkdownText, Palette
 from mlxctl.tui.segments import Segmenter
 
 from .screens import Screen, drive

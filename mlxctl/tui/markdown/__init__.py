@@ -2,6 +2,5 @@
 
 from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.renderable import MarkdownText
-from mlxctl.tui.markdown.visible import visible_controls
 
-__all__ = ["MarkdownText", "Palette", "visible_controls"]
+__all__ = ["MarkdownText", "Palette"]

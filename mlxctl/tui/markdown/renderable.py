@@ -23,9 +23,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.parser import parse
-from mlxctl.tui.markdown.visible import visible_controls
 
 # With fewer columns for a cell a table cannot be read.
 _MIN_CELL_WIDTH = 6

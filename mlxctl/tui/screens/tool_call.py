@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart
-from mlxctl.tui.markdown.visible import visible_controls
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.tools import is_demo_tool, run_call
 
 _REFUSAL = "the user refused this call"

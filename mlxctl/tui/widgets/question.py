@@ -2,7 +2,7 @@
 
 from textual.widgets import Static
 
-from mlxctl.tui.markdown.visible import visible_controls
+from mlxctl.tui.control_characters import visible_controls
 
 _MAX_LINES = 20
 _MAX_CHARACTERS = 2000

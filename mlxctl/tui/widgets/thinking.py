@@ -5,7 +5,7 @@ import time
 from textual.app import ComposeResult
 from textual.widgets import Collapsible, Static
 
-from mlxctl.tui.markdown.visible import visible_controls
+from mlxctl.tui.control_characters import visible_controls
 
 # While it grows only the end is drawn, so that a long thought costs no more per delta than a short one.
 _GROWING_CHARACTERS = 1200

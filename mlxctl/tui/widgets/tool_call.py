@@ -4,7 +4,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mlxctl.ir import ToolResultPart
-from mlxctl.tui.markdown.visible import visible_controls
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.tools import is_demo_tool
 
 _MAX_CHARACTERS = 600
