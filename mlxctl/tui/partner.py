@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from mlxctl.errors import CapacityError
+from mlxctl.errors import AuthenticationFailed, CapacityError
 from mlxctl.ir import GenerationRequest, StreamEvent
 from mlxctl.settings import Settings
 from mlxctl.tui.observation import Observation
@@ -165,7 +165,11 @@ class RemotePartner:
         if self._inference is None:
             remote = await asyncio.to_thread(_import_remote)
             self._inference = remote(self.where, api_key=self._api_key)
-        await self._inference.wait_ready()
+        try:
+            await self._inference.wait_ready()
+        except AuthenticationFailed:
+            trouble = "does not accept this API key" if self._api_key else "wants an API key"
+            raise AuthenticationFailed(f"the server at {self.where} {trouble}: use --api-key KEY or MLXCTL_API_KEY") from None
         found = self._inference.find_model(self._model)
         return PartnerModel(
             name=found.name,

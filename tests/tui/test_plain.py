@@ -27,12 +27,15 @@ class _Echo(BaseHTTPRequestHandler):
     """Streams the question back, after it was asked some times for its models."""
 
     num_refusals: ClassVar[list[int]]
+    needs_key: ClassVar[bool]
 
     def log_message(self, *arguments: object) -> None:
         """Write no log."""
 
     def do_GET(self) -> None:
-        if self.num_refusals[0]:
+        if self.needs_key and self.headers["Authorization"] != "Bearer right":
+            self._answer(401, json.dumps({"error": {"message": "send a bearer"}}), "application/json", {})
+        elif self.num_refusals[0]:
             self.num_refusals[0] -= 1
             body = {"error": {"message": "the model is still being loaded"}}
             self._answer(503, json.dumps(body), "application/json", {"Retry-After": "1"})
@@ -56,9 +59,9 @@ class _Echo(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def standing_in(*, num_refusals: int = 0) -> Iterator[str]:
+def standing_in(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
     """Another server, which says what it was asked; yields its URL."""
-    handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals]})
+    handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -135,6 +138,13 @@ def test_a_server_that_is_loading_is_waited_for() -> None:
         run = chat("Hi", "--url", url, typed="")
     assert (run.returncode, run.stdout) == (0, "You said: Hi\n")
     assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
+
+
+def test_a_server_that_wants_a_key_names_the_option() -> None:
+    with standing_in(needs_key=True) as url:
+        run = chat("Hi", "--url", url, typed="")
+        assert run.stderr == f"mlxctl: the server at {url} wants an API key: use --api-key KEY or MLXCTL_API_KEY\n"
+        assert chat("Hi", "--url", url, "--api-key", "right", typed="").stdout == "You said: Hi\n"
 
 
 def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None:
