@@ -1,4 +1,4 @@
-"""What was said so far, and how a person may go back in it. Pure; knows no model and no screen."""
+"""The messages so far, and how to retry or edit the last one. Pure; knows no model and no screen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

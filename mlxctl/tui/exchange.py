@@ -36,7 +36,7 @@ MAX_BUSY_SECONDS = 300.0
 """How long a server may refuse a request as busy or loading before that counts as an error."""
 
 DEMO_MAX_TOKENS = 256
-"""Longest answer of the demo model when a person says nothing of it."""
+"""Default max tokens of the demo model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

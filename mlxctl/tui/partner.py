@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerModel:
-    """The model that answers; None is what nobody said of it. `context_length` is in tokens."""
+    """The model that answers; None is what is not known. `context_length` is in tokens."""
 
     name: str
     context_length: int | None = None
@@ -37,7 +37,7 @@ class PartnerModel:
 
     @property
     def refuses_images(self) -> str | None:
-        """Why it cannot be shown images; None when it can, or nobody said."""
+        """Why it does not accept images; None when it does, or when that is not known."""
         return None if self.supports_images is not False else f"{self.name} reads text only: it does not accept images"
 
 
@@ -72,13 +72,13 @@ class Partner(Protocol):
         """Return the models that could be asked. Raises MlxctlError."""
 
     async def switch(self, name: str) -> PartnerModel:
-        """Ask another model from now on, as `open` does; after an error nobody answers until `open` or `switch` succeeds."""
+        """Ask another model from now on, as `open` does; after an error no model answers until `open` or `switch` succeeds."""
 
     async def start(self, request: GenerationRequest) -> Answering:
         """Begin an answer. Raises MlxctlError."""
 
     async def observe(self) -> Observation:
-        """Return what whoever answers is doing; open() comes first. Raises MlxctlError."""
+        """Return the load of the engine or server; open() comes first. Raises MlxctlError."""
 
     async def check(self) -> None:
         """Ask whether questions can be answered; open() comes first. Raises MlxctlError."""

@@ -1,4 +1,4 @@
-"""What a person chose for the screen and wants again the next time. A file that cannot be read or written changes nothing."""
+"""The theme, remembered between runs. A file that cannot be read or written changes nothing."""
 
 import json
 import os

@@ -50,8 +50,8 @@ async def open_whole(screen: Screen) -> None:
 
 
 async def climb(screen: Screen, words: str) -> None:
-    """Go back page by page until the words are there."""
-    while words not in screen.text():
+    """Go back page by page until the words are there, below the header, which holds the title."""
+    while words not in screen.text().partition("\n")[2]:
         await screen.press("pageup")
         await screen.settle()
         assert num_laid_out(screen) < 5 * MAX_WIDGETS

@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mlxctl.errors import MlxctlError
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.partner import ModelChoice
 
 
@@ -69,4 +70,4 @@ class ModelsScreen(ModalScreen[str | None]):
 
     def _line(self, choice: ModelChoice) -> Content:
         mark = "● " if choice.name == self._current else "  "
-        return Content.assemble(mark, (choice.name, "bold"), (f"  {choice.note}", "dim"))
+        return Content.assemble(mark, (visible_controls(choice.name), "bold"), (f"  {choice.note}", "dim"))

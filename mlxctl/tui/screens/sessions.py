@@ -13,6 +13,7 @@ from textual.widgets.option_list import Option
 
 from mlxctl.errors import StoreError
 from mlxctl.stores import SessionSummary
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.keeper import EarlierChat, Keeper
 
 _MAX_SHOWN = 200
@@ -137,4 +138,4 @@ def _line(summary: SessionSummary) -> Content:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
     messages = f"{summary.num_messages:>4} message{'' if summary.num_messages == 1 else 's'}"
     details = "  ".join(filter(None, (when, messages, summary.model, summary.id)))
-    return Content.assemble((summary.title, "bold"), "\n", (details, "dim"))
+    return Content.assemble((visible_controls(summary.title), "bold"), "\n", (details, "dim"))

@@ -2,6 +2,8 @@
 
 from textual.widgets import Static
 
+from mlxctl.tui.control_characters import visible_controls
+
 
 class Header(Static):
     """Model and title of the chat; hidden where rows are few."""
@@ -17,7 +19,7 @@ class Header(Static):
 
     def show(self, model: str, title: str) -> None:
         """Draw it; what is there already costs nothing."""
-        text = f"mlxctl chat  {model}  {title}".rstrip()
+        text = visible_controls(f"mlxctl chat  {model}  {title}".rstrip())
         if text != self._shown:
             self._shown = text
             self.update(text)

@@ -4,6 +4,8 @@ from typing import Literal
 
 from textual.widgets import Static
 
+from mlxctl.tui.control_characters import visible_controls
+
 Kind = Literal["hint", "warning", "error"]
 
 
@@ -26,4 +28,5 @@ class Notice(Static):
 
 
 def _worded(text: str, kind: Kind) -> str:
-    return f"Error: {text}" if kind == "error" else text
+    # A server's own words may be in it.
+    return visible_controls(f"Error: {text}" if kind == "error" else text)

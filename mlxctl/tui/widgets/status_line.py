@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from textual.widgets import Static
 
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.pace import LiveNumbers
 
 _GAP = "  "
@@ -48,7 +49,7 @@ class StatusLine(Static):
 
 def status_text(status: Status, *, width: int) -> str:
     """Return the line for a terminal of `width` columns."""
-    segments = [status.model, _state(status), *_numbers(status.numbers), *_context(status)]
+    segments = [visible_controls(status.model), _state(status), *_numbers(status.numbers), *_context(status)]
     if status.has_tools:
         segments.append("tools")
     if len(_GAP.join(segments)) > width and len(status.model) > _SHORT_NAME:
