@@ -89,7 +89,7 @@ def test_words_are_found_where_nothing_is_drawn_yet() -> None:
     async def find(screen: Screen) -> None:
         await open_at_its_end(screen)
         await screen.press("ctrl+f", *"question-7")
-        await screen.wait_for("answer-7\n")
+        await screen.wait_for("answer-7")
 
     drive(ScriptedPartner(), find, conversation=long_conversation())
 
