@@ -311,6 +311,7 @@ _mlxctl_value() {
 
 _mlxctl_argument() {
     case "$1" in
+        " chat") echo "unknown" ;;
         " models info") echo "models" ;;
         " models fit") echo "models" ;;
         " models pull") echo "unknown" ;;

@@ -746,11 +746,11 @@ _mlxctl_models() {
 
 _mlxctl_top() {
     _arguments \
-        '*--url[The server to watch]: :' \
+        '*--url[Server to monitor]: :' \
         '*--api-key[Key for that server]: :' \
-        '*--interval[Seconds between two looks]: :' \
-        '*--once[Look once, print it as text, and end]' \
-        '*--json[Look once, print it as one JSON document, and end]' \
+        '*--interval[Refresh interval in seconds]: :' \
+        '*--once[Print once as text and exit]' \
+        '*--json[Print once as a JSON document and exit]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -760,23 +760,23 @@ _mlxctl_chat() {
     _arguments \
         '*--model[Model to serve]: :{_mlxctl_names models}' \
         '*-m[Model to serve]: :{_mlxctl_names models}' \
-        '*--url[Ask the server there instead; --model names one of its models]: :' \
+        '*--url[Use the server at this URL; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
-        '*--temperature[0 is greedy; without one, the model'\''s default]: :' \
-        '*--top-p[Share of probability to draw from]: :' \
-        '*--max-tokens[Longest answer]: :' \
+        '*--temperature[0 is greedy]: :' \
+        '*--top-p[Nucleus sampling]: :' \
+        '*--max-tokens[Length limit of an answer]: :' \
         '*--tools[Offer the built-in demo tools, a clock and a calculator]' \
-        '*--ask-tools[As --tools, but ask what each call gives]' \
-        '*--image[Show an image with the first question; may be repeated]: :_files' \
-        '*--continue[Go on with the last chat]' \
-        '*-c[Go on with the last chat]' \
-        '*--session[Go on with the chat whose id begins so; --list shows them]: :' \
-        '*--open[Go on with a chat that was exported as .json]: :_files' \
-        '*--list[List the chats that are kept, and end]' \
-        '*--save[Keep the chat, to be found and taken up again]' \
-        '*--no-save[Keep the chat, to be found and taken up again]' \
-        '*--plain[Lines of text\: for pipes and screen readers]' \
+        '*--ask-tools[As --tools, but ask before each call]' \
+        '*--image[Attach an image to the first question; may be repeated]: :_files' \
+        '*--continue[Continue the last chat]' \
+        '*-c[Continue the last chat]' \
+        '*--session[Continue the chat whose id starts with ID; --list shows the ids]: :' \
+        '*--open[Continue a chat that was exported as .json]: :_files' \
+        '*--list[List the saved chats and exit]' \
+        '*--save[Save the chat, to search and continue it later]' \
+        '*--no-save[Save the chat, to search and continue it later]' \
+        '*--plain[Chat in lines of text, for screen readers]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return

@@ -15,12 +15,12 @@ Option = typer.Option
 @app.command(epilog="Example: mlxctl top    or: mlxctl top --json | jq .stats.num_decoding")
 def top(
     url: Annotated[
-        str | None, Option(help="The server to watch.  [default: the one that `mlxctl serve` starts here]", metavar="URL")
+        str | None, Option(help="Server to monitor.  [default: the one that `mlxctl serve` starts]", metavar="URL")
     ] = None,
     api_key: Annotated[str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")] = None,
-    interval: Annotated[float, Option(min=0.1, max=3600, help="Seconds between two looks.")] = 1.0,
-    once: Annotated[bool, Option("--once", help="Look once, print it as text, and end.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Look once, print it as one JSON document, and end.")] = False,
+    interval: Annotated[float, Option(min=0.1, max=3600, help="Refresh interval in seconds.")] = 1.0,
+    once: Annotated[bool, Option("--once", help="Print once as text and exit.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print once as a JSON document and exit.")] = False,
 ) -> None:
     """Monitor a running server: speed, queue, batch, cache, requests."""
     with plain_failures():

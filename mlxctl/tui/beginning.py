@@ -1,4 +1,4 @@
-"""What a chat begins with: nothing, an earlier chat, or a file."""
+"""The conversation that a chat starts with: none, an earlier chat, or a file."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

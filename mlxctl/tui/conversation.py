@@ -1,4 +1,4 @@
-"""What was said so far, and how a person may go back in it. Pure; knows no model and no screen."""
+"""The messages so far, and how to retry or edit the last one. Pure; knows no model and no screen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +40,12 @@ class Conversation:
     def last_question(self) -> str | None:
         """The text that a person sent last."""
         return next((said.message.text for said in reversed(self._said) if said.message.role == "user"), None)
+
+    @property
+    def title(self) -> str:
+        """The first line of the first question; empty before it."""
+        question = next((said.message.text for said in self._said if said.message.role == "user"), "")
+        return next((line.strip() for line in question.splitlines() if line.strip()), "")
 
     @property
     def last_answer(self) -> str | None:

@@ -1,4 +1,4 @@
-"""A conversation that was had before, drawn as far as somebody looks: its end first, what is above it when a person comes near."""
+"""An earlier conversation, drawn from its end, and further up when the screen is scrolled near."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ class Earlier:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is more to draw, and nobody draws it."""
+        """Whether there is more to draw and no task draws it."""
         return bool(self._turns) and not self._drawing.locked()
 
     async def draw(self, *, while_wanted: Callable[[], bool] = lambda: True) -> None:
@@ -44,4 +44,4 @@ class Earlier:
         asked = [] if question is None else [Question(question.text, num_images=question.num_images)]
         await self._transcript.add_above(*asked, answer)
         await answer.show(replay(said))
-        answer.end(Notice("This answer is not whole.", kind="warning") if said and said[-1].is_partial else None)
+        answer.end(Notice("This answer is incomplete.", kind="warning") if said and said[-1].is_partial else None)

@@ -1,14 +1,15 @@
-"""One question and everything that follows until the model is done with it: answers, calls of demo tools, further answers.
+"""One question and everything that follows: answers, tool calls, further answers.
 
-The same for the screen and for plain text; both only render what it tells.
+The same for the screen and for plain text; both only render its updates.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable
 from mlxctl.ir import (
     Collector,
     Finished,
@@ -25,31 +26,34 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.conversation import Conversation, Said
 from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import Answering, Partner, PartnerModel
+from mlxctl.tui.partner import Answering, Partner, PartnerModel, retry_seconds
 from mlxctl.tui.tools import DEMO_TOOLS, run_call
 
 MAX_ROUNDS = 8
-"""How often the model may answer one question with calls before a person has to say something again."""
+"""How often the model may answer one question with tool calls."""
+
+MAX_BUSY_SECONDS = 300.0
+"""How long a server may refuse a request as busy or loading before that counts as an error."""
 
 DEMO_MAX_TOKENS = 256
-"""Longest answer of the demo model when a person says nothing of it."""
+"""Default max tokens of the demo model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundStarted:
-    """The model is asked; for the first time, or again with the results of tools."""
+    """A request is sent: the first one, or one with tool results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingEnded:
-    """What was thought is complete and took so long; None when that is not known any more."""
+    """The thoughts are complete; `seconds` is None when their time is not known any more."""
 
     seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned:
-    """A demo tool gave back a result."""
+    """A demo tool returned a result."""
 
     call: ToolCallPart
     result: ToolResultPart
@@ -57,10 +61,17 @@ class ToolReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsExhausted:
-    """The model wants to go on calling tools, and was not asked again."""
+    """The model called tools again after the last round that is allowed."""
 
 
-Update = StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBusy:
+    """The server cannot take the request yet, for a `reason`; it is sent again."""
+
+    reason: str
+
+
+Update = StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted | ServerBusy
 Updates = AsyncGenerator[list[Update], None]
 
 
@@ -88,7 +99,7 @@ class Exchange:
     async def run(self) -> Updates:
         """Yield what happens. Raises MlxctlError; close the generator to stop the model."""
         if self._options.uses_tools and self._model.supports_tools is False:
-            raise InvalidRequest(f"{self._model.name} cannot call tools: its chat template does not offer them; turn tools off")
+            raise InvalidRequest(f"{self._model.name} cannot call tools: its chat template does not support them. Turn tools off")
         for _ in range(MAX_ROUNDS):
             answer = _Answer()
             yield [RoundStarted()]
@@ -109,7 +120,18 @@ class Exchange:
     async def _answer(self, answer: "_Answer") -> Updates:
         tools = DEMO_TOOLS if self._options.uses_tools else ()
         request = self._conversation.request(self._model.name, self._options, tools)
-        generation: Answering = await self._partner.start(request)
+        started = time.monotonic()
+        generation: Answering | None = None
+        while generation is None:
+            try:
+                generation = await self._partner.start(request)
+            except ServerUnreachable:
+                raise
+            except CapacityError as error:
+                if time.monotonic() - started > MAX_BUSY_SECONDS:
+                    raise
+                yield [ServerBusy(reason=str(error))]
+                await asyncio.sleep(retry_seconds(error))
         try:
             async for events in generation:
                 yield answer.add(events)

@@ -1,4 +1,4 @@
-"""Keeps the conversation on disk while it goes on, and finds the earlier ones. Event-loop thread only; the disk waits in others."""
+"""Saves the conversation after each message, and finds earlier ones. Event-loop thread only; other threads write."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ class Keeper:
         """Return the chat whose id begins so. Raises StoreError when there is no such chat, or it cannot be read."""
         session = None if self._store is None else await asyncio.to_thread(self._store.find, session_id)
         if session is None:
-            raise StoreError(f"there is no one chat whose id begins with {session_id!r}; mlxctl chat --list shows them")
+            raise StoreError(f"no single chat id starts with {session_id!r}; mlxctl chat --list shows the ids")
         return await asyncio.to_thread(_read, session)
 
     async def load_last(self) -> EarlierChat:

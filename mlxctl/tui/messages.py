@@ -1,4 +1,4 @@
-"""What widgets tell the screen. Each is a fact about a person's wish; the screen decides."""
+"""Messages from widgets to the screen; the screen decides what follows."""
 
 from textual.message import Message
 
@@ -24,4 +24,4 @@ class PasteFolded(Message):
 
 
 class TopNear(Message):
-    """Whoever looks at the conversation is not far from the first of what is drawn of it."""
+    """The conversation is scrolled near to the first message that is drawn."""

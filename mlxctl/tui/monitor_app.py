@@ -2,19 +2,27 @@
 
 from collections.abc import Awaitable, Callable
 
-from textual.app import App
-
+from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.monitor import MonitorScreen, Observe
+from mlxctl.tui.terminal_app import TerminalApp
 
 
-class MonitorApp(App[None]):
+class MonitorApp(TerminalApp):
     """Runs until a person quits, and then awaits `close`."""
 
     TITLE = "mlxctl top"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, observe: Observe, *, where: str, interval_seconds: float, close: Callable[[], Awaitable[None]]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        observe: Observe,
+        *,
+        where: str,
+        interval_seconds: float,
+        close: Callable[[], Awaitable[None]],
+        preferences: Preferences | None = None,
+    ) -> None:
+        super().__init__(preferences)
         self._monitor = MonitorScreen(observe, where=where, interval_seconds=interval_seconds)
         self._close_source = close
 

@@ -1,35 +1,38 @@
-"""Bringing the partner up: tried again while it may come, given up with words when it cannot."""
+"""Open the partner: tried again while its server may come, given up with the reason when it cannot."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from mlxctl.errors import CapacityError, MlxctlError
-from mlxctl.tui.partner import Partner, PartnerModel
-from mlxctl.tui.widgets.notice import Notice
+from mlxctl.errors import CapacityError, MlxctlError, ServerUnreachable
+from mlxctl.tui.partner import Partner, PartnerModel, retry_seconds
+from mlxctl.tui.widgets.notice import Kind
 
 _RETRY_SECONDS = 2.0
 
+HINTS = """\
+/help      or F1 shows the keys and commands
+/model     choose a model
+/settings  system prompt, sampling, tools
+Ctrl-P     search all commands"""
+"""What a new chat shows below its first line."""
 
-async def open_partner(partner: Partner, *, say: Callable[[Notice], Awaitable[None]]) -> PartnerModel | None:
-    """Return the model that answers, or None when there will be none; `say` gets what a person should know meanwhile."""
-    last_words = ""
+
+async def open_partner(partner: Partner, *, say: Callable[[str, Kind], None]) -> PartnerModel | None:
+    """Return the model that answers, or None when there will be none; `say` gets what to show meanwhile."""
     while True:
         try:
             return await partner.open()
         except CapacityError as error:
-            if str(error) != last_words:
-                last_words = str(error)
-                await say(Notice(f"{last_words}. Trying again every {_RETRY_SECONDS:g} s.", kind="warning"))
-            await asyncio.sleep(_RETRY_SECONDS)
+            seconds = _RETRY_SECONDS if isinstance(error, ServerUnreachable) else retry_seconds(error)
+            say(f"{error}. Retrying every {seconds:g} s.", "warning")
+            await asyncio.sleep(seconds)
         except MlxctlError as error:
-            await say(Notice(str(error), kind="error"))
+            say(str(error), "error")
             return None
 
 
-def greeting(model: PartnerModel) -> list[Notice]:
-    """Return the words with which a model is introduced."""
+def greeting(model: PartnerModel) -> str:
+    """Return the lines that introduce a model."""
     context = f", context {model.context_length:,} tokens" if model.context_length else ""
-    notices = [Notice(f"{model.name} is ready{context}.")]
-    if model.is_demo:
-        notices.append(Notice("This is the tiny demo model: it greets, calls tools and repeats codewords, and knows little else."))
-    return notices
+    demo = "\nThis is the tiny demo model: it greets, calls tools and repeats codewords. Load a real one with -m or /model."
+    return f"{model.name} is ready{context}.{demo if model.is_demo else ''}"

@@ -1,4 +1,4 @@
-"""What a person can choose for a chat. Pure values, replaced and never changed."""
+"""Options of a chat. Pure values, replaced and never changed."""
 
 from dataclasses import dataclass
 from typing import Literal

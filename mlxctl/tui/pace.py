@@ -17,6 +17,7 @@ class LiveNumbers:
     """What the status line shows; None is what is not known (yet).
 
     `tokens_per_second` counts deltas while the answer comes, which is nearly the same, and tokens once it is over: `is_exact`.
+    `silent_seconds` is the time since the last sign of an answer that is not over.
     """
 
     prefill: PromptProgress | None = None
@@ -24,11 +25,13 @@ class LiveNumbers:
     tokens_per_second: float | None = None
     is_exact: bool = False
     usage: Usage | None = None
+    silent_seconds: float | None = None
 
 
 @dataclass(slots=True)
 class _Answer:
     started: float
+    last: float
     first: float | None = None
     ended: float | None = None
     recent: deque[float] = field(default_factory=deque)
@@ -41,7 +44,8 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._answer = _Answer(clock())
+        now = clock()
+        self._answer = _Answer(now, now)
 
     async def watch(self, updates: Updates) -> Updates:
         """Pass everything on and look at it as it comes."""
@@ -53,10 +57,11 @@ class Pace:
     def observe(self, updates: list[Update]) -> None:
         """Take what just came."""
         now = self._clock()
+        self._answer.last = now
         for update in updates:
             match update:
                 case RoundStarted():
-                    self._answer = _Answer(now)
+                    self._answer = _Answer(now, now)
                 case PromptProgress():
                     self._answer.prefill = update
                 case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
@@ -77,6 +82,7 @@ class Pace:
             tokens_per_second=_rate(answer),
             is_exact=answer.usage is not None,
             usage=answer.usage,
+            silent_seconds=None if answer.ended is not None else self._clock() - answer.last,
         )
 
     def _delta(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Who answers: an engine of our own, or a server behind a URL. To the rest of the room they are one thing.
+"""What answers the chat: a local engine, or a server behind a URL, behind one interface.
 
 Everything heavy is imported in another thread when the partner is opened, so that the first frame is on the screen before.
 """
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from mlxctl.errors import AuthenticationFailed, CapacityError
 from mlxctl.ir import GenerationRequest, StreamEvent
 from mlxctl.settings import Settings
 from mlxctl.tui.observation import Observation
 
 DEMO_CHOICE = "mlxctl-demo"
-"""How the built-in model is called where models are chosen."""
+"""Name of the built-in model where models are chosen."""
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerModel:
-    """The model that answers; None is what nobody said of it. `context_length` is in tokens."""
+    """The model that answers; None is what is not known. `context_length` is in tokens."""
 
     name: str
     context_length: int | None = None
@@ -36,8 +37,8 @@ class PartnerModel:
 
     @property
     def refuses_images(self) -> str | None:
-        """Why it cannot be shown images; None when it can, or nobody said."""
-        return None if self.supports_images is not False else f"{self.name} reads text only: it cannot be shown images"
+        """Why it does not accept images; None when it does, or when that is not known."""
+        return None if self.supports_images is not False else f"{self.name} reads text only: it does not accept images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +72,24 @@ class Partner(Protocol):
         """Return the models that could be asked. Raises MlxctlError."""
 
     async def switch(self, name: str) -> PartnerModel:
-        """Ask another model from now on, as `open` does; after an error nobody answers until `open` or `switch` succeeds."""
+        """Ask another model from now on, as `open` does; after an error no model answers until `open` or `switch` succeeds."""
 
     async def start(self, request: GenerationRequest) -> Answering:
         """Begin an answer. Raises MlxctlError."""
 
     async def observe(self) -> Observation:
-        """Return what whoever answers is doing; open() comes first. Raises MlxctlError."""
+        """Return the load of the engine or server; open() comes first. Raises MlxctlError."""
+
+    async def check(self) -> None:
+        """Ask whether questions can be answered; open() comes first. Raises MlxctlError."""
 
     async def close(self) -> None:
         """End everything; safe when it was never open."""
+
+
+def retry_seconds(error: CapacityError) -> float:
+    """Return how long to wait before the next try: what the server asks for, within bounds."""
+    return min(max(error.retry_after_seconds, 0.5), 10.0)
 
 
 class LocalPartner:
@@ -131,6 +140,9 @@ class LocalPartner:
         stats = msgspec.to_builtins(await inference.stats())
         return Observation(at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(inference.requests()))
 
+    async def check(self) -> None:
+        """Do nothing: an engine of our own is started again when it ends."""
+
     async def close(self) -> None:
         """End the engine."""
         if self._services is not None:
@@ -153,7 +165,11 @@ class RemotePartner:
         if self._inference is None:
             remote = await asyncio.to_thread(_import_remote)
             self._inference = remote(self.where, api_key=self._api_key)
-        await self._inference.wait_ready()
+        try:
+            await self._inference.wait_ready()
+        except AuthenticationFailed:
+            trouble = "does not accept this API key" if self._api_key else "wants an API key"
+            raise AuthenticationFailed(f"the server at {self.where} {trouble}: use --api-key KEY or MLXCTL_API_KEY") from None
         found = self._inference.find_model(self._model)
         return PartnerModel(
             name=found.name,
@@ -186,6 +202,11 @@ class RemotePartner:
         """Ask the server."""
         assert self._inference is not None, "open() comes first"
         return await observe_remote(self._inference)
+
+    async def check(self) -> None:
+        """Ask for the list of models."""
+        assert self._inference is not None, "open() comes first"
+        await self._inference.wait_ready()
 
     async def close(self) -> None:
         """Close the connections."""

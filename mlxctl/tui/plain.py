@@ -1,50 +1,69 @@
-"""Chat as lines of text: for pipes, screen readers, and terminals that cannot show more.
+"""Chat as lines of text: one prompt for scripts and pipes, or a conversation for screen readers and simple terminals.
 
-Each line of input is a question; a backslash at its end goes on in the next line. Answers alone go to standard output; everything
-else (thinking, calls, trouble) to standard error.
+Answers alone go to standard output; thoughts, tool calls and errors go to standard error.
 """
 
 import asyncio
+import io
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager, suppress
 from typing import TextIO
 
-from mlxctl.errors import InvalidRequest, MlxctlError, RequestError, StoreError
+from mlxctl.errors import CapacityError, InvalidRequest, MlxctlError, RequestError, ServerUnreachable, StoreError
 from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.exchange import Exchange, RoundsExhausted, ThinkingEnded, ToolReturned, Update
+from mlxctl.tui.exchange import MAX_BUSY_SECONDS, Exchange, RoundsExhausted, ServerBusy, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.keeper import Keeper
 from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import Partner, PartnerModel
+from mlxctl.tui.partner import Partner, PartnerModel, retry_seconds
+from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input
+from mlxctl.tui.terminal import missing_screen
 
 _INTERRUPTED = 130
 
+_HELP = """\
+Enter sends a line. A backslash at its end continues the question in the next line.
+Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
+/new   start a new chat
+/quit  quit
+A question that starts with a slash: type // instead."""
+
 
 def run_plain(
-    partner: Partner, options: ChatOptions, keeper: Keeper, conversation: Conversation, images: tuple[ImagePart, ...] = ()
+    partner: Partner,
+    options: ChatOptions,
+    keeper: Keeper,
+    conversation: Conversation,
+    images: tuple[ImagePart, ...] = (),
+    *,
+    prompt: str | None = None,
 ) -> int:
-    """Chat until the input ends, the first question with `images`.
+    """Answer `prompt` and end, or without one chat until the input ends; the first question has the `images`.
 
     Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
     """
-    streams = {"source": sys.stdin, "answers": sys.stdout, "remarks": sys.stderr}
-    chat = PlainChat(partner, options, keeper, conversation, images, **streams)
+    stdin: TextIO | None = sys.stdin
+    streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "remarks": sys.stderr}
+    chat = PlainChat(partner, options, keeper, conversation, images, prompt=prompt, **streams)
     try:
-        return asyncio.run(chat.run())
+        with _terminal_restored(streams["source"]):
+            return asyncio.run(chat.run())
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the answers has enough; what is still buffered has nowhere to go when the interpreter ends.
+        # The reader has closed its end; what is still buffered has nowhere to go when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 class PlainChat:
-    """One conversation over three text streams. It is kept when a person types, or when it goes on with one that was kept."""
+    """One conversation over three text streams. It is saved when it is typed, or when it continues a saved one."""
 
     def __init__(
         self,
@@ -57,13 +76,17 @@ class PlainChat:
         source: TextIO,
         answers: TextIO,
         remarks: TextIO,
+        prompt: str | None = None,
     ) -> None:
         self._partner = partner
         self._options = options
         self._source = source
         self._answers = answers
         self._remarks = remarks
-        self._is_dialogue = source.isatty()
+        self._prompt = prompt
+        self._is_dialogue = prompt is None and source.isatty()
+        # SEC: on a terminal, a model's escape sequences could retitle it or fill the clipboard; a pipe gets every byte.
+        self._shown = visible_controls if answers.isatty() else str
         self._keeper = keeper
         self._conversation = conversation
         self._is_kept = self._is_dialogue or bool(conversation.said)
@@ -73,23 +96,45 @@ class PlainChat:
     async def run(self) -> int:
         """Open the partner, answer every question, close.
 
-        Raises MlxctlError when the partner cannot be opened, InvalidRequest when there are images and it cannot be shown any.
+        Raises MlxctlError when the partner cannot be opened, InvalidRequest when there are images and it does not accept them.
         """
         try:
-            model = await self._partner.open()
+            model = await self._open()
             if self._images and (reason := model.refuses_images):
                 raise InvalidRequest(reason, param="image")
             if self._is_dialogue:
-                self._remark(f"{model.name} answers. A line is a question, Ctrl-C stops an answer, Ctrl-D ends.")
-            while (question := await self._next_question()) is not None:
-                self._conversation.ask(question, self._images)
-                self._images = ()
-                await self._interruptible(model)
-                await self._keep(model)
+                self._remark(f"{model.name} is ready. Enter sends, Ctrl-C stops an answer, Ctrl-D quits, /help shows more.")
+            if self._prompt is not None:
+                await self._ask(self._prompt, model)
+            else:
+                while (question := await self._next_question()) is not None:
+                    await self._ask(question, model)
             return int(self._num_failures > 0)
         finally:
             await self._partner.close()
             await self._keeper.close()
+
+    async def _open(self) -> PartnerModel:
+        """Open the partner; a server that is loading is waited for, one that is not there is not."""
+        started, last_reason = time.monotonic(), ""
+        while True:
+            try:
+                return await self._partner.open()
+            except ServerUnreachable:
+                raise
+            except CapacityError as error:
+                if time.monotonic() - started > MAX_BUSY_SECONDS:
+                    raise
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    self._remark(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
+                await asyncio.sleep(retry_seconds(error))
+
+    async def _ask(self, question: str, model: PartnerModel) -> None:
+        self._conversation.ask(question, self._images)
+        self._images = ()
+        await self._interruptible(model)
+        await self._keep(model)
 
     async def _keep(self, model: PartnerModel) -> None:
         if not self._is_kept:
@@ -98,16 +143,36 @@ class PlainChat:
             await self._keeper.save(self._conversation.said, model=model.name, system_prompt=self._options.system_prompt)
         except StoreError as error:
             self._is_kept = False
-            self._remark(f"The chat is not kept: {error}")
+            self._remark(f"The chat is not saved: {error}")
 
     async def _next_question(self) -> str | None:
         """Return the next question that is not empty, None at the end of the input."""
+        read = _line_reader(self._source, self._answers, self._remarks)
         while True:
-            if self._is_dialogue:
-                print("> ", end="", file=self._remarks, flush=True)
-            text = await _in_daemon_thread(lambda: _read_question(self._source))
-            if text is None or text.strip():
-                return text
+            text = await _in_daemon_thread(lambda: _read_question(read))
+            if text is None:
+                return None
+            if not text.strip():
+                continue
+            match read_input(text.strip()):
+                case UnknownCommand(message=message):
+                    self._remark(message)
+                case SlashCommand(command=command) if command.action == "app.quit":
+                    return None
+                case SlashCommand(command=command):
+                    self._run_command(command.action, command.names[0])
+                case str() as question:
+                    return question
+
+    def _run_command(self, action: str, name: str) -> None:
+        if action == "help":
+            self._remark(_HELP)
+        elif action == "new":
+            self._keeper.begin()
+            self._conversation = Conversation()
+            self._remark("New chat.")
+        else:
+            self._remark(f"/{name} works in the full-screen chat only (without --plain).")
 
     async def _interruptible(self, model: PartnerModel) -> None:
         """Answer; Ctrl-C stops the answer and keeps what came."""
@@ -126,7 +191,7 @@ class PlainChat:
             if isinstance(error, RequestError):
                 # What is refused once may be refused with every question after it, so nothing of it stays.
                 if num_images := len(self._conversation.last_images):
-                    self._remark(f"The question is taken back, and its images ({num_images}) with it.")
+                    self._remark(f"The question and its images ({num_images}) are removed from the chat.")
                 self._conversation.take_back_question()
         finally:
             loop.remove_signal_handler(signal.SIGINT)
@@ -143,15 +208,17 @@ class PlainChat:
     def _show(self, update: Update) -> None:
         match update:
             case TextDelta():
-                print(update.text, end="", file=self._answers)
+                print(self._shown(update.text), end="", file=self._answers)
             case ThinkingDelta() if self._is_dialogue:
-                print(update.text, end="", file=self._remarks, flush=True)
+                print(visible_controls(update.text), end="", file=self._remarks, flush=True)
             case ThinkingEnded():
                 self._remark(f"{chr(10) if self._is_dialogue else ''}(thought for {update.seconds:.1f} s)")
             case ToolReturned():
-                self._remark(f"(demo tool {_call_line(update.call)} gave: {update.result.text})")
+                self._remark(visible_controls(f"(-> {_call_line(update.call)})\n(<- {update.result.text})"))
             case RoundsExhausted():
-                self._remark("(the model keeps calling tools; it was not asked again)")
+                self._remark("(stopped after too many rounds of tool calls)")
+            case ServerBusy():
+                self._remark(f"({update.reason}; retrying)")
             case _:
                 pass
 
@@ -165,7 +232,7 @@ class PlainChat:
 
 
 async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
-    """Run `read` beside the loop, in a thread that nobody waits for at the end: a terminal that says nothing cannot be hurried."""
+    """Run `read` in a daemon thread: a read from a terminal cannot be cancelled at exit."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()
 
@@ -182,17 +249,54 @@ async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
     return await answer
 
 
-def _read_question(source: TextIO) -> str | None:
-    lines = list(_continued_lines(source))
-    return "\n".join(lines) if lines else None
+def _line_reader(source: TextIO, answers: TextIO, remarks: TextIO) -> Callable[[str], str]:
+    """Return a function that shows a prompt and reads a line: with editing and history where a terminal can; empty at the end."""
+    if source is not sys.stdin or missing_screen(source, answers) is not None:
+
+        def read_plain(prompt: str) -> str:
+            if source.isatty():
+                print(prompt, end="", file=remarks, flush=True)
+            return source.readline()
+
+        return read_plain
+    # Importing it gives `input` line editing and history, where Python was built with it.
+    with suppress(ImportError):
+        import readline  # noqa: F401
+
+    def read_edited(prompt: str) -> str:
+        try:
+            return input(prompt) + "\n"
+        except EOFError:
+            print(file=remarks, flush=True)
+            return ""
+
+    return read_edited
 
 
-def _continued_lines(source: TextIO) -> Iterator[str]:
-    while line := source.readline():
+@contextmanager
+def _terminal_restored(source: TextIO) -> Iterator[None]:
+    """Leave the terminal as it was: line editing changes it, and may be in the middle of a line when the chat ends."""
+    import termios
+
+    if not source.isatty():
+        yield
+        return
+    attributes = termios.tcgetattr(source)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(source, termios.TCSADRAIN, attributes)
+
+
+def _read_question(read: Callable[[str], str]) -> str | None:
+    """Read a line, and further ones while each ends with a backslash."""
+    lines: list[str] = []
+    while line := read(". " if lines else "> "):
         text = line.rstrip("\r\n")
-        yield text.removesuffix("\\")
+        lines.append(text.removesuffix("\\"))
         if not text.endswith("\\"):
-            return
+            break
+    return "\n".join(lines) if lines else None
 
 
 def _call_line(call: ToolCallPart) -> str:

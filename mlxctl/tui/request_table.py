@@ -1,9 +1,9 @@
-"""Requests, cache and memory in words and columns: the same for the monitor's screen and for plain text. Pure."""
+"""Requests, cache and memory as columns and lines, for the monitor's screen and for plain text. Pure."""
 
 from mlxctl.inference.request_log import RequestView
 from mlxctl.tui.observation import Observation
 
-COLUMNS = ("#", "model", "state", "prompt", "cached", "answer", "tok/s", "first", "age")
+COLUMNS = ("#", "model", "state", "prompt", "cached", "answer", "tok/s", "first", "time")
 WORD_COLUMNS = frozenset({"model", "state"})
 """The columns that hold words; the others hold numbers, which stand at the right."""
 
@@ -28,7 +28,7 @@ def row(view: RequestView) -> tuple[str, ...]:
 
 
 def cache_words(now: Observation) -> str:
-    """Say how full the prefix cache is and how prompts met it."""
+    """Return the usage of the prefix cache and its hits."""
     used, budget = now.count("cache_bytes"), now.count("cache_max_bytes")
     share = f" ({100 * used / budget:.0f}%)" if budget else ""
     hits = now.stats.get("cache_hits") or {}
@@ -38,9 +38,9 @@ def cache_words(now: Observation) -> str:
 
 
 def memory_words(now: Observation) -> str:
-    """Say what the device holds."""
+    """Return the memory in use."""
     active, peak = now.count("active_memory_bytes"), now.count("peak_memory_bytes")
-    return f"memory {_bytes(active)} in use, {_bytes(peak)} at most; {now.count('cache_evicted'):,.0f} cache entries evicted"
+    return f"memory {_bytes(active)} in use, {_bytes(peak)} peak; {now.count('cache_evicted'):,.0f} cache entries evicted"
 
 
 def _bytes(number: float) -> str:

@@ -1,4 +1,4 @@
-"""Whether there is a screen, and keeping it to ourselves: what others write to standard error goes to a file, not over it."""
+"""Whether a terminal can draw screens, and a guard that sends standard error to a file while one is drawn."""
 
 import logging
 import os
@@ -13,9 +13,9 @@ _WITHOUT_SCREEN = ("dumb", "unknown")
 
 
 def missing_screen(*ends: TextIO) -> str | None:
-    """Say why no screen can be drawn on these ends; None when one can."""
+    """Return why no screen can be drawn on these streams; None when one can."""
     if not all(end.isatty() for end in ends):
-        return "there is no terminal on both ends" if len(ends) > 1 else "there is no terminal to draw on"
+        return "input and output are not both a terminal" if len(ends) > 1 else "the output is not a terminal"
     kind = os.environ.get("TERM", "")
     return f"a terminal of the kind {kind!r} (TERM) shows no screens" if kind.lower() in _WITHOUT_SCREEN else None
 

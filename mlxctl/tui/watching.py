@@ -1,4 +1,4 @@
-"""Into the monitor of a server: on a screen, or one look as text or as JSON."""
+"""Monitor a server: on a screen, or once as text or as JSON."""
 
 import asyncio
 import sys
@@ -11,12 +11,13 @@ from mlxctl import locations
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.tui.observation import Observation
 from mlxctl.tui.partner import observe_remote
+from mlxctl.tui.preferences import Preferences, preferences_file
 from mlxctl.tui.request_table import COLUMNS, WORD_COLUMNS, cache_words, memory_words, row
 from mlxctl.tui.terminal import missing_screen, own_terminal
 
 
 def run_top(url: str, *, api_key: str | None, interval_seconds: float, look: Literal["screen", "text", "json"]) -> None:
-    """Watch until the person has enough, or look once. Raises ServerUnreachable, AuthenticationFailed, UnknownResource."""
+    """Monitor until the person quits, or print once. Raises ServerUnreachable, AuthenticationFailed, UnknownResource."""
     if look == "screen" and (reason := missing_screen(sys.stdout)):
         print(f"mlxctl: {reason}, so this is --once", file=sys.stderr)
         look = "text"
@@ -58,4 +59,5 @@ def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
     asyncio.run(_look_once(url, api_key))
     with own_terminal(locations.state_directory() / "top.log"):
         observe = partial(observe_remote, remote)
-        MonitorApp(observe, where=remote.root, interval_seconds=interval_seconds, close=remote.close).run()
+        preferences = Preferences(preferences_file())
+        MonitorApp(observe, where=remote.root, interval_seconds=interval_seconds, close=remote.close, preferences=preferences).run()

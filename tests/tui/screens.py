@@ -68,6 +68,7 @@ class Screen:
 def masked(text: str) -> str:
     """Return the screen with everything that is a matter of time replaced."""
     text = re.sub(r"\d+\.\d+ s\b", "#.# s", text)
+    text = re.sub(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", text)
     return re.sub(r"~?\d+ tok/s", "# tok/s", text)
 
 

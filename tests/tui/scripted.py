@@ -62,6 +62,9 @@ class ScriptedPartner:
     async def observe(self) -> Observation:
         return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})
 
+    async def check(self) -> None:
+        """Always there."""
+
     async def close(self) -> None:
         """Nothing runs."""
 

@@ -45,7 +45,7 @@ def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
             await screen.ask("Tell me a story")
             await screen.wait_for("answering  ~")
             doomed.process.kill()
-            await screen.wait_for("^R tries again")
+            await screen.wait_for("^R retries")
 
         drive(RemotePartner(doomed.url), look)
 

@@ -5,14 +5,14 @@ from contextlib import aclosing
 
 import pytest
 
-from mlxctl.errors import ConnectionLost, InvalidRequest
-from mlxctl.ir import TextDelta, ToolCallStarted
+from mlxctl.errors import CapacityError, ConnectionLost, InvalidRequest, ServerUnreachable
+from mlxctl.ir import GenerationRequest, TextDelta, ToolCallStarted
 from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.exchange import DEMO_MAX_TOKENS, MAX_ROUNDS, Exchange, RoundsExhausted, ToolReturned, Update
+from mlxctl.tui.exchange import DEMO_MAX_TOKENS, MAX_ROUNDS, Exchange, RoundsExhausted, ServerBusy, ToolReturned, Update
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import PartnerModel
 
-from .scripted import ScriptedPartner, call, text
+from .scripted import ScriptedAnswer, ScriptedPartner, call, text
 
 MODEL = PartnerModel(name="scripted", supports_tools=True)
 
@@ -34,6 +34,26 @@ def test_a_call_of_a_demo_tool_runs_and_its_result_goes_back() -> None:
     assert [update.result.text for update in updates if isinstance(update, ToolReturned)] == ["42"]
     assert partner.requests[1].messages[-1].tool_results[0].call_id == "call_1"
     assert [said.message.role for said in conversation.said] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
+    class Busy(ScriptedPartner):
+        num_refusals = 1
+
+        async def start(self, request: GenerationRequest) -> ScriptedAnswer:
+            if self.num_refusals:
+                self.num_refusals -= 1
+                raise CapacityError("the model is still being loaded", retry_after_seconds=0.1)
+            return await super().start(request)
+
+    conversation, updates = run(Busy(text("Much.")))
+    assert ServerBusy(reason="the model is still being loaded") in updates
+    assert conversation.last_answer == "Much."
+
+
+def test_a_server_that_is_gone_is_not_asked_again() -> None:
+    with pytest.raises(ServerUnreachable):
+        run(ScriptedPartner([ServerUnreachable("http://there", "gone")]))
 
 
 def test_without_tools_none_are_offered() -> None:

@@ -1,6 +1,7 @@
 """Images in a chat, on the screen and in lines, with a model that names their colours; and clear words for what cannot be shown."""
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from mlxctl.ir import ImagePart
 from mlxctl.probe.sight_check import one_colour_png
 from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import SessionStore
-from mlxctl.tui.attachments import MAX_IMAGE_BYTES
+from mlxctl.tui.attachments import MAX_IMAGE_BYTES, read_images
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.keeper import Keeper
+from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
+from mlxctl.tui.plain import PlainChat
 
 from .screens import Screen, drive
 
@@ -94,7 +97,7 @@ def test_a_model_of_text_is_shown_nothing_and_the_chat_goes_on(server: ServerPro
         await screen.wait_for("reads text only")
         assert "with 1 image" not in screen.text()
         await screen.ask("Hello")
-        await screen.wait_for("the longest answer that is allowed")
+        await screen.wait_for("Stopped at the max-tokens limit")
 
     drive(RemotePartner(server.url, model=READER), look, max_tokens=8, size=(100, 30))
 
@@ -169,17 +172,27 @@ def test_lines_of_text_begin_with_the_images_that_were_named(server: ServerProce
     assert (run.returncode, run.stdout) == (0, "Black.\n")
 
 
+class Typed(io.StringIO):
+    """Lines as from a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerProcess, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
-    run = chat("--url", server.url, "--model", "rowan", "--image", str(red), typed=f"{QUESTION}\n{QUESTION}\n")
-    assert (run.returncode, run.stdout) == (1, "\nI see no picture.\n")
-    assert "image 1 cannot be decoded" in run.stderr
+    streams = {"source": Typed(f"{QUESTION}\n{QUESTION}\n"), "answers": io.StringIO(), "remarks": io.StringIO()}
+    partner = RemotePartner(server.url, model="rowan")
+    chat = PlainChat(partner, ChatOptions(temperature=0), Keeper(None), Conversation(), read_images([red]), **streams)
+    assert asyncio.run(chat.run()) == 1
+    assert streams["answers"].getvalue() == "\nI see no picture.\n"
+    assert "image 1 cannot be decoded" in streams["remarks"].getvalue()
 
 
 @pytest.mark.parametrize(
     ("model", "name", "words"),
     [
-        (READER, "red.png", f"{READER} reads text only: it cannot be shown images"),
+        (READER, "red.png", f"{READER} reads text only: it does not accept images"),
         ("rowan", "none.png", "No such file or directory"),
     ],
 )

@@ -147,6 +147,6 @@ def test_a_server_that_goes_away_leaves_the_last_picture_and_says_so(snapshot: S
             screen = Screen(app, pilot)
             await screen.wait_for("refused")
             await screen.press("space")
-            return await screen.wait_for("held")
+            return await screen.wait_for("paused")
 
     assert masked(asyncio.run(play())) == snapshot.use_extension(TextSnapshots)

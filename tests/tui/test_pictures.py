@@ -83,7 +83,7 @@ def test_the_settings(picture: SnapshotAssertion) -> None:
     async def look(screen: Screen) -> None:
         await screen.wait_for("scripted is ready")
         await screen.press("f2")
-        await screen.wait_for("Take over")
+        await screen.wait_for("Apply")
         await screen.settle()
         assert taken(screen) == picture
 

@@ -1,10 +1,17 @@
 """Lines of text: what a pipe gets on each of its ends, and what the shell sees at the end."""
 
+import json
 import os
 import pty
+import select
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from server.process import ServerProcess, serving
@@ -16,27 +23,144 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
+class _Echo(BaseHTTPRequestHandler):
+    """Streams the question back, after it was asked some times for its models."""
+
+    num_refusals: ClassVar[list[int]]
+    needs_key: ClassVar[bool]
+
+    def log_message(self, *arguments: object) -> None:
+        """Write no log."""
+
+    def do_GET(self) -> None:
+        if self.needs_key and self.headers["Authorization"] != "Bearer right":
+            self._answer(401, json.dumps({"error": {"message": "send a bearer"}}), "application/json", {})
+        elif self.num_refusals[0]:
+            self.num_refusals[0] -= 1
+            body = {"error": {"message": "the model is still being loaded"}}
+            self._answer(503, json.dumps(body), "application/json", {"Retry-After": "1"})
+        else:
+            self._answer(200, json.dumps({"data": [{"id": "echo"}]}), "application/json", {})
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        delta = {"content": f"You said: {request['messages'][-1]['content']}"}
+        chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
+        chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
+        events = "".join(f"data: {json.dumps({'id': 'x', 'object': 'chat.completion.chunk', **chunk})}\n\n" for chunk in chunks)
+        self._answer(200, events + "data: [DONE]\n\n", "text/event-stream", {})
+
+    def _answer(self, status: int, body: str, kind: str, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body.encode())), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+
+@contextmanager
+def standing_in(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
+    """Another server, which says what it was asked; yields its URL."""
+    handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def typed_at_a_terminal(url: str, *steps: tuple[str, str]) -> str:
+    """Chat in lines on a terminal: wait for the words of a step, type its keys; returns everything that was shown."""
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--no-save", "--url", url]
+    environment = os.environ | {"TERM": "xterm"}
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True)
+    os.close(terminal)
+    shown, place, deadline = "", 0, time.monotonic() + 60
+    for words, keys in steps:
+        # Keys that come before the prompt are echoed by the terminal itself.
+        while words not in shown[place:] or not shown.endswith(("> ", ". ")):
+            assert time.monotonic() < deadline, f"{words!r} did not come: {shown}"
+            if select.select([controller], [], [], 0.2)[0]:
+                shown += os.read(controller, 65536).decode(errors="replace")
+        place = len(shown)
+        os.write(controller, keys.encode())
+    assert process.wait(timeout=30) == 0
+    os.close(controller)
+    return shown
+
+
 def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mlxctl", "chat", *arguments]
     return subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
 
 
-def test_a_question_from_a_pipe_is_answered_by_an_engine_of_our_own() -> None:
-    run = chat("--plain", "--temperature", "0", typed="Hello!\n")
+def test_a_pipe_is_one_question_answered_by_a_local_engine() -> None:
+    run = chat("--temperature", "0", typed="Hello!\n")
     assert (run.returncode, run.stdout) == (0, "Hello! How can I help you?\n")
-    assert "(thought for" in run.stderr
+    assert run.stderr.startswith("(thought for")
 
 
-def test_each_line_is_a_question_of_one_conversation(server: ServerProcess) -> None:
-    run = chat("--plain", "--url", server.url, "--temperature", "0", typed="Hello!\n\nHello!\n")
-    assert run.returncode == 0
-    assert len(run.stdout.splitlines()) == 2
+@pytest.mark.parametrize(
+    ("arguments", "typed", "question"),
+    [
+        ([], "a\n\nb\n/help\n", "a\n\nb\n/help"),
+        (["--plain"], "def f():\n    return 1\n", "def f():\n    return 1"),
+        (["explain <this>"], "", "explain <this>"),
+        (["explain this"], "  indented\n", "explain this\n\n  indented"),
+        (["/help"], "", "/help"),
+    ],
+)
+def test_the_prompt_is_the_argument_and_below_it_the_piped_text(arguments: list[str], typed: str, question: str) -> None:
+    with standing_in() as url:
+        run = chat(*arguments, "--url", url, typed=typed)
+    assert (run.returncode, run.stdout) == (0, f"You said: {question}\n")
 
 
-def test_without_a_terminal_it_is_plain_and_says_so(server: ServerProcess) -> None:
-    run = chat("--url", server.url, "--temperature", "0", typed="Hello!\n")
-    assert run.stdout == "Hello! How can I help you?\n"
-    assert "no terminal on both ends" in run.stderr
+@pytest.mark.parametrize(("arguments", "typed"), [([], ""), (["--plain"], " \n\n"), (["  "], "")])
+def test_an_empty_prompt_is_refused(arguments: list[str], typed: str) -> None:
+    run = chat(*arguments, typed=typed)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == "mlxctl: the prompt is empty: give a question as an argument or on standard input\n"
+
+
+def test_bytes_that_are_no_text_are_asked_as_replacement_characters() -> None:
+    with standing_in() as url:
+        command = [sys.executable, "-m", "mlxctl", "chat", "--url", url]
+        run = subprocess.run(command, input=b"caf\xe9 \x1b[31m", capture_output=True, timeout=60, check=True)
+    assert run.stdout.decode() == "You said: caf\ufffd \x1b[31m\n"
+
+
+def test_a_server_that_is_loading_is_waited_for() -> None:
+    with standing_in(num_refusals=2) as url:
+        run = chat("Hi", "--url", url, typed="")
+    assert (run.returncode, run.stdout) == (0, "You said: Hi\n")
+    assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
+
+
+def test_a_server_that_wants_a_key_names_the_option() -> None:
+    with standing_in(needs_key=True) as url:
+        run = chat("Hi", "--url", url, typed="")
+        assert run.stderr == f"mlxctl: the server at {url} wants an API key: use --api-key KEY or MLXCTL_API_KEY\n"
+        assert chat("Hi", "--url", url, "--api-key", "right", typed="").stdout == "You said: Hi\n"
+
+
+def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None:
+    with standing_in() as url:
+        shown = typed_at_a_terminal(
+            url,
+            ("ready", "hellp\x7fo\r"),
+            ("You said: hello", "\x1b[A\x01(\r"),
+            ("You said: (hello", "/help\r"),
+            ("/quit  quit", "/nonsense\r"),
+            ("Unknown command /nonsense", "a\\\r"),
+            ("", "b\r"),
+            ("You said: a\r\nb", "esc \x16\x1b\r"),
+            ("You said: esc ␛", "/quit\r"),
+        )
+    assert "^[[A" not in shown
 
 
 @pytest.mark.parametrize(("command", "instead"), [("chat", "--plain"), ("top", "--once")])
@@ -72,7 +196,6 @@ def test_a_model_that_is_not_there_is_named(server: ServerProcess) -> None:
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(server: ServerProcess) -> None:
-    command = f"yes Hello! | {sys.executable} -m mlxctl chat --plain --temperature 0 --url {server.url} | head -1"
-    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
-    assert run.stdout == "Hello! How can I help you?\n"
+    command = f"{sys.executable} -m mlxctl chat Hello! --temperature 0 --url {server.url} | true"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL)
     assert "Traceback" not in run.stderr

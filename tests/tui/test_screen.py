@@ -40,7 +40,7 @@ def test_an_answer_with_everything(snapshot: SnapshotAssertion) -> None:
     drive(partner, look, uses_tools=True)
 
 
-@pytest.mark.parametrize(("key", "words"), [("f1", "Quit"), ("f2", "Take over")])
+@pytest.mark.parametrize(("key", "words"), [("f1", "Quit"), ("f2", "Apply")])
 def test_what_opens_above(key: str, words: str, snapshot: SnapshotAssertion) -> None:
     async def look(screen: Screen) -> None:
         await screen.wait_for("ready")
@@ -59,7 +59,7 @@ def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
         await screen.ask("Tell me")
         await screen.wait_for("Half an ans")
         await screen.press("escape")
-        assert "Half an ans" in await screen.wait_for("Stopped. What came is kept")
+        assert "Half an ans" in await screen.wait_for("Stopped. Partial answer kept")
         await screen.press("ctrl+r")
         assert "Half an ans" not in await screen.wait_for("A whole answer.")
 
@@ -73,9 +73,9 @@ def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> Non
 
     async def look(screen: Screen) -> None:
         await screen.ask("Tell me")
-        seen = " ".join((await screen.wait_for("^R tries again")).split())
+        seen = " ".join((await screen.wait_for("^R retries")).split())
         assert "Half an ans" in seen
-        assert "Error: the server went away. What came is kept" in seen
+        assert "Error: the server went away. Partial answer kept" in seen
         await screen.press("ctrl+r")
         await screen.wait_for("Now whole.")
 
@@ -90,7 +90,7 @@ def test_an_answer_is_not_lost_to_a_second_try_that_fails(failure: MlxctlError) 
         await screen.ask("Tell me")
         await screen.wait_for("it went away")
         await screen.press("ctrl+r")
-        seen = " ".join((await screen.wait_for("The answer before is kept")).split())
+        seen = " ".join((await screen.wait_for("Previous answer kept")).split())
         assert "Half an ans" in seen
         await screen.press("ctrl+r")
         assert "Half an ans" not in await screen.wait_for("Now whole.")
@@ -128,7 +128,7 @@ def test_lines_history_and_the_system_prompt() -> None:
         await screen.press("a", "ctrl+j", "b", "enter")
         await screen.wait_for("First.")
         await screen.press("f2")
-        await screen.wait_for("Take over")
+        await screen.wait_for("Apply")
         await screen.press("B", "e", "ctrl+s")
         await screen.wait_for("Ask something")
         await screen.press("up", "enter")
@@ -143,7 +143,7 @@ def test_settings_that_make_no_sense_are_not_taken() -> None:
     async def look(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press("f2")
-        await screen.wait_for("Take over")
+        await screen.wait_for("Apply")
         await screen.press("tab", "h", "o", "t", "enter")
         await screen.wait_for("Temperature must be a number from 0 to 100, not 'hot'")
 
@@ -247,7 +247,7 @@ def test_a_conversation_is_exported(tmp_path: Path) -> None:
         await screen.wait_for("Export")
         screen.app.screen.query_one("#path", Input).value = str(path)
         await screen.press("enter")
-        await screen.wait_for("Written to")
+        await screen.wait_for("Saved to")
 
     drive(ScriptedPartner(text("Hi!")), look)
     assert "Hi!" in path.read_text()
@@ -280,7 +280,7 @@ def test_a_person_decides_what_a_call_gives(keys: list[str], told: str) -> None:
 
     async def look(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
-        await screen.wait_for("The model calls calculator")
+        await screen.wait_for("Tool call: calculator")
         await screen.press(*keys)
         await screen.wait_for("I see.")
 
@@ -293,9 +293,9 @@ def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) 
 
     async def look(screen: Screen) -> None:
         await screen.ask("List my files")
-        assert masked(await screen.wait_for("The model calls shell")) == snapshot
+        assert masked(await screen.wait_for("Tool call: shell")) == snapshot
         screen.app.screen_stack[0].action_stop()  # type: ignore[attr-defined]
-        await screen.wait_for("Stopped. What came is kept")
+        await screen.wait_for("Stopped. Partial answer kept")
 
     drive(partner, look, uses_tools=True, asks_before_tools=True)
 

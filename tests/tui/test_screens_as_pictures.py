@@ -21,7 +21,7 @@ _NUM_LOOKS = 60
 
 
 @pytest.mark.parametrize(
-    ("key", "words"), [("f1", "Quit"), ("f3", "not kept"), ("f4", "goes on with the model")], ids=("help", "chats", "models")
+    ("key", "words"), [("f1", "Quit"), ("f3", "not saved"), ("f4", "continues with it")], ids=("help", "chats", "models")
 )
 def test_what_opens_above_the_chat(key: str, words: str, picture: SnapshotAssertion) -> None:
     async def look(screen: Screen) -> None:

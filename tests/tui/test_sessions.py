@@ -108,7 +108,7 @@ def test_a_stopped_answer_is_kept_as_it_was(tmp_path: Path) -> None:
         await screen.ask("Tell me")
         await screen.wait_for("Half an ans")
         await screen.press("ctrl+n")
-        await screen.wait_for("A new conversation.")
+        await screen.wait_for("New chat.")
 
     drive(ScriptedPartner([TextDelta(text="Half an ans"), 60.0]), stop_by_beginning_anew, keeper=keeper(tmp_path))
     _, conversation = asyncio.run(begin(Beginning(is_last=True), ChatOptions(), keeper(tmp_path)))
@@ -123,10 +123,10 @@ def test_forgetting_a_chat_wants_to_be_said_twice(tmp_path: Path) -> None:
         await screen.press("f3")
         await screen.wait_for("1 chat")
         await screen.press("delete")
-        await screen.wait_for("Delete once more")
+        await screen.wait_for("Press again to delete")
         assert kept(tmp_path) == ["Forget me"]
         await screen.press("delete")
-        await screen.wait_for("No chat was kept yet.")
+        await screen.wait_for("No saved chats yet.")
 
     drive(ScriptedPartner(text("Gladly.")), forget, keeper=keeper(tmp_path))
     assert kept(tmp_path) == []
@@ -145,7 +145,7 @@ def test_words_are_found_in_the_conversation_the_last_place_first() -> None:
         await screen.press("enter")
         await screen.wait_for("2 of 2")
         await screen.press("x")
-        await screen.wait_for("nowhere")
+        await screen.wait_for("not found")
         await screen.press("escape")
         await screen.wait_for("Ask something")
 
@@ -188,9 +188,9 @@ def test_a_plain_chat_goes_on_with_a_kept_one_and_is_kept_itself(tmp_path: Path)
     ("flags", "complaint"),
     [
         (["--continue", "--open", "x.json"], "exclude each other"),
-        (["--continue", "--no-save"], "--no-save finds no kept chats"),
+        (["--continue", "--no-save"], "--no-save cannot be combined"),
         (["--continue"], "there is no earlier chat to continue"),
-        (["--session", "beef"], "no one chat whose id begins with 'beef'"),
+        (["--session", "beef"], "no single chat id starts with 'beef'"),
         (["--open", "nowhere.json"], "cannot read 'nowhere.json'"),
     ],
 )

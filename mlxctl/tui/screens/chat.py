@@ -1,6 +1,7 @@
-"""The chat: what a person wants goes to the conversation and the model, what comes back to the transcript. UI thread only."""
+"""The chat screen: questions go to the conversation and the model, answers to the transcript. UI thread only."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
@@ -8,24 +9,26 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Footer
-from textual.worker import WorkerCancelled
+from textual.worker import Worker, WorkerCancelled
 
-from mlxctl.errors import CapacityError, EngineError, MlxctlError, StoreError
+from mlxctl.errors import CapacityError, ConnectionLost, EngineError, MlxctlError, ServerUnreachable, StoreError
 from mlxctl.tui.coalescing import coalesce
 from mlxctl.tui.conversation import Conversation, Said
 from mlxctl.tui.earlier import Earlier
 from mlxctl.tui.exchange import Exchange
 from mlxctl.tui.garbage import collect_all, collect_recent, keep_collections_short
-from mlxctl.tui.keys import SCREEN_KEYS
+from mlxctl.tui.keys import COMMANDS, SCROLL_KEYS, Command
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.tui.opening import greeting, open_partner
+from mlxctl.tui.opening import HINTS, greeting, open_partner
 from mlxctl.tui.pace import Pace
 from mlxctl.tui.replay import replay
 from mlxctl.tui.screens.windows import ChatWindows
+from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input
 from mlxctl.tui.widgets.answer import Answer
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
-from mlxctl.tui.widgets.notice import Notice
+from mlxctl.tui.widgets.header import Header
+from mlxctl.tui.widgets.notice import Kind, Notice
 from mlxctl.tui.widgets.question import Question
 from mlxctl.tui.widgets.status_line import Status, StatusLine
 from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
@@ -36,22 +39,33 @@ DELTA_SECONDS = 0.05
 
 _STATUS_SECONDS = 0.1
 _IDLE_SECONDS = 1.0
+_CHECK_SECONDS = 5.0
+_QUIT_SECONDS = 2.0
+_MIN_HEIGHT_WITH_HEADER = 18
+_DISCONNECTED = "server not reachable"
 
 
 class ChatScreen(ChatWindows):
     """One conversation with one partner."""
 
     DEFAULT_CSS = """
-    ChatScreen { layers: base top; &.-too-small > * { display: none; } &.-too-small > TooSmall { display: block; } }
+    ChatScreen { layers: base top; &.-too-small > * { display: none; } &.-too-small > TooSmall { display: block; }
+        &.-low > Header { display: none; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
-        Binding(key.key, key.action, key.word, show=bool(key.word), key_display=key.shown_as) for key in SCREEN_KEYS
+        *(
+            # With priority where Textual's own binding, which is not shown, has it.
+            Binding(item.keys, item.action, item.word, bool(item.word), item.shown_as, priority=item.action.startswith("app."))
+            for item in COMMANDS
+        ),
+        *(Binding(keys, action, show=False) for keys, action in SCROLL_KEYS),
     ]
 
     def compose(self) -> ComposeResult:
         """Transcript above, input below, numbers and keys at the bottom."""
         transcript = Transcript()
         self._earlier = Earlier(transcript, self._conversation.said)
+        yield Header()
         yield transcript
         yield FindBar(transcript, complete=self._draw_all)
         yield Composer()
@@ -61,52 +75,94 @@ class ChatScreen(ChatWindows):
 
     async def on_mount(self) -> None:
         """Show the first frame, and open the partner behind it."""
+        self._opening_notice = Notice(f"Connecting to {self._partner.where} …")
+        self._interrupted_at = 0.0
         self.query_one(Composer).focus()
         self._show_attached(self._attached)
-        await self._transcript.add(Notice(f"mlxctl chat with {self._partner.where}. F1 shows the keys."))
+        await self._transcript.add(self._opening_notice)
+        if not self._conversation.said:
+            await self._transcript.add(Notice(HINTS))
         self._show_status()
         self.set_interval(_STATUS_SECONDS, self._show_status)
+        self.set_interval(_CHECK_SECONDS, self._check)
         self.call_after_refresh(self._open)
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so when there is no room."""
         was_too_small = self.has_class("-too-small")
         self.set_class(event.size.width < MIN_WIDTH or event.size.height < MIN_HEIGHT, "-too-small")
+        self.set_class(event.size.height < _MIN_HEIGHT_WITH_HEADER, "-low")
         self.call_after_refresh(self._show_status)
         if was_too_small and not self.has_class("-too-small"):
             # What was hidden has lost the cursor.
             self.call_after_refresh(self.query_one(Composer).focus)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual calls it so
+        """Offer to stop only while there is something to stop."""
+        return self._is_busy if action == "stop" else True
+
+    def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
+        """An answer began or ended: other keys apply."""
+        if changed.worker is self._answering:
+            self.refresh_bindings()
+
     @on(QuestionSubmitted)
-    async def ask(self, submitted: QuestionSubmitted) -> None:
-        """Ask the model; a question that comes too early stays in the input."""
+    async def submit(self, submitted: QuestionSubmitted) -> None:
+        """Run a slash command or ask the model; what cannot be done goes back into the input."""
+        composer = self.query_one(Composer)
+        match read_input(submitted.text):
+            case UnknownCommand(message=message):
+                self.notify(message, severity="warning", markup=False)
+                composer.give_back(submitted.text)
+            case SlashCommand(command=command, argument=argument):
+                composer.remember(submitted.text)
+                await self._run_command(command, argument)
+            case str() as question:
+                if (reason := self._refuses_question()) is not None:
+                    self.notify(reason, severity="warning", markup=False)
+                    composer.give_back(submitted.text)
+                else:
+                    composer.remember(submitted.text)
+                    await self._ask(question)
+
+    def _refuses_question(self) -> str | None:
         if self._is_busy:
-            self.notify("An answer is on its way; Esc stops it.", severity="warning")
-            return
+            return "An answer is in progress. Esc stops it."
         if self._opened.is_set() and self._model is None:
-            self.notify("There is no model to ask; see above.", severity="error")
-            return
+            return "There is no model to ask. See the error above."
         if self._attached and (reason := self._refuses_images):
-            self.notify(f"{reason} F8 without a path takes the images away.", severity="error")
-            return
-        self.query_one(Composer).accept()
-        self._conversation.ask(submitted.text, self._take_attached())
-        await self._transcript.add(Question(submitted.text, num_images=len(self._conversation.last_images)))
+            return f"{reason} /image without a file removes the attached images."
+        return None
+
+    async def _ask(self, question: str) -> None:
+        self._conversation.ask(question, self._take_attached())
+        await self._transcript.add(Question(question, num_images=len(self._conversation.last_images)))
         self._save()
         self._answering = self._answer()
+
+    async def _run_command(self, command: Command, argument: str) -> None:
+        if argument:
+            await self._run_with_argument(command.action, argument)
+        elif command.action == "app.quit":
+            self.app.exit()
+        else:
+            await self.run_action(command.action)
 
     @on(PasteFolded)
     def say_folded(self, folded: PasteFolded) -> None:
         """Say where a long paste went."""
-        self.notify(f"The paste of {folded.num_characters:,} characters is folded into a mark and sent whole.")
+        self.notify(f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full.")
 
     @on(InterruptPressed)
-    def interrupt(self) -> None:
-        """Stop, or tell how to leave."""
+    def action_interrupt(self) -> None:
+        """Stop the answer; with none, quit at the second time."""
         if self._is_busy:
             self.action_stop()
+        elif time.monotonic() - self._interrupted_at < _QUIT_SECONDS:
+            self.app.exit()
         else:
-            self.notify("Press Ctrl-Q to quit.")
+            self._interrupted_at = time.monotonic()
+            self.notify("Press Ctrl-C again to quit.", timeout=_QUIT_SECONDS)
 
     @on(TopNear)
     def draw_more(self) -> None:
@@ -122,9 +178,9 @@ class ChatScreen(ChatWindows):
     async def action_regenerate(self) -> None:
         """Answer the last question again."""
         if self._is_busy:
-            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
         elif self._model is None or (before := self._conversation.forget_answer()) is None:
-            self.notify("There is no question to answer again.", severity="warning")
+            self.notify("There is no question to retry.", severity="warning")
         else:
             await self._draw_last_question()
             await self._transcript.drop_answer()
@@ -133,7 +189,7 @@ class ChatScreen(ChatWindows):
     async def action_edit_last(self) -> None:
         """Take the last question back into the input."""
         if self._is_busy:
-            self.notify("An answer is on its way; Esc stops it.", severity="warning")
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
         elif self._conversation.last_question is None:
             self.notify("There is no question to edit.", severity="warning")
         else:
@@ -141,14 +197,14 @@ class ChatScreen(ChatWindows):
             text = self._conversation.take_back_question() or ""
             await self._draw_last_question()
             await self._transcript.drop_question()
-            self.query_one(Composer).put(text)
+            self.query_one(Composer).give_back(text)
 
     async def action_new(self) -> None:
-        """Begin a new conversation; the one before is kept."""
+        """Start a new conversation; the one before is kept."""
         await self._settle()
         self._keeper.begin()
         await self._turn_to(Conversation())
-        await self._transcript.add(Notice("A new conversation."))
+        await self._transcript.add(Notice("New chat."))
 
     async def _settle(self) -> None:
         """Stop the answer that is on its way, and keep the conversation as it is then."""
@@ -170,36 +226,56 @@ class ChatScreen(ChatWindows):
 
     @work(group="open")
     async def _open(self) -> None:
-        """Open the partner, and show what was said before it came."""
+        """Open the partner, and draw earlier messages before it is there."""
         await asyncio.to_thread(_import_drawing)
         await self._draw_near().wait()
-        self._state = "loading"
-        self._model = await open_partner(self._partner, say=self._say_waiting)
-        self._state = "ready" if self._model is not None else "no model"
+        self._become("loading")
+        self._model = await open_partner(self._partner, say=self._say_opening)
+        self._become("ready" if self._model is not None else "no model")
         if self._model is not None:
-            await self._transcript.add(*greeting(self._model))
+            self._opening_notice.say(greeting(self._model))
         keep_collections_short()
         self._opened.set()
 
     @work(group="open")
     async def _switch(self, name: str) -> None:
-        """Take another model; a question that is asked meanwhile waits for it."""
-        self._model, self._state = None, f"loading {name}"
-        await self._transcript.add(Notice(f"Loading {name} …"))
+        """Load another model; a question that is asked meanwhile waits for it."""
+        self._model = None
+        self._become(f"loading {name}")
+        # What is said later about loading stands where it began, above the questions that wait for it.
+        self._opening_notice = Notice(f"Loading {name} …")
+        await self._transcript.add(self._opening_notice)
         try:
             self._model = await self._partner.switch(name)
         except MlxctlError as error:
-            self._state = "no model"
-            await self._transcript.add(Notice(f"{error}. F4 chooses another model.", kind="error"))
+            self._become("no model")
+            self._opening_notice.say(f"{error}. /model chooses another model.", kind="error")
         else:
-            self._state = "ready"
-            await self._transcript.add(*greeting(self._model))
+            self._become("ready")
+            self._opening_notice.say(greeting(self._model))
         finally:
             self._opened.set()
 
-    async def _say_waiting(self, notice: Notice) -> None:
-        self._state = "waiting for the server"
-        await self._transcript.add(notice)
+    def _say_opening(self, text: str, kind: Kind) -> None:
+        self._become("waiting for the server")
+        self._opening_notice.say(text, kind=kind)
+
+    @work(group="check", exclusive=True)
+    async def _check(self) -> None:
+        """Ask now and then whether the server still answers, when nothing else would tell."""
+        if self._is_busy or self._model is None or self._state not in ("ready", _DISCONNECTED):
+            return
+        try:
+            await self._partner.check()
+        except ServerUnreachable:
+            state = _DISCONNECTED
+        except MlxctlError:
+            # It is there, and says why it cannot answer when it is asked.
+            return
+        else:
+            state = "ready"
+        if not self._is_busy and self._state in ("ready", _DISCONNECTED):
+            self._become(state)
 
     @work(group="earlier")
     async def _draw_near(self) -> None:
@@ -213,8 +289,9 @@ class ChatScreen(ChatWindows):
 
     @work(group="answer", exclusive=True)
     async def _answer(self, before: Sequence[Said] = ()) -> None:
-        """Have the last question answered; whatever happens, what came stays, or the answer `before` when nothing came."""
+        """Have the last question answered; text that came stays, or the answer `before` when nothing came."""
         answer = Answer()
+        state = "ready"
         await self._transcript.add(answer)
         try:
             await self._opened.wait()
@@ -222,11 +299,13 @@ class ChatScreen(ChatWindows):
             answer.end()
         except asyncio.CancelledError:
             kept = await self._keep(answer, before)
-            answer.end(Notice(f"Stopped. {kept}^R answers again, ^L edits the question.", kind="warning"))
+            answer.end(Notice(f"Stopped. {kept} ^R retries, ^L edits the question.", kind="warning"))
             raise
         except (EngineError, CapacityError) as error:
             kept = await self._keep(answer, before)
-            answer.end(Notice(f"{error}. {kept}^R tries again.", kind="error"))
+            answer.end(Notice(f"{error}. {kept} ^R retries.", kind="error"))
+            if isinstance(error, ServerUnreachable | ConnectionLost):
+                state = _DISCONNECTED
         except MlxctlError as error:
             if before:
                 answer.end(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
@@ -234,20 +313,20 @@ class ChatScreen(ChatWindows):
                 answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
                 # Behind them comes what was attached while the answer was on its way.
                 self._show_attached((*self._conversation.last_images, *self._attached))
-                self.query_one(Composer).put(self._conversation.take_back_question() or "")
+                self.query_one(Composer).give_back(self._conversation.take_back_question() or "")
         finally:
-            self._state = "ready" if self._model is not None else "no model"
+            self._become(state if self._model is not None else "no model")
             self._save()
             self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
 
     async def _keep(self, answer: Answer, before: Sequence[Said]) -> str:
-        """Take the answer `before` up again when nothing came instead; returns what to say of it."""
+        """Restore the answer `before` when nothing came instead; returns what to say of it."""
         if self._conversation.is_answered:
-            return "What came is kept; "
+            return "Partial answer kept."
         for said in before:
             self._conversation.add(said)
         await answer.show(replay(before))
-        return "The answer before is kept; " if before else "Nothing came; "
+        return "Previous answer kept." if before else "No output."
 
     @work(group="save")
     async def _save(self) -> None:
@@ -255,7 +334,7 @@ class ChatScreen(ChatWindows):
         try:
             await self._keeper.save(self._conversation.said, model=model, system_prompt=self._options.system_prompt)
         except StoreError as error:
-            self.notify(f"The chat is not kept: {error}", severity="warning")
+            self.notify(f"The chat is not saved: {error}", severity="warning", markup=False)
 
     def _collect_when_idle(self) -> None:
         if not self._is_busy:
@@ -264,7 +343,7 @@ class ChatScreen(ChatWindows):
     async def _stream(self, answer: Answer) -> None:
         if self._model is None:
             raise EngineError("there is no model to ask")
-        self._state = "answering"
+        self._become("answering")
         self._pace = Pace()
         exchange = Exchange(self._partner, self._model, self._conversation, self._options, ask=self._ask_about)
         async with aclosing(coalesce(self._pace.watch(exchange.run()), seconds=DELTA_SECONDS)) as batches:
@@ -273,10 +352,12 @@ class ChatScreen(ChatWindows):
 
     def _show_status(self) -> None:
         model = self._model.name if self._model else "no model yet"
+        self.query_one(Header).show(model, self._conversation.title)
         self.query_one(StatusLine).show(
             Status(
                 model=model,
                 state=self._state,
+                seconds=time.monotonic() - self._state_since,
                 numbers=self._pace.numbers(),
                 context_length=self._model.context_length if self._model else None,
                 has_tools=self._options.uses_tools,
@@ -285,7 +366,7 @@ class ChatScreen(ChatWindows):
 
 
 def _import_drawing() -> None:
-    """Import what draws answers: beside the screen, not in front of the first answer."""
+    """Import what draws answers while the screen is already there."""
     from rich.syntax import Syntax
 
     from mlxctl.tui.widgets.prose import Prose

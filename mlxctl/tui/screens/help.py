@@ -1,4 +1,4 @@
-"""F1: every key, and what the marks of the status line mean."""
+"""F1, ^G, /help: every key and command, and what the status line shows."""
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -6,32 +6,37 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from mlxctl.tui.keys import COMPOSER_KEYS, SCREEN_KEYS
+from mlxctl.tui.keys import COMMANDS, INPUT_KEYS
 
 _STATUS = """\
-tok/s    tokens a second; ~ while they are counted in pieces
-first    time from the question to the first token
-cached   share of the prompt that had been read before
-context  tokens of prompt and answer, of what the model holds"""
+tok/s    tokens per second (~ estimated while streaming)
+first    time to first token
+cached   share of the prompt found in the prefix cache
+context  tokens used / context window"""
 
 
 class HelpScreen(ModalScreen[None]):
-    """Closes with Esc or F1."""
+    """Closes with Esc."""
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle;
         & VerticalScroll { width: 78; max-width: 96%; height: auto; max-height: 100%; padding: 0 2; border: round $primary;
             background: $surface; border-title-color: $primary; } }
     """
-    BINDINGS = [Binding("escape,f1,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape,f1,ctrl+g,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual declares it so
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
-        keys = [*COMPOSER_KEYS, *((key.shown_as, key.help) for key in SCREEN_KEYS)]
-        lines = "\n".join(f"{shown:<16}{text}" for shown, text in keys)
+        commands = []
+        for command in COMMANDS:
+            name = f"/{command.names[0]} {command.argument}".rstrip() if command.names else ""
+            key = "F1, ^G" if command.action == "help" else command.shown_as
+            commands.append(f"{key:<8}{name:<16}{command.help}")
+        keys = [f"{shown:<18}{text}" for shown, text in INPUT_KEYS]
         with VerticalScroll() as box:
-            box.border_title = "Keys (Esc closes)"
-            yield Static(f"{lines}\n\n{_STATUS}", markup=False)
+            box.border_title = "Help (Esc closes)"
+            literal = "A message that starts with a slash: type // instead."
+            yield Static("\n".join([*commands, literal, "", *keys, "", _STATUS]), markup=False)
 
     async def action_dismiss(self, result: None = None) -> None:
         """Close."""

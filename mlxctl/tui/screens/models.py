@@ -1,4 +1,4 @@
-"""F4: another model for the next question."""
+"""F4, /model: another model for the next question."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mlxctl.errors import MlxctlError
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.partner import ModelChoice
 
 
@@ -34,11 +35,11 @@ class ModelsScreen(ModalScreen[str | None]):
         self._current = current
 
     def compose(self) -> ComposeResult:
-        """The list, and what there is to say of it."""
+        """The list, and a remark below it."""
         with Vertical() as box:
-            box.border_title = "Models (Enter takes one, Esc closes)"
+            box.border_title = "Choose a model (Enter selects, Esc closes)"
             yield OptionList()
-            yield Static("looking …", id="remark", markup=False)
+            yield Static("Looking for models …", id="remark", markup=False)
 
     def on_mount(self) -> None:
         """Ask for the models, beside the screen."""
@@ -46,7 +47,7 @@ class ModelsScreen(ModalScreen[str | None]):
 
     @on(OptionList.OptionSelected)
     def take(self, selected: OptionList.OptionSelected) -> None:
-        """Give the name back; the model that is there already is no choice."""
+        """Give the name back, or None for the model that is loaded already."""
         self.dismiss(None if selected.option_id == self._current else selected.option_id)
 
     def action_cancel(self) -> None:
@@ -62,11 +63,11 @@ class ModelsScreen(ModalScreen[str | None]):
             return
         options = self.query_one(OptionList)
         options.add_options([Option(self._line(choice), id=choice.name, disabled=not choice.is_usable) for choice in choices])
-        self.query_one("#remark", Static).update("The conversation goes on with the model that you take.")
+        self.query_one("#remark", Static).update("The conversation continues with it.")
         names = [choice.name for choice in choices]
         options.highlighted = names.index(self._current) if self._current in names else 0
         options.focus()
 
     def _line(self, choice: ModelChoice) -> Content:
         mark = "● " if choice.name == self._current else "  "
-        return Content.assemble(mark, (choice.name, "bold"), (f"  {choice.note}", "dim"))
+        return Content.assemble(mark, (visible_controls(choice.name), "bold"), (f"  {choice.note}", "dim"))

@@ -1,4 +1,4 @@
-"""F5, and `mlxctl top`: what the server does right now, as plots and as a table of requests."""
+"""F5, /monitor and `mlxctl top`: the load of a server as plots, and a table of its requests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -30,7 +30,7 @@ class MonitorScreen(Screen[None]):
         & #memory { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
         & DataTable { height: 1fr; padding: 0 1; } }
     """
-    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "hold", "Hold")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "hold", "Pause")]  # noqa: RUF012 -- Textual declares it so
 
     def __init__(self, observe: Observe, *, where: str, interval_seconds: float = 1.0) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class MonitorScreen(Screen[None]):
             yield Plot("answers, tok/s", id="generated")
             yield Plot("prompts, tok/s", id="read")
             yield Plot("first token, ms", id="first_token")
-            yield Plot("rows running", id="rows")
+            yield Plot("running", id="rows")
             yield Plot("waiting", id="waiting")
             yield Plot("cached prompt, %", id="cached")
         yield Static(id="memory", markup=False)
@@ -71,7 +71,7 @@ class MonitorScreen(Screen[None]):
     def action_hold(self) -> None:
         """Keep the picture still, or let it go on."""
         self._is_held = not self._is_held
-        self._say("held; Space goes on" if self._is_held else "")
+        self._say("paused; Space continues" if self._is_held else "")
 
     @work(group="look")
     async def _look(self) -> None:

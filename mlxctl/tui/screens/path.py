@@ -1,4 +1,4 @@
-"""One line for a path: where the conversation is written (^S), or which image is attached (F8)."""
+"""One line for a path: a file to save the chat to (^S), or an image to attach (F8)."""
 
 from pathlib import Path
 

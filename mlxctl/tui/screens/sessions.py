@@ -1,4 +1,4 @@
-"""F3: the chats that were had before. Typing searches them; Enter opens one, Delete forgets it."""
+"""F3, /chats: earlier chats. Typing searches them; Enter opens one, ^D deletes it."""
 
 import time
 
@@ -13,6 +13,7 @@ from textual.widgets.option_list import Option
 
 from mlxctl.errors import StoreError
 from mlxctl.stores import SessionSummary
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.keeper import EarlierChat, Keeper
 
 _MAX_SHOWN = 200
@@ -33,7 +34,7 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         Binding("escape", "cancel", "Close"),
         Binding("down", "move(1)", show=False, priority=True),
         Binding("up", "move(-1)", show=False, priority=True),
-        Binding("delete,ctrl+d", "forget", "Forget", priority=True),
+        Binding("delete,ctrl+d", "forget", "Delete", priority=True),
     ]
 
     def __init__(self, keeper: Keeper) -> None:
@@ -42,10 +43,10 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         self._asked_to_forget = ""
 
     def compose(self) -> ComposeResult:
-        """The words to look for, and what holds them."""
+        """The search words, and the chats that contain them."""
         with Vertical() as box:
-            box.border_title = "Chats (Enter opens, Delete forgets, Esc closes)"
-            yield Input(placeholder="Search in titles and in everything that was said", id="words", compact=True)
+            box.border_title = "Chats (Enter opens, ^D deletes, Esc closes)"
+            yield Input(placeholder="Search titles and messages", id="words", compact=True)
             yield OptionList(id="chats")
             yield Static(id="remark", markup=False)
 
@@ -55,7 +56,7 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
 
     @on(Input.Changed)
     def search(self, changed: Input.Changed) -> None:
-        """Look again with every letter."""
+        """Search again after every letter."""
         self._search(changed.value)
 
     @on(Input.Submitted)
@@ -83,13 +84,13 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
 
     @work(group="forget", exclusive=True)
     async def action_forget(self) -> None:
-        """Forget what is highlighted, when it is said twice."""
+        """Delete the highlighted chat at the second press."""
         session_id = self._highlighted()
         if session_id is None:
             return
         if self._asked_to_forget != session_id:
             self._asked_to_forget = session_id
-            self._remark("Delete once more forgets this chat for good.")
+            self._remark("Press again to delete this chat.")
             return
         try:
             await self._keeper.delete(session_id)
@@ -122,8 +123,8 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
 
     def _nothing(self, words: str) -> str:
         if not self._keeper.keeps:
-            return "Chats are not kept (--no-save)."
-        return "No chat holds these words." if words.strip() else "No chat was kept yet."
+            return "Chats are not saved (--no-save)."
+        return "No chat contains these words." if words.strip() else "No saved chats yet."
 
     def _highlighted(self) -> str | None:
         option = self.query_one(OptionList).highlighted_option
@@ -137,4 +138,4 @@ def _line(summary: SessionSummary) -> Content:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
     messages = f"{summary.num_messages:>4} message{'' if summary.num_messages == 1 else 's'}"
     details = "  ".join(filter(None, (when, messages, summary.model, summary.id)))
-    return Content.assemble((summary.title, "bold"), "\n", (details, "dim"))
+    return Content.assemble((visible_controls(summary.title), "bold"), "\n", (details, "dim"))

@@ -1,4 +1,4 @@
-"""F2: how the model is asked. What is wrong is said at once, and nothing is taken before all is right."""
+"""F2, /settings: system prompt, sampling, thinking and demo tools. Nothing is applied before everything is valid."""
 
 from dataclasses import dataclass
 
@@ -38,12 +38,12 @@ _RANGES = {
     "top_p": _Range(label="Top p", least=0.001, most=1),
     "max_tokens": _Range(label="Max tokens", least=1, most=10_000_000, is_whole=True),
 }
-_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("as the model likes", "default"), ("on", "on"), ("off", "off"))
-_TOOLS = (("not offered", "off"), ("offered; calls run by themselves", "run"), ("offered; you are asked at each call", "ask"))
+_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("Model default", "default"), ("On", "on"), ("Off", "off"))
+_TOOLS = (("Off", "off"), ("On, run calls automatically", "run"), ("On, ask before each call", "ask"))
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
-    """Gives back the new options, or None when they were left as they are."""
+    """Gives back the new options, or None when cancelled."""
 
     DEFAULT_CSS = """
     SettingsScreen { align: center middle;
@@ -59,8 +59,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         & Button { margin: 0 0 0 2; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
-        Binding("escape", "cancel", "Leave as it was"),
-        Binding("ctrl+s", "save", "Take over", priority=True),
+        Binding("escape", "cancel", "Cancel"),
+        Binding("ctrl+s", "save", "Apply", priority=True),
     ]
 
     def __init__(self, options: ChatOptions, *, tools_note: str) -> None:
@@ -69,16 +69,16 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         self._tools_note = tools_note
 
     def compose(self) -> ComposeResult:
-        """One row a choice; empty leaves it to the model."""
+        """One row for each option; an empty one means the model's default."""
         with Vertical() as box:
-            box.border_title = "Settings (^S takes over, Esc leaves as it was)"
+            box.border_title = "Settings  ^S Apply  Esc Cancel"
             yield Static("System prompt", classes="hint")
             yield TextArea(self._options.system_prompt, id="system_prompt", placeholder="none")
             for name, allowed in _RANGES.items():
                 value = getattr(self._options, name)
                 with Horizontal():
                     yield Label(allowed.label)
-                    yield Input("" if value is None else f"{value:g}", placeholder="the model's default", id=name, compact=True)
+                    yield Input("" if value is None else f"{value:g}", placeholder="model default", id=name, compact=True)
             with Horizontal():
                 yield Label("Thinking")
                 yield Select(_THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True)
@@ -89,7 +89,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             yield Static(self._tools_note, classes="hint", markup=False)
             yield Static(id="complaint", markup=False)
             with Horizontal(classes="buttons"):
-                yield Button("Take over", id="save", variant="primary", compact=True)
+                yield Button("Apply", id="save", variant="primary", compact=True)
                 yield Button("Cancel", id="cancel", compact=True)
 
     @on(Input.Submitted)

@@ -1,4 +1,4 @@
-"""A call that waits for a person: run it here, type what the tool gave, or refuse."""
+"""A tool call that waits for a decision: run it, type its result, or refuse."""
 
 import json
 
@@ -6,10 +6,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.tools import is_demo_tool, run_call
 
 _REFUSAL = "the user refused this call"
@@ -36,13 +38,14 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
         """The call, and a line for its result."""
         runs_here = is_demo_tool(self._call.name)
         with Vertical() as box:
-            box.border_title = f"The model calls {self._call.name}"
+            # Not a string: a name may look like markup.
+            box.border_title = Content(f"Tool call: {visible_controls(self._call.name)}")
             with VerticalScroll():
-                yield Static(_indented(self._call.arguments), markup=False)
-            proposal = "empty: run the built-in demo tool" if runs_here else "what the tool gave"
+                yield Static(visible_controls(_indented(self._call.arguments)), markup=False)
+            proposal = "empty: run the built-in tool" if runs_here else "result of the tool"
             yield Input(placeholder=proposal, id="result", compact=True)
-            how = "Enter runs it here, or gives the result that you type" if runs_here else "Enter gives the result that you type"
-            yield Static(f"{how}; Esc refuses.", classes="hint")
+            how = "Enter runs it, or sends the result that you type" if runs_here else "Enter sends the result that you type"
+            yield Static(f"{how}. Esc refuses.", classes="hint")
 
     @on(Input.Submitted)
     def give(self, submitted: Input.Submitted) -> None:

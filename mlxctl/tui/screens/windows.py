@@ -1,4 +1,4 @@
-"""What opens above the chat, or looks at it from outside: other chats, models, settings, files, the monitor. UI thread only.
+"""Commands that do not ask the model: other chats, models, settings, files, the monitor. UI thread only.
 
 PERF: the screens are imported when they open; the first frame does not wait for them.
 """
@@ -8,6 +8,7 @@ import time
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from textual.screen import Screen
 from textual.worker import Worker
@@ -21,6 +22,7 @@ from mlxctl.tui.keeper import EarlierChat, Keeper
 from mlxctl.tui.options import ChatOptions
 from mlxctl.tui.pace import Pace
 from mlxctl.tui.partner import Partner, PartnerModel
+from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.transcript import Transcript
@@ -46,7 +48,7 @@ class ChatWindows(Screen[None]):
         self._attached = images
         self._model: PartnerModel | None = None
         self._opened = asyncio.Event()
-        self._state = "loading"
+        self._become("loading")
         self._pace = Pace()
         self._answering: Worker[None] | None = None
 
@@ -67,24 +69,16 @@ class ChatWindows(Screen[None]):
         """Choose another model for the next question."""
         from mlxctl.tui.screens.models import ModelsScreen
 
-        if self._is_busy or not self._opened.is_set():
-            self.notify("An answer is on its way; Esc stops it.", severity="warning")
-            return
-
-        def take(name: str | None) -> None:
-            if name is not None:
-                self._opened.clear()
-                self._switch(name)
-
-        current = self._model.name if self._model is not None else ""
-        self.app.push_screen(ModelsScreen(self._partner.choices, current=current), take)
+        if self._can_switch:
+            current = self._model.name if self._model is not None else ""
+            self.app.push_screen(ModelsScreen(self._partner.choices, current=current), self._switch_to)
 
     def action_monitor(self) -> None:
-        """Watch whoever answers."""
+        """Monitor the engine or the server."""
         from mlxctl.tui.screens.monitor import MonitorScreen
 
         if self._model is None:
-            self.notify("There is nobody to watch yet.", severity="warning")
+            self.notify("No server to monitor yet.", severity="warning")
             return
         self.app.push_screen(MonitorScreen(self._partner.observe, where=self._partner.where))
 
@@ -98,8 +92,9 @@ class ChatWindows(Screen[None]):
         if text is None:
             self.notify("There is no answer to copy.", severity="warning")
             return
-        self.app.copy_to_clipboard(text)
-        self.notify(f"{len(text):,} characters went to the clipboard, if the terminal allows it (OSC 52).")
+        way = cast("TerminalApp", self.app).copy_text(text)
+        hint = " Some terminals do not support it." if way == "OSC 52" else ""
+        self.notify(f"Copied {len(text):,} characters with {way}.{hint}")
 
     def action_help(self) -> None:
         """Show the keys."""
@@ -115,10 +110,10 @@ class ChatWindows(Screen[None]):
         """Change the options; they hold from the next question on."""
         from mlxctl.tui.screens.settings import SettingsScreen
 
-        def take_over(options: ChatOptions | None) -> None:
+        def apply(options: ChatOptions | None) -> None:
             self._options = options or self._options
 
-        self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), take_over)
+        self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), apply)
 
     def action_export(self) -> None:
         """Write the conversation to a file."""
@@ -127,16 +122,52 @@ class ChatWindows(Screen[None]):
         if not self._conversation.said:
             self.notify("There is nothing to export yet.", severity="warning")
             return
-        hint = "The ending decides: .md to read, .json with messages in OpenAI's words."
+        hint = ".md: text to read. .json: OpenAI messages; `mlxctl chat --open FILE` continues them."
         proposal = time.strftime("chat-%Y%m%d-%H%M%S.md")
-        self.app.push_screen(PathScreen("Export (Enter writes, Esc cancels)", proposal=proposal, hint=hint), self._export)
+        self.app.push_screen(PathScreen("Export (Enter saves, Esc cancels)", proposal=proposal, hint=hint), self._export)
 
     def action_attach(self) -> None:
         """Attach an image to the next question."""
         from mlxctl.tui.screens.path import PathScreen
 
-        hint = "PNG, JPEG, GIF or WebP, for models that see; nothing typed takes attached images away."
+        hint = "PNG, JPEG, GIF or WebP. Leave empty to remove attached images."
         self.app.push_screen(PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image)
+
+    async def _run_with_argument(self, action: str, argument: str) -> None:
+        """Run a slash command with what followed its name, without a dialog."""
+        if action == "models":
+            if self._can_switch:
+                self._switch_to(argument)
+        elif action == "attach":
+            self._attach_image(Path(argument))
+        elif action == "export":
+            self._export(Path(argument))
+        elif argument in self.app.available_themes:
+            self.app.theme = argument
+        else:
+            names = ", ".join(sorted(self.app.available_themes))
+            self.notify(f"No theme {argument!r}. Themes: {names}", severity="warning", markup=False)
+
+    def _switch_to(self, name: str | None) -> None:
+        if name is not None:
+            self._opened.clear()
+            self._switch(name)
+
+    @property
+    def _can_switch(self) -> bool:
+        """Whether another model can be loaded now; says why when not."""
+        if self._is_busy:
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
+        elif not self._opened.is_set():
+            self.notify("A model is still loading.", severity="warning")
+        else:
+            return True
+        return False
+
+    def _become(self, state: str) -> None:
+        """Enter a state, which the status line shows."""
+        self._state = state
+        self._state_since = time.monotonic()
 
     def action_scroll(self, pages: int) -> None:
         """Scroll by pages; anchoring takes over again at the end."""
@@ -151,7 +182,7 @@ class ChatWindows(Screen[None]):
 
     @abstractmethod
     async def _settle(self) -> None:
-        """Stop the answer that is on its way, and keep the conversation as it is then."""
+        """Stop the answer in progress, and save the conversation as it is then."""
 
     @abstractmethod
     async def _turn_to(self, conversation: Conversation) -> None:
@@ -174,19 +205,19 @@ class ChatWindows(Screen[None]):
             self._show_attached(())
             return
         if reason := self._refuses_images:
-            self.notify(reason, severity="error")
+            self.notify(reason, severity="error", markup=False)
             return
         try:
             beside = (*self._conversation.images, *self._attached)
             self._show_attached((*self._attached, *read_images([path], beside=beside)))
         except StoreError as error:
-            self.notify(str(error), severity="error")
+            self.notify(str(error), severity="error", markup=False)
 
     @property
     def _refuses_images(self) -> str | None:
         """Why the model cannot be shown images, and what a person can do."""
         reason = self._model.refuses_images if self._model is not None else None
-        return f"{reason}. F4 chooses another model." if reason is not None else None
+        return f"{reason}. /model chooses another model." if reason is not None else None
 
     def _take_attached(self) -> tuple[ImagePart, ...]:
         images = self._attached
@@ -203,29 +234,29 @@ class ChatWindows(Screen[None]):
 
         screen = ToolCallScreen(call)
         decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
-        self._state = "waiting for you"
+        self._become("waiting for you")
         self.app.push_screen(screen, decided.set_result)
         try:
             result = await decided
             assert result is not None, "the screen always gives one"
             return result
         finally:
-            self._state = "answering"
+            self._become("answering")
             if screen.is_current and not decided.done():
                 self.app.pop_screen()
 
     def _export(self, path: Path | None) -> None:
         if path is None:
             return
-        model = self._model.name if self._model else "nobody"
+        model = self._model.name if self._model else "no model"
         try:
             export(path, self._conversation.said, model=model, system_prompt=self._options.system_prompt)
         except StoreError as error:
-            self.notify(str(error), severity="error")
+            self.notify(str(error), severity="error", markup=False)
         else:
-            self.notify(f"Written to {path}")
+            self.notify(f"Saved to {path}", markup=False)
 
     def _tools_note(self) -> str:
         if self._model is not None and self._model.supports_tools is False:
             return f"{self._model.name} cannot call tools: its chat template does not offer them."
-        return "A clock and a calculator, run here; they touch nothing else."
+        return "A clock and a calculator, built in. They read no files and use no network."

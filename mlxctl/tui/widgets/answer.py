@@ -1,4 +1,4 @@
-"""Everything that follows one question, in the order in which it came: thoughts, text, calls and results, and how it ended."""
+"""Everything that follows one question, in order: thoughts, text, tool calls and results, and how it ended."""
 
 from typing import TYPE_CHECKING, assert_never
 
@@ -14,7 +14,7 @@ from mlxctl.ir import (
     ToolCallStarted,
 )
 from mlxctl.tui.coalescing import merge_deltas
-from mlxctl.tui.exchange import MAX_ROUNDS, RoundsExhausted, RoundStarted, ThinkingEnded, ToolReturned, Update
+from mlxctl.tui.exchange import MAX_ROUNDS, RoundsExhausted, RoundStarted, ServerBusy, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.segments import Segmenter
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.thinking import Thinking
@@ -38,6 +38,7 @@ class Answer(Vertical):
         self._thinking: Thinking | None = None
         self._calls: dict[int, ToolCall] = {}
         self._calls_by_id: dict[str, ToolCall] = {}
+        self._busy: Notice | None = None
 
     async def show(self, updates: list[Update]) -> None:
         """Draw what came; returns when it is drawn, so that a slow terminal gets larger pieces."""
@@ -53,7 +54,12 @@ class Answer(Vertical):
             self.mount(notice)
 
     async def _show_one(self, update: Update) -> None:
+        if self._busy is not None and not isinstance(update, ServerBusy):
+            await self._busy.remove()
+            self._busy = None
         match update:
+            case ServerBusy():
+                await self._wait(f"{update.reason}. Retrying …")
             case RoundStarted():
                 self._end_text()
                 self._calls = {}
@@ -75,14 +81,21 @@ class Answer(Vertical):
             case ToolReturned():
                 self._calls_by_id[update.call.id].returned(update.result)
             case RoundsExhausted():
-                words = f"the model called tools {MAX_ROUNDS} times in a row and was not asked again; ask on to let it continue"
+                words = f"Stopped after {MAX_ROUNDS} rounds of tool calls. Send a message to continue."
                 await self.mount(Notice(words, kind="warning"))
             case Finished(reason="length"):
-                await self.mount(Notice("the longest answer that is allowed was reached (F2: max tokens)", kind="warning"))
+                await self.mount(Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning"))
             case PromptProgress() | ToolCallEnded() | Finished():
                 pass
             case _:
                 assert_never(update)
+
+    async def _wait(self, text: str) -> None:
+        if self._busy is None:
+            self._busy = Notice(text, kind="warning")
+            await self.mount(self._busy)
+        else:
+            self._busy.say(text, kind="warning")
 
     async def _think(self, text: str) -> None:
         if self._thinking is None:
@@ -100,15 +113,15 @@ class Answer(Vertical):
             if self._text is None or piece.starts_segment:
                 if self._text is not None and piece.cuts_block:
                     self._text.goes_on()
-                self._text = await self._add_text()
+                self._text = await self._add_text(continues_code=piece.cuts_block)
             if piece.text:
                 self._text.grow(piece.text)
 
-    async def _add_text(self) -> "Prose":
+    async def _add_text(self, *, continues_code: bool) -> "Prose":
         # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
         from mlxctl.tui.widgets.prose import Prose
 
-        text = Prose()
+        text = Prose(continues_code=continues_code)
         await self.mount(text)
         return text
 

@@ -1,13 +1,15 @@
-"""The input: several lines, sent with Enter, with a memory, and with room for pastes that no screen can show."""
+"""The input: several lines, sent with Enter, with a history, and with long pastes folded."""
 
 import itertools
 
 from textual import events
 from textual.binding import Binding
+from textual.content import Content
 from textual.widgets import TextArea
 
 from mlxctl.tui.input_history import InputHistory
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.slash import completions
 
 _FOLD_CHARACTERS = 4000
 _FOLD_LINES = 60
@@ -19,6 +21,7 @@ class Composer(TextArea):
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 8; border: round $primary 50%; padding: 0 1; background: transparent;
+        border-subtitle-color: $text-muted;
         &:focus { border: round $primary; background: transparent; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
@@ -27,11 +30,14 @@ class Composer(TextArea):
         Binding("pageup", "screen.scroll(-1)", show=False),
         Binding("pagedown", "screen.scroll(1)", show=False),
         Binding("ctrl+c", "copy_or_interrupt", show=False),
+        Binding("ctrl+d", "delete_or_quit", show=False),
+        Binding("ctrl+z", "app.suspend_process", show=False),
+        Binding("ctrl+underscore,super+z", "undo", show=False),
     ]
 
     def __init__(self) -> None:
-        super().__init__(id="composer", placeholder="Ask something …", highlight_cursor_line=False)
-        self._memory = InputHistory()
+        super().__init__(id="composer", placeholder="Ask something … (/help)", highlight_cursor_line=False)
+        self._history = InputHistory()
         self._folded: dict[str, str] = {}
         self._paste_numbers = itertools.count(1)
 
@@ -48,10 +54,15 @@ class Composer(TextArea):
         self.text = self._fold(text) if _is_long(text) else text
         self.move_cursor(self.document.end)
 
-    def accept(self) -> None:
-        """What was submitted is taken: remember it and be empty."""
-        self._memory.add(self.question.strip())
-        self.text = ""
+    def give_back(self, text: str) -> None:
+        """Put a question that was not asked back in front of what was typed since."""
+        self.put(f"{text}\n{self.text}" if self.text.strip() else text)
+
+    def remember(self, text: str) -> None:
+        """Add a question that was asked to the history; a draft that browsing had put aside comes back."""
+        draft = self._history.add(text)
+        if draft and not self.text:
+            self.put(draft)
 
     async def on_key(self, event: events.Key) -> None:
         """Send with Enter, break the line with its kin.
@@ -63,29 +74,57 @@ class Composer(TextArea):
             event.prevent_default()
             if event.key != "enter":
                 self.insert("\n")
+            elif self._ends_with_backslash:
+                self.action_delete_left()
+                self.insert("\n")
             elif self.text.strip():
-                self.post_message(QuestionSubmitted(self.question.strip()))
+                self._send()
+
+    def _show_hint(self) -> None:
+        """Show which slash commands fit, or where in the history the text is from."""
+        if self._history.is_browsing:
+            self.border_subtitle = f"question {self._history.position}, Down: back to your draft"
+        else:
+            self.border_subtitle = Content("  ".join(completions(self.text)))
+
+    def on_text_area_changed(self) -> None:
+        """Keep the hints right."""
+        self._show_hint()
 
     def action_older(self) -> None:
-        """Go up, or back in memory from the first line."""
+        """Go up; from the first line to its beginning, and from there, or from an empty input, to earlier questions."""
         if not self.cursor_at_first_line:
             self.action_cursor_up()
-        elif (text := self._memory.older(self.question)) is not None:
+        elif self.text and not self._history.is_browsing and self.cursor_location != (0, 0):
+            # A draft does not vanish at the first key.
+            self.move_cursor((0, 0))
+        elif (text := self._history.older(self.question)) is not None:
             self.put(text)
+            self._show_hint()
 
     def action_newer(self) -> None:
-        """Go down, or forth in memory from the last line."""
+        """Go down, or to later questions from the last line."""
         if not self.cursor_at_last_line:
             self.action_cursor_down()
-        elif (text := self._memory.newer()) is not None:
+        elif (text := self._history.newer()) is not None:
             self.put(text)
+            self._show_hint()
 
     def action_copy_or_interrupt(self) -> None:
-        """Copy what is selected; with nothing selected, Ctrl-C means what it means everywhere."""
+        """Copy what is selected here or in the conversation; with nothing selected, interrupt."""
         if self.selected_text:
             self.action_copy()
+        elif selected := self.screen.get_selected_text():
+            self.app.copy_to_clipboard(selected)
         else:
             self.post_message(InterruptPressed())
+
+    def action_delete_or_quit(self) -> None:
+        """Delete the next character; in an empty input, end the chat, as in a shell."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.app.exit()
 
     def on_paste(self, event: events.Paste) -> None:
         """Fold a long paste."""
@@ -96,6 +135,16 @@ class Composer(TextArea):
             event.stop()
             self.insert(self._fold(text))
             self.post_message(PasteFolded(len(text)))
+
+    def _send(self) -> None:
+        # Emptied at once, so that what is typed from now on is the next question.
+        question, self.text = self.question.strip(), ""
+        self.post_message(QuestionSubmitted(question))
+
+    @property
+    def _ends_with_backslash(self) -> bool:
+        row, column = self.cursor_location
+        return column > 0 and self.document.get_line(row)[column - 1] == "\\" and column == len(self.document.get_line(row))
 
     def _fold(self, text: str) -> str:
         num_lines = text.count("\n") + 1

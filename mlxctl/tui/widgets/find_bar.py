@@ -37,7 +37,7 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         """The words, and how often they are there."""
-        yield Input(placeholder="Find in this chat", id="find", compact=True)
+        yield Input(placeholder="Find in this chat (Enter: previous, Esc: close)", id="find", compact=True)
         yield Static(id="place")
 
     def open(self) -> None:
@@ -84,6 +84,6 @@ class FindBar(Horizontal):
 
     def _show(self) -> None:
         is_searching = bool(self.query_one(Input).value.strip())
-        place = f"{self._place + 1} of {len(self._found)}" if self._found else "nowhere" if is_searching else ""
+        place = f"{self._place + 1} of {len(self._found)}" if self._found else "not found" if is_searching else ""
         self.query_one("#place", Static).update(place)
         self._transcript.point_at(self._found[self._place] if self._found else None)

@@ -1,24 +1,15 @@
 """One segment of Markdown as one widget. A widget for every paragraph would make a long conversation slow to scroll."""
 
 from collections.abc import Iterable
+from typing import cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markdown import CodeBlock, Markdown
 from rich.segment import Segment
-from rich.syntax import Syntax
 from textual.geometry import Size
 from textual.widgets import Static
 
-
-class _Code(CodeBlock):
-    """A code block without lines of padding, so that one that was cut in two looks like one."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Syntax]:
-        yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
-
-
-class _Markdown(Markdown):
-    elements = {**Markdown.elements, "fence": _Code, "code_block": _Code}  # noqa: RUF012 -- Rich declares it so
+from mlxctl.tui.markdown import MarkdownText
+from mlxctl.tui.terminal_app import TerminalApp
 
 
 class _Once:
@@ -40,18 +31,24 @@ class Prose(Static):
     """Grows; what it costs to draw is bounded by the size of a segment."""
 
     DEFAULT_CSS = """
-    Prose { height: auto; padding: 0 1; margin: 0 0 1 0; &.-goes-on { margin: 0; } }
+    Prose { height: auto; padding: 0 1 0 2; margin: 0 0 1 0; &.-goes-on { margin: 0; } }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, continues_code: bool = False) -> None:
+        """With `continues_code` the text begins inside a code block of the segment before."""
         super().__init__()
         self._source = ""
+        self._continues_code = continues_code
         self._heights: dict[int, int] = {}
 
     @property
     def searchable(self) -> str:
         """The source of the Markdown."""
         return self._source
+
+    def on_mount(self) -> None:
+        """Follow the theme."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines, counted once: Textual asks whenever anything on the screen has moved."""
@@ -60,12 +57,15 @@ class Prose(Static):
         return self._heights[width]
 
     def grow(self, text: str) -> None:
-        """More of the text."""
+        """Append text."""
         self._source += text
         self._heights.clear()
-        code_theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
-        self.update(_Once(_Markdown(self._source, code_theme=code_theme, hyperlinks=False)))
+        self._draw()
 
     def goes_on(self) -> None:
-        """What follows belongs to the same block."""
+        """Leave no space below: the next segment continues the same block."""
         self.add_class("-goes-on")
+
+    def _draw(self) -> None:
+        palette = cast("TerminalApp", self.app).palette
+        self.update(_Once(MarkdownText(self._source, palette, continues_code=self._continues_code)))

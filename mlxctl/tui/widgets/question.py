@@ -1,6 +1,8 @@
-"""What a person asked, as it was written: no markup is read into it."""
+"""A question as it was typed, without any markup."""
 
 from textual.widgets import Static
+
+from mlxctl.tui.control_characters import visible_controls
 
 _MAX_LINES = 20
 _MAX_CHARACTERS = 2000
@@ -15,7 +17,7 @@ class Question(Static):
 
     def __init__(self, text: str, *, num_images: int = 0) -> None:
         images = f"[{num_images} image{'' if num_images == 1 else 's'}]\n" if num_images else ""
-        super().__init__(images + _shortened(text), markup=False)
+        super().__init__(images + visible_controls(_shortened(text)), markup=False)
         self.searchable = text
 
 

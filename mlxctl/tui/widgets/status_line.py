@@ -1,21 +1,28 @@
-"""One line of live numbers. What does not fit is left out from the right, the least wanted first."""
+"""One line of live numbers. What does not fit is left out from the right, the least important first."""
 
 from dataclasses import dataclass, field
 
 from textual.widgets import Static
 
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.pace import LiveNumbers
 
 _GAP = "  "
 _SHORT_NAME = 16
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_PER_SECOND = 10
+# A stream that pauses this long has stalled.
+_STALL_SECONDS = 3.0
+_AT_REST = frozenset({"ready", "no model", "waiting for you", "server not reachable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What there is to say: who answers, what happens, how fast."""
+    """The model, what happens, since when, and how fast."""
 
     model: str
     state: str
+    seconds: float = 0.0
     numbers: LiveNumbers = field(default_factory=LiveNumbers)
     context_length: int | None = None
     has_tools: bool = False
@@ -42,27 +49,38 @@ class StatusLine(Static):
 
 def status_text(status: Status, *, width: int) -> str:
     """Return the line for a terminal of `width` columns."""
-    segments = [status.model, _state(status), *_numbers(status.numbers), *_context(status)]
+    segments = [visible_controls(status.model), _state(status), *_numbers(status.numbers), *_context(status)]
     if status.has_tools:
         segments.append("tools")
     if len(_GAP.join(segments)) > width and len(status.model) > _SHORT_NAME:
         segments[0] = f"{status.model[: _SHORT_NAME - 1]}…"
+    if status.state not in _AT_REST:
+        frame = _FRAMES[int(status.seconds * _FRAMES_PER_SECOND) % len(_FRAMES)]
+        segments[0] = f"{frame} {segments[0]}"
     while len(segments) > 2 and len(_GAP.join(segments)) > width:
         segments.pop()
     return _GAP.join(segments)
 
 
 def _state(status: Status) -> str:
-    prefill = status.numbers.prefill
-    if prefill is None or not prefill.num_prompt_tokens:
+    if status.state in _AT_REST:
         return status.state
-    return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
+    prefill, silent = status.numbers.prefill, status.numbers.silent_seconds
+    if prefill is not None and prefill.num_prompt_tokens:
+        return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
+    if status.state != "answering":
+        return f"{status.state} {status.seconds:.0f} s"
+    if silent is None:
+        return status.state
+    if status.numbers.first_token_seconds is None:
+        return f"waiting {silent:.0f} s"
+    return f"answering, no output for {silent:.0f} s" if silent > _STALL_SECONDS else status.state
 
 
 def _numbers(numbers: LiveNumbers) -> list[str]:
     segments = []
     if numbers.tokens_per_second is not None:
-        # A tilde marks what was counted in pieces of text, not in tokens.
+        # A tilde marks an estimate from pieces of text.
         segments.append(f"{'' if numbers.is_exact else '~'}{numbers.tokens_per_second:.0f} tok/s")
     if numbers.first_token_seconds is not None:
         segments.append(f"first {numbers.first_token_seconds:.2f} s")

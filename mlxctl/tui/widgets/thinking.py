@@ -1,9 +1,11 @@
-"""What the model thinks, in a block that folds itself when the thinking is over and says how long it took."""
+"""The thoughts of the model, in a block that collapses at their end and shows how long they took."""
 
 import time
 
 from textual.app import ComposeResult
 from textual.widgets import Collapsible, Static
+
+from mlxctl.tui.control_characters import visible_controls
 
 # While it grows only the end is drawn, so that a long thought costs no more per delta than a short one.
 _GROWING_CHARACTERS = 1200
@@ -37,7 +39,7 @@ class Thinking(Collapsible):
 
     def grow(self, text: str) -> None:
         """More of the thought."""
-        self._text += text
+        self._text += visible_controls(text)
         is_cut = len(self._text) > _GROWING_CHARACTERS
         self._body.update(("… " if is_cut else "") + self._text[-_GROWING_CHARACTERS:].lstrip())
         self.title = f"Thinking … {time.monotonic() - self._started:.0f} s"
@@ -48,7 +50,7 @@ class Thinking(Collapsible):
 
     def break_off(self) -> None:
         """The thought will not be completed; fold it."""
-        self._fold("Thought, not to its end")
+        self._fold("Thought (incomplete)")
 
     def _fold(self, title: str) -> None:
         self._body.update(self._text.strip())

@@ -14,5 +14,5 @@ class TooSmall(Static):
     """
 
     def __init__(self) -> None:
-        words = f"This terminal is too small.\nThe chat needs {MIN_WIDTH}×{MIN_HEIGHT};\n--plain needs no room."
+        words = f"This terminal is too small.\nThe chat needs {MIN_WIDTH}×{MIN_HEIGHT}.\n--plain works in any size."
         super().__init__(words, markup=False)

@@ -1,9 +1,10 @@
-"""A call that the model makes: name, arguments as they come, whether it runs here, and what it gave."""
+"""A tool call: name, arguments as they come, and the result."""
 
 from textual.content import Content
 from textual.widgets import Static
 
 from mlxctl.ir import ToolResultPart
+from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.tools import is_demo_tool
 
 _MAX_CHARACTERS = 600
@@ -35,20 +36,23 @@ class ToolCall(Static):
         self._draw()
 
     def returned(self, result: ToolResultPart) -> None:
-        """The tool gave this."""
+        """Show the result."""
         self._result = result
         self._draw()
 
     def _draw(self) -> None:
-        origin = "built-in demo tool" if is_demo_tool(self._name_of_tool) else "no tool of this name here"
+        origin = "built-in" if is_demo_tool(self._name_of_tool) else "no such tool here"
         call = Content.assemble(
-            "calls ", (self._name_of_tool or "?", "bold"), f" {_cut(self._arguments)}  ", (f"({origin})", "dim")
+            "→ ",
+            (visible_controls(self._name_of_tool) or "?", "bold"),
+            f"({_cut(visible_controls(self._arguments))})  ",
+            (origin, "dim"),
         )
         if self._result is None:
             self.update(call)
             return
         style = "$text-error" if self._result.is_error else "$text-success"
-        self.update(Content.assemble(call, "\ngave  ", (_cut(self._result.text), style)))
+        self.update(Content.assemble(call, "\n← ", (_cut(visible_controls(self._result.text)), style)))
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,74 @@
+"""Readable colors, whatever the theme: text gets a WCAG contrast of at least 4.5 to what is behind it.
+
+The last filter before the terminal, so it sees the widgets of Textual and the colors of NO_COLOR, too. Colors that only the
+terminal knows (ANSI themes) are left alone.
+"""
+
+from functools import lru_cache
+
+from rich.color import Color as RichColor
+from rich.color_triplet import ColorTriplet
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+
+MIN_CONTRAST = 4.5
+"""What WCAG 2 asks of text (level AA)."""
+
+_BLACK, _WHITE = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)
+
+
+class ReadableColors(LineFilter):
+    """Moves a text color towards black or white as far as is needed; blocks, which draw edges and bars, keep theirs."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments with readable colors; `background` is behind segments without one."""
+        behind = ColorTriplet(*background.rgb)
+        return [
+            segment if style is None or not _is_text(text) else Segment(text, _readable_style(style, behind), control)
+            for segment in segments
+            for text, style, control in (segment,)
+        ]
+
+
+def contrast(one: ColorTriplet, other: ColorTriplet) -> float:
+    """Return the contrast ratio of WCAG 2: 1 for equal colors, 21 for black and white."""
+    brighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+@lru_cache(4096)
+def readable(color: ColorTriplet, background: ColorTriplet) -> ColorTriplet:
+    """Return the color nearest to `color`, on its way to black or white, that can be read on `background`."""
+    if contrast(color, background) >= MIN_CONTRAST:
+        return color
+    end = max((_BLACK, _WHITE), key=lambda extreme: contrast(extreme, background))
+    for percent in range(5, 100, 5):
+        mixed = ColorTriplet(*(round(start + (stop - start) * percent / 100) for start, stop in zip(color, end, strict=True)))
+        if contrast(mixed, background) >= MIN_CONTRAST:
+            return mixed
+    return end
+
+
+@lru_cache(4096)
+def _readable_style(style: Style, behind: ColorTriplet) -> Style:
+    if style.color is None or style.color.triplet is None or (style.bgcolor is not None and style.bgcolor.triplet is None):
+        return style
+    background = behind if style.bgcolor is None or style.bgcolor.triplet is None else style.bgcolor.triplet
+    color = readable(style.color.triplet, background)
+    return style if color == style.color.triplet else style + Style(color=RichColor.from_triplet(color))
+
+
+@lru_cache(4096)
+def _is_text(text: str) -> bool:
+    return any(not character.isspace() and not "\u2580" <= character <= "\u259f" for character in text)
+
+
+def _luminance(color: ColorTriplet) -> float:
+    red, green, blue = (_linear(channel / 255) for channel in color)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4

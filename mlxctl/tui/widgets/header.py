@@ -1,0 +1,25 @@
+"""The first line: which model answers, and what the chat is about."""
+
+from textual.widgets import Static
+
+from mlxctl.tui.control_characters import visible_controls
+
+
+class Header(Static):
+    """Model and title of the chat; hidden where rows are few."""
+
+    DEFAULT_CSS = """
+    Header { dock: top; height: 1; padding: 0 1; background: $surface; color: $text-muted; text-wrap: nowrap;
+        text-overflow: ellipsis; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="header", markup=False)
+        self._shown = ""
+
+    def show(self, model: str, title: str) -> None:
+        """Draw it; what is there already costs nothing."""
+        text = visible_controls(f"mlxctl chat  {model}  {title}".rstrip())
+        if text != self._shown:
+            self._shown = text
+            self.update(text)

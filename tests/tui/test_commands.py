@@ -1,0 +1,305 @@
+"""Keys and commands: what a Mac's keyboard can type reaches everything, and nothing that is typed gets lost."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from textual._xterm_parser import XTermParser
+from textual.events import Key
+
+from mlxctl.errors import ServerUnreachable
+from mlxctl.ir import TextDelta
+from mlxctl.tui.app import ChatApp
+from mlxctl.tui.clipboard import clipboard_command, copy_with
+from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.keys import COMMANDS
+from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.partner import PartnerModel
+from mlxctl.tui.preferences import Preferences, theme_of_terminal
+from mlxctl.tui.slash import SlashCommand, UnknownCommand, completions, read_input
+from mlxctl.tui.widgets.composer import Composer
+
+from .screens import Screen, drive
+from .scripted import ScriptedPartner, text
+
+
+async def send(screen: Screen, words: str) -> None:
+    """Send what stands in the input at once, which is faster than to type it."""
+    screen.app.screen.query_one(Composer).put(words)
+    await screen.press("enter")
+
+
+def typed(screen: Screen) -> str:
+    """What is in the input."""
+    return screen.app.screen.query_one(Composer).text
+
+
+def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
+    partner = ScriptedPartner(text("One."), text("Two."))
+
+    async def look(screen: Screen) -> None:
+        await screen.press(*"first", "enter", *"second")
+        await screen.wait_for("One.")
+        assert typed(screen) == "second"
+        await screen.press("enter")
+        await screen.wait_for("Two.")
+        await screen.press("up")
+        assert typed(screen) == "second"
+        await screen.press("up")
+        assert typed(screen) == "first"
+
+    drive(partner, look)
+    assert [request.messages[-1].text for request in partner.requests] == ["first", "second"]
+
+
+def test_a_second_question_during_an_answer_goes_back_into_the_input() -> None:
+    partner = ScriptedPartner([TextDelta(text="Half"), 60.0])
+
+    async def look(screen: Screen) -> None:
+        await send(screen, "first")
+        await screen.wait_for("Half")
+        await send(screen, "second")
+        await screen.wait_for("An answer is in progress")
+        assert typed(screen) == "second"
+        screen.app.screen.query_one(Composer).give_back("before it")
+        assert typed(screen) == "before it\nsecond"
+
+    drive(partner, look)
+    assert len(partner.requests) == 1
+
+
+def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
+    partner = ScriptedPartner(text("One."), text("Two."))
+
+    async def look(screen: Screen) -> None:
+        await send(screen, "first")
+        await screen.wait_for("One.")
+        await screen.press(*"draft", "up")
+        assert typed(screen) == "draft"
+        await screen.press("up")
+        assert typed(screen) == "first"
+        assert "Down: back to your draft" in screen.text()
+        await screen.press("down")
+        assert typed(screen) == "draft"
+        await screen.press("up", "up", "enter")
+        await screen.wait_for("Two.")
+        assert typed(screen) == "draft"
+
+    drive(partner, look)
+
+
+@pytest.mark.parametrize(
+    ("sent", "question"),
+    [
+        ("hello", "hello"),
+        ("/usr/bin/env is what?", "/usr/bin/env is what?"),
+        ("/* comment */", "/* comment */"),
+        ("// comment", "// comment"),
+        ("//help me", "/help me"),
+        ("/", "/"),
+        ("5 / 2", "5 / 2"),
+    ],
+)
+def test_a_question_may_hold_slashes(sent: str, question: str) -> None:
+    assert read_input(sent) == question
+
+
+@pytest.mark.parametrize("name", [name for command in COMMANDS for name in command.names])
+def test_every_slash_name_is_a_command(name: str) -> None:
+    assert isinstance(read_input(f"/{name}"), SlashCommand)
+
+
+@pytest.mark.parametrize("sent", ["/nonsense", "/quit now", "/Help-me"])
+def test_an_unknown_command_is_named(sent: str) -> None:
+    read = read_input(sent)
+    assert isinstance(read, UnknownCommand)
+    assert sent.split()[0] in read.message
+
+
+def test_every_command_has_a_way_that_a_mac_has() -> None:
+    assert [command for command in COMMANDS if not command.names and not command.keys.startswith("ctrl+")] == []
+    assert completions("/mo") == ["/model", "/monitor"]
+
+
+def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
+    partner = ScriptedPartner(text("One."))
+
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await send(screen, "/help")
+        await screen.wait_for("Help (Esc closes)")
+        await screen.press("escape")
+        await send(screen, "/nonsense")
+        await screen.wait_for("Unknown command /nonsense")
+        assert typed(screen) == "/nonsense"
+        await screen.press("ctrl+a", "ctrl+k")
+        await send(screen, "/model another")
+        await screen.wait_for("another is ready")
+        await send(screen, "//help me")
+        await screen.wait_for("One.")
+        await send(screen, f"/export {tmp_path}/chat.md")
+        await screen.wait_for("Saved to")
+        await send(screen, "/new")
+        await screen.wait_for("New chat.")
+
+    drive(partner, look)
+    assert [request.messages[-1].text for request in partner.requests] == ["/help me"]
+    assert "/help me" in (tmp_path / "chat.md").read_text()
+
+
+def test_the_palette_runs_commands() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press("ctrl+p")
+        await screen.wait_for("/chats")
+        await screen.press(*"sampling")
+        await screen.wait_gone("/chats")
+        await screen.press("enter")
+        await screen.wait_for("Apply")
+
+    drive(ScriptedPartner(), look)
+
+
+@pytest.mark.parametrize("keys", [["ctrl+c", "ctrl+c"], ["ctrl+d"], ["ctrl+q"], [*"/bye", "enter"]])
+def test_the_usual_ways_to_quit_quit(keys: list[str]) -> None:
+    async def look(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press(*keys)
+        assert screen.app._exit
+
+    drive(ScriptedPartner(), look)
+
+
+def test_control_d_deletes_while_there_is_text() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.press("a", "b", "home", "ctrl+d")
+        assert typed(screen) == "b"
+        assert not screen.app._exit
+
+    drive(ScriptedPartner(), look)
+
+
+@pytest.mark.parametrize("sequence", ["\x1b\r", "\n"])
+def test_option_enter_breaks_the_line(sequence: str) -> None:
+    pressed = [event.key for event in XTermParser().feed(sequence) if isinstance(event, Key)]
+    assert pressed == ["ctrl+j"]
+
+
+def test_a_backslash_before_enter_breaks_the_line() -> None:
+    async def look(screen: Screen) -> None:
+        await screen.press("a", "backslash", "enter", "b")
+        assert typed(screen) == "a\nb"
+
+    drive(ScriptedPartner(), look)
+
+
+def test_the_greeting_stands_above_a_question_that_was_asked_before_it() -> None:
+    class Slow(ScriptedPartner):
+        async def open(self) -> PartnerModel:
+            await asyncio.sleep(0.5)
+            return await super().open()
+
+    async def look(screen: Screen) -> None:
+        await send(screen, "Early")
+        seen = await screen.wait_for("At last.")
+        assert seen.index("scripted is ready") < seen.index("Early", seen.index("ready")) < seen.index("At last.")
+        await send(screen, "/model another")
+        await send(screen, "Later")
+        seen = await screen.wait_for("Again.")
+        assert seen.index("another is ready") < seen.index("Later") < seen.index("Again.")
+
+    drive(Slow(text("At last."), text("Again.")), look)
+
+
+def test_the_status_counts_the_seconds_of_waiting_and_says_when_the_server_has_died() -> None:
+    class Mortal(ScriptedPartner):
+        is_alive = True
+
+        async def check(self) -> None:
+            if not self.is_alive:
+                raise ServerUnreachable("http://there", "the connection is refused")
+
+    partner = Mortal([1.2, ServerUnreachable("http://there", "gone")])
+
+    async def look(screen: Screen) -> None:
+        await send(screen, "Hello")
+        await screen.wait_for("waiting 1 s")
+        await screen.wait_for("scripted  server not reachable")
+        screen.app.screen._check()  # type: ignore[attr-defined]
+        await screen.wait_for("scripted  ready")
+        partner.is_alive = False
+        screen.app.screen._check()  # type: ignore[attr-defined]
+        await screen.wait_for("scripted  server not reachable")
+
+    drive(partner, look)
+
+
+def test_the_theme_is_remembered(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / "state" / "screen.json")
+
+    async def choose(name: str | None) -> str:
+        app = ChatApp(ScriptedPartner(), ChatOptions(), conversation=Conversation(), preferences=preferences)
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("ready")
+            if name is not None:
+                await send(screen, f"/theme {name}")
+                await screen.settle()
+            return app.theme
+
+    assert asyncio.run(choose(None)) == "textual-dark"
+    assert not (tmp_path / "state").exists()
+    assert asyncio.run(choose("textual-light")) == "textual-light"
+    assert asyncio.run(choose(None)) == "textual-light"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000])
+def test_damaged_preferences_mean_the_default(content: str, tmp_path: Path) -> None:
+    (tmp_path / "screen.json").write_text(content)
+    app = ChatApp(ScriptedPartner(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
+    assert app.theme == "textual-dark"
+
+
+def test_a_light_terminal_gets_a_light_theme() -> None:
+    assert theme_of_terminal({"COLORFGBG": "0;15"}) == "textual-light"
+    assert theme_of_terminal({"COLORFGBG": "15;0"}) == theme_of_terminal({}) == "textual-dark"
+
+
+def test_copying_uses_the_command_of_the_system(tmp_path: Path) -> None:
+    for name in ("pbcopy", "wl-copy", "xclip"):
+        (tmp_path / name).write_text(f"#!/bin/sh\nexec cat > {tmp_path}/copied\n")
+        (tmp_path / name).chmod(0o755)
+    path = {"PATH": str(tmp_path)}
+    assert clipboard_command(path, "darwin") == ["pbcopy"]
+    assert clipboard_command(path | {"SSH_TTY": "/dev/x"}, "darwin") is None
+    assert clipboard_command(path | {"WAYLAND_DISPLAY": "w"}, "linux") == ["wl-copy"]
+    assert clipboard_command(path | {"DISPLAY": ":0"}, "linux") == ["xclip", "-selection", "clipboard"]
+    assert clipboard_command({"PATH": "/nowhere"}, "darwin") is None
+    assert copy_with([str(tmp_path / "pbcopy")], "Grüße\n")
+    assert (tmp_path / "copied").read_text() == "Grüße\n"
+    assert not copy_with(["/nowhere/pbcopy"], "x")
+
+
+def test_the_message_after_copying_names_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = tmp_path / "wl-copy"
+    command.write_text(f"#!/bin/sh\nexec /bin/cat > {tmp_path}/copied\n")
+    command.chmod(0o755)
+    for name in ("SSH_TTY", "SSH_CONNECTION", "DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WAYLAND_DISPLAY", "w")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    async def look(screen: Screen) -> None:
+        await send(screen, "Hello")
+        await screen.wait_for("Hi <you>!")
+        await screen.press("ctrl+o")
+        await screen.wait_for("with wl-copy")
+
+    drive(ScriptedPartner(text("Hi <you>!")), look)
+    assert (tmp_path / "copied").read_text() == "Hi <you>!"
+
+
+def test_the_preferences_are_plain_json(tmp_path: Path) -> None:
+    Preferences(tmp_path / "screen.json").remember_theme("nord")
+    assert json.loads((tmp_path / "screen.json").read_text()) == {"theme": "nord"}

@@ -1,0 +1,158 @@
+"""Every cell with text can be read: WCAG contrast of the colors that reach the terminal, in every theme and without color."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color_triplet import ColorTriplet
+from rich.style import Style
+
+from mlxctl.errors import ConnectionLost, InvalidRequest
+from mlxctl.ir import TextDelta, ThinkingDelta
+from mlxctl.tui.contrast import MIN_CONTRAST, contrast, readable
+
+from .screens import Screen, drive
+from .scripted import ScriptedPartner, call, end, text
+
+THEMES = ("solarized-light", "dracula", "nord", "gruvbox", "textual-light", "textual-dark")
+ANSWER = """# Heading
+
+Use **bold**, *emphasis*, `inline <code>` and [a link](https://a.b/c).
+
+## Second
+
+1. one
+   - two
+
+> A quote.
+
+```python
+import os
+
+@decorator
+class Parser(Base):
+    \"\"\"Docs.\"\"\"
+    def run(self, text: str = "x") -> int:
+        return len(text) + 1.5  # comment
+```
+
+```diff
+- removed
++ added
+```
+
+| Name | Value |
+|------|------:|
+| alpha | 1 |
+
+---
+
+### Third
+"""
+
+
+def texts(screen: Screen) -> Iterator[tuple[str, Style]]:
+    """The parts of the screen that hold text: not spaces, and not blocks, which are areas of color."""
+    for strip in screen.app.screen._compositor.render_strips():
+        for words, style, _ in strip:
+            if re.search(r"[^\s\u2580-\u259f]", words):
+                assert style is not None, words
+                yield words, style
+
+
+def unreadable(screen: Screen) -> list[str]:
+    """What cannot be read, with its colors."""
+    found = []
+    for words, style in texts(screen):
+        color, background = (color and color.triplet for color in (style.color, style.bgcolor))
+        if color is None or background is None or contrast(color, background) < MIN_CONTRAST or style.dim:
+            found.append(f"{words!r} {color} on {background}")
+    return found
+
+
+def partner() -> ScriptedPartner:
+    """Everything that a conversation can show."""
+    thought = [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*"}')]
+    failing = [TextDelta(text="Half"), ConnectionLost("it went away")]
+    return ScriptedPartner(thought, [TextDelta(text=ANSWER), end()], failing, [InvalidRequest("too long")], text("Fine."))
+
+
+def test_the_formula_is_that_of_wcag() -> None:
+    assert contrast(ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)) == pytest.approx(21)
+    assert contrast(ColorTriplet(119, 119, 119), ColorTriplet(255, 255, 255)) == pytest.approx(4.478, abs=0.001)
+
+
+COLORS = st.builds(ColorTriplet, *[st.integers(0, 255)] * 3)
+
+
+@given(COLORS, COLORS)
+def test_any_color_is_made_readable_on_any_background(color: ColorTriplet, background: ColorTriplet) -> None:
+    assert contrast(readable(color, background), background) >= MIN_CONTRAST
+
+
+DIALOGS = {
+    "f1": "Help (Esc",
+    "f2": "Apply",
+    "f3": "not saved",
+    "f4": "has no weights",
+    "f5": "tok/s",
+    "f8": "Attach",
+    "ctrl+p": "/model",
+    "ctrl+f": "Find in",
+    "ctrl+c": "again to quit",
+}
+
+
+async def look_at_everything(screen: Screen, check: Callable[[str], Awaitable[None]]) -> None:
+    """Show every kind of content in turn."""
+    await screen.ask("How much?")
+    assert "# comment" in await screen.wait_for("Third")
+    await check("answer")
+    await screen.ask("More")
+    await screen.wait_for("it went away")
+    await screen.ask("x")
+    await screen.wait_for("back in the input")
+    await check("errors")
+    await screen.press("backspace", "ctrl+n")
+    for key, words in DIALOGS.items():
+        await screen.press(key)
+        await screen.wait_for(words)
+        await check(key)
+        await screen.press("escape")
+        await screen.wait_for("Ask something" if key != "ctrl+f" else "ready")
+
+
+def test_every_text_is_readable_in_dark_and_light_themes() -> None:
+    async def look(screen: Screen) -> None:
+        async def check(place: str) -> None:
+            # Dialogs are made of the same widgets, so one dark and one light theme are enough for them.
+            for theme in THEMES if place == "answer" else THEMES[-2:]:
+                screen.app.theme = theme
+                await screen.settle()
+                assert unreadable(screen) == [], (place, theme)
+
+        await look_at_everything(screen, check)
+
+    drive(partner(), look, size=(100, 70), uses_tools=True)
+
+
+def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def look(screen: Screen) -> None:
+        async def check(place: str) -> None:
+            await screen.settle()
+            assert unreadable(screen) == [], place
+            assert all(color is None or len(set(color)) == 1 for color in colors(screen)), place
+
+        await look_at_everything(screen, check)
+
+    drive(partner(), look, size=(100, 70), uses_tools=True)
+
+
+def colors(screen: Screen) -> Iterator[ColorTriplet | None]:
+    """The colors in front and behind of all text."""
+    for _, style in texts(screen):
+        yield from (color.triplet for color in (style.color, style.bgcolor) if color is not None)
