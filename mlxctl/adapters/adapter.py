@@ -37,7 +37,9 @@ _INJECTED_PARSER_ID = "hermes_json"
 
 
 class ModelAdapter(AnswerReader):
-    """A loaded model: writes its prompts, and reads its answers. Thread-safe: nothing changes after it was made, but what texts are known.
+    """A loaded model: writes its prompts, and reads its answers.
+
+    Thread-safe: nothing changes after it was made, but what texts are known.
 
     `habits` are what is known of its family beside its files; `capabilities` are what was found out before, and win over both.
     `verdict` is what the model was taken for. Raises BrokenModel when tokenizer or template cannot be used. A model without a
@@ -73,9 +75,7 @@ class ModelAdapter(AnswerReader):
                 for tools in (self._tools, NO_TOOLS)
                 for thinking in (self._thinking, NO_THINKING)
             },
-            abilities=Abilities(
-                tools=self.supports_tools, thinking=self.supports_thinking, verdict=self._judge(shape, delivery)
-            ),
+            abilities=Abilities(tools=self.supports_tools, thinking=self.supports_thinking, verdict=self._judge(shape, delivery)),
         )
         self._defaults = sampling_defaults(facts)
         ends = find_stop_tokens(

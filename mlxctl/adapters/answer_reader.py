@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.adapters.prepared import PreparedInput
-from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
+from mlxctl.adapters.processor import StreamProcessor
 from mlxctl.adapters.token_logprobs import prompt_logprobs
 from mlxctl.adapters.token_table import TokenBytes
 from mlxctl.adapters.verdict import AdapterVerdict

@@ -29,6 +29,7 @@ class AgentViews:
 
     def __init__(self, store: AgentStore, inference: InferenceService) -> None:
         self.store = store
+        self.preparation = inference.preparation
         self._inference = inference
 
     async def find(self, caller: str, agent_id: str) -> StoredAgent:
@@ -44,7 +45,9 @@ class AgentViews:
             return Standing(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
         try:
-            kept = await self._inference.look_up(kept_conversation(agent, [body for _, body in messages]))
+            history = [body for _, body in messages]
+            request = await self._inference.preparation.call(kept_conversation, agent, history, num_bytes=agent.num_bytes)
+            kept = await self._inference.look_up(request)
         except (RequestError, CapacityError, EngineError):
             return Standing()
         return Standing.of(
@@ -75,7 +78,8 @@ class AgentsResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Make one. Raises InvalidRequest, Conflict."""
-        asked = parse_agent(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        asked = await self._views.preparation.parse(body, parse_agent)
         agent = await asyncio.to_thread(
             self._views.store.create, request.context.caller, asked.id, model=asked.model, settings=asked.settings
         )
@@ -101,7 +105,8 @@ class AgentResource:
 
     async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
         """Have it otherwise from its next turn on; its history stays. Raises UnknownResource, InvalidRequest."""
-        asked = parse_agent_change(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        asked = await self._views.preparation.parse(body, parse_agent_change)
         agent = await asyncio.to_thread(
             self._views.store.change, request.context.caller, agent_id, model=asked.model, settings=asked.settings
         )

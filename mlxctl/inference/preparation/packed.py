@@ -1,0 +1,122 @@
+"""A request on its way through the front: what the front asks of it is there, its words are packed."""
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
+
+MAX_MODEL_CHARS = 1024
+MAX_STOPS = 256
+MAX_TOOLS = 2048
+MAX_SCHEMA_VALUES = 100_000
+"""What the schemas of a request's tools may hold together: objects, lists, names and values."""
+
+_WORDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
+
+
+class PackedRequest:
+    """A request to generate. `head` is the request without its words: without messages, and its tools without descriptions.
+
+    A head has one empty prompt where the request has prompts. `packed` is the whole of it, to be read by `unpack`, which takes long
+    for a long one.
+    """
+
+    __slots__ = ("head", "packed")
+
+    def __init__(self, head: GenerationRequest, packed: Any) -> None:
+        self.head = head
+        self.packed = packed
+
+    @classmethod
+    def of(cls, request: GenerationRequest) -> "PackedRequest":
+        """Pack a request. Raises InvalidRequest for one that would be too much to look at."""
+        _refuse_excess(request)
+        head = replace(
+            request,
+            messages=(),
+            prompts=request.prompts and ("",),
+            tools=tuple(ToolSpec(name=tool.name, parameters=tool.parameters) for tool in request.tools),
+            constraint=None,
+            template_kwargs={},
+        )
+        return cls(head, pickle.dumps(request, protocol=5))
+
+    @property
+    def num_bytes(self) -> int:
+        """How large it is: about what there is to read."""
+        return len(self.packed)
+
+    def with_head(self, **changes: Any) -> "PackedRequest":
+        """Return the request with another head; what it says of sampling and cache goes on with the words."""
+        return PackedRequest(replace(self.head, **changes), self.packed)
+
+    def unpack(self) -> GenerationRequest:
+        """Return the request, with the head as it is now."""
+        whole: GenerationRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
+        return replace(self.head, **{name: getattr(whole, name) for name in _WORDS})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedRequest, (self.head, pickle.PickleBuffer(self.packed))
+
+
+class PackedTexts:
+    """A request for embeddings, in the same way; its `head` has one empty input."""
+
+    __slots__ = ("head", "packed")
+
+    def __init__(self, head: EmbeddingRequest, packed: Any) -> None:
+        self.head = head
+        self.packed = packed
+
+    @classmethod
+    def of(cls, request: EmbeddingRequest) -> "PackedTexts":
+        """Pack a request. Raises InvalidRequest."""
+        _refuse_long_name(request.model)
+        return cls(replace(request, inputs=("",)), pickle.dumps(request, protocol=5))
+
+    @property
+    def num_bytes(self) -> int:
+        """How large it is: about what there is to read."""
+        return len(self.packed)
+
+    def unpack(self) -> EmbeddingRequest:
+        """Return the request."""
+        whole: EmbeddingRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
+        return whole
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedTexts, (self.head, pickle.PickleBuffer(self.packed))
+
+
+def _refuse_excess(request: GenerationRequest) -> None:
+    _refuse_long_name(request.model)
+    for param, number, most in (("tools", len(request.tools), MAX_TOOLS), ("stop", len(request.stop), MAX_STOPS)):
+        if number > most:
+            raise InvalidRequest(f"{param} has {number} entries; a request may have {most}", param=param)
+    num_values = _num_values(tool.parameters for tool in request.tools)
+    if num_values > MAX_SCHEMA_VALUES:
+        message = f"the schemas of tools hold {num_values} or more values together; a request may have {MAX_SCHEMA_VALUES}"
+        raise InvalidRequest(message, param="tools")
+
+
+def _refuse_long_name(model: str) -> None:
+    if len(model) > MAX_MODEL_CHARS:
+        raise InvalidRequest(f"model has {len(model)} characters; no name is longer than {MAX_MODEL_CHARS}", param="model")
+
+
+def _num_values(values: Iterable[Any]) -> int:
+    """Count the values within values, up to a few more than are allowed."""
+    open_values = list(values)
+    number = 0
+    while open_values and number <= MAX_SCHEMA_VALUES:
+        value = open_values.pop()
+        number += 1
+        if isinstance(value, dict):
+            open_values += value.values()
+            number += len(value)
+        elif isinstance(value, list | tuple):
+            open_values += value
+    return number + len(open_values)
