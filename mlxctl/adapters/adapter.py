@@ -34,6 +34,8 @@ from mlxctl.parsers import ToolParser, tool_parser
 NOTHING_KNOWN = ModelCapabilities()
 
 _INJECTED_PARSER_ID = "hermes_json"
+# Texts of fewer characters are tokenized before it is said that they are too long, so that the number is the right one.
+_QUICK_CHARS = 1 << 17
 
 
 class ModelAdapter(AnswerReader):
@@ -183,7 +185,10 @@ class ModelAdapter(AnswerReader):
         Raises InvalidRequest for what this model cannot do, ContextTooLong when the prompt leaves no place for an answer.
         """
         sampling = self._sampling(request)
+        # A template may trim what is said, but leaves none of it out.
+        self._refuse_hopeless((message.text for message in request.messages if message.role == "user"), may_lose_spaces=True)
         prompt = self._write(request)
+        self._refuse_hopeless([prompt.text])
         token_ids, prompt_tail, opened = self._encode(prompt)
         seen = self._put_images_in(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
@@ -203,6 +208,8 @@ class ModelAdapter(AnswerReader):
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
         """Turn one of a request's raw prompts into what `prepare_input` makes of a conversation; it raises the same."""
         sampling = self._sampling(request)
+        if isinstance(prompt, str):
+            self._refuse_hopeless([prompt])
         token_ids = tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
         self._check_ids(token_ids, "prompt")
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
@@ -296,6 +303,15 @@ class ModelAdapter(AnswerReader):
             last = self.vocabulary_size - 1
             message = f"the prompt has token {highest}, but model {self.name!r} has no weights for tokens beyond {last}"
             raise InvalidRequest(message, param=param)
+
+    def _refuse_hopeless(self, texts: Iterable[str], *, may_lose_spaces: bool = False) -> None:
+        """Raise ContextTooLong for long texts that cannot fit the context, by their length alone; its number is the least then."""
+        long = [text for text in texts if text]
+        if sum(map(len, long)) < _QUICK_CHARS:
+            return
+        least = sum(self.vocabulary.least_tokens.of(text, may_lose_spaces=may_lose_spaces) for text in long)
+        if least > self.facts.context_length:
+            raise ContextTooLong(num_prompt_tokens=least, context_length=self.facts.context_length)
 
     def _sampling(self, request: GenerationRequest) -> SamplingParams:
         return final_sampling(

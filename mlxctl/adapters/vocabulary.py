@@ -3,8 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mlxctl.adapters.least_tokens import LeastTokens
 from mlxctl.adapters.token_table import Decoding, TokenBytes, TokenTable
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import ModelFacts
@@ -55,6 +57,12 @@ class Vocabulary(TokenBytes):
         self._containing: dict[str, list[int]] = {}
         bare, dressed = (tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True))
         self._beginning: list[int] = dressed if dressed != bare else []
+
+    @cached_property
+    def least_tokens(self) -> LeastTokens:
+        """How many tokens texts have at least."""
+        ids = {*range(self.size), *self.added}
+        return LeastTokens(self._tokenizer, map(self.bytes_of, ids))
 
     def serialized(self) -> str:
         """The tokenizer as the text of a tokenizer.json."""

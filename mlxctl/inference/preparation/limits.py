@@ -20,13 +20,17 @@ LAST_SECONDS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneLimits:
-    """Limits of the requests of one size: processes, seconds for each request, requests that wait, how nice they are to others."""
+    """Limits of the requests of one size: processes, seconds for each request, requests that wait, how nice they are to others.
+
+    A request may take `cpu_seconds`, and several times as long by the clock on a machine that has other things to do.
+    """
 
     max_workers: int
-    seconds: float
+    cpu_seconds: float
+    clock_seconds: float
     max_waiting: int
     niceness: int
 
 
-SHORT = LaneLimits(max_workers=3, seconds=10.0, max_waiting=512, niceness=0)
-LONG = LaneLimits(max_workers=3, seconds=30.0, max_waiting=64, niceness=10)
+SHORT = LaneLimits(max_workers=3, cpu_seconds=5.0, clock_seconds=30.0, max_waiting=512, niceness=0)
+LONG = LaneLimits(max_workers=3, cpu_seconds=20.0, clock_seconds=90.0, max_waiting=64, niceness=5)

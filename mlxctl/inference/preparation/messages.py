@@ -52,11 +52,15 @@ class Learn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Answer with what a function returns; that of a model gets its adapter before all other arguments."""
+    """Answer with what a function returns; that of a model gets its adapter before all other arguments.
+
+    The process ends if that takes more than `cpu_seconds`.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     model: str | None = None
+    cpu_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

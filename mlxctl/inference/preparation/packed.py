@@ -9,8 +9,6 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
 
 MAX_MODEL_CHARS = 1024
-MAX_STOPS = 256
-MAX_TOOLS = 2048
 MAX_SCHEMA_VALUES = 100_000
 """What the schemas of a request's tools may hold together: objects, lists, names and values."""
 
@@ -93,9 +91,6 @@ class PackedTexts:
 
 def _refuse_excess(request: GenerationRequest) -> None:
     _refuse_long_name(request.model)
-    for param, number, most in (("tools", len(request.tools), MAX_TOOLS), ("stop", len(request.stop), MAX_STOPS)):
-        if number > most:
-            raise InvalidRequest(f"{param} has {number} entries; a request may have {most}", param=param)
     num_values = _num_values(tool.parameters for tool in request.tools)
     if num_values > MAX_SCHEMA_VALUES:
         message = f"the schemas of tools hold {num_values} or more values together; a request may have {MAX_SCHEMA_VALUES}"

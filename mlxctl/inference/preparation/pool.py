@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import logging
 import pickle
+import time
 from array import array
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -127,7 +128,9 @@ class PreparationPool:
         known = None if model is None else self._models[model]
         if known is not None and known.pending:
             await asyncio.wait(known.pending, timeout=_ANSWER_SECONDS)
-        return await self._run(lane, Call(function=function, arguments=arguments, model=model), known)
+        return await self._run(
+            lane, Call(function=function, arguments=arguments, model=model, cpu_seconds=lane.limits.cpu_seconds), known
+        )
 
     def remember(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
@@ -142,7 +145,8 @@ class PreparationPool:
         size = len(opened) + 4 * len(generated_ids)
         lane = self._short if size < SHORT_BYTES else self._long
         arguments = (pickle.PickleBuffer(opened), generated_ids)
-        call = Call(function=jobs.answer_segments, arguments=arguments, model=known.load.name)
+        name, seconds = known.load.name, lane.limits.cpu_seconds
+        call = Call(function=jobs.answer_segments, arguments=arguments, model=name, cpu_seconds=seconds)
         try:
             known.answers.add(await self._run(lane, call, known))
         except MlxctlError as error:
@@ -162,8 +166,9 @@ class PreparationPool:
             lane.leave()
 
     async def _ask(self, lane: Lane, worker: Worker, call: Call, known: _Model | None) -> Any:
+        limits, began = lane.limits, time.monotonic()
         try:
-            async with asyncio.timeout(lane.limits.seconds):
+            async with asyncio.timeout(limits.clock_seconds):
                 if known is not None:
                     await self._teach(worker, known)
                 return await worker.ask(call)
@@ -171,14 +176,15 @@ class PreparationPool:
             raise
         except TimeoutError:
             worker.kill()
-            message = f"the request took longer to prepare than the {lane.limits.seconds:g} seconds that it may; send a shorter one"
-            raise InvalidRequest(message) from None
+            raise _too_long(limits.clock_seconds) from None
         except WorkerFailed as error:
             worker.kill()
             if error.is_native:
                 raise InvalidRequest(f"the request cannot be prepared: a library gave up ({error.reason})") from None
             raise
         except WorkerEnded:
+            if time.monotonic() - began >= limits.cpu_seconds:
+                raise _too_long(limits.cpu_seconds) from None
             raise SequenceFailed("the process that prepared the request has ended") from None
         except BaseException:
             # Its client has left: what it does is done for nobody.
@@ -273,3 +279,7 @@ class PreparationPool:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _too_long(seconds: float) -> InvalidRequest:
+    return InvalidRequest(f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one")

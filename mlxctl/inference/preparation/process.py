@@ -65,8 +65,10 @@ class PreparationProcess:
                 self._answer(command)
 
     def _answer(self, command: object) -> None:
-        # A process whose front cannot end it any more ends by itself, whatever it does: the signal is handled by nobody.
+        # Whatever it does, even a library that never returns: the system ends a process that handles neither of these signals.
         signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
+        if isinstance(command, Call):
+            signal.setitimer(signal.ITIMER_PROF, command.cpu_seconds)
         try:
             answer: object = Done(value=self._value(command), memory_bytes=memory_bytes())
         except MlxctlError as error:
@@ -79,6 +81,7 @@ class PreparationProcess:
                 traceback="".join(traceback.format_exception(error, limit=-20)),
                 is_native=not isinstance(error, Exception),
             )
+        signal.setitimer(signal.ITIMER_PROF, 0)
         send(self._connection, answer)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
