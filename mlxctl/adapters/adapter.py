@@ -65,6 +65,9 @@ class ModelAdapter(AnswerReader):
         self._tools = self._choose_tools(template, shape, delivery, capabilities)
         self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(template, self.vocabulary)
         self._writer = None if template is None else self._make_writer(template, shape, delivery)
+        ends = find_stop_tokens(
+            facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
+        )
         super().__init__(
             facts,
             name=name,
@@ -78,12 +81,9 @@ class ModelAdapter(AnswerReader):
                 for thinking in (self._thinking, NO_THINKING)
             },
             abilities=Abilities(tools=self.supports_tools, thinking=self.supports_thinking, verdict=self._judge(shape, delivery)),
+            stop_token_ids=ends - {self.vocabulary.id_of(self._thinking.closer)},
         )
         self._defaults = sampling_defaults(facts)
-        ends = find_stop_tokens(
-            facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
-        )
-        self.stop_token_ids = ends - {self.vocabulary.id_of(self._thinking.closer)}
         self._grammars = AnswerGrammars(
             self.vocabulary,
             tools=self._tools,
@@ -173,6 +173,7 @@ class ModelAdapter(AnswerReader):
             thinking=self._thinking,
             hidden_ids=self._hidden_ids,
             abilities=self.abilities,
+            stop_token_ids=self.stop_token_ids,
         )
 
     def read_grammar_vocabulary(self) -> None:

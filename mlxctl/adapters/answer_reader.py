@@ -43,12 +43,14 @@ class AnswerReader:
         thinking: ThinkingParser,
         hidden_ids: HiddenIds,
         abilities: Abilities,
+        stop_token_ids: frozenset[int],
     ) -> None:
         self.facts = facts
         self.name = name
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
         self.abilities = abilities
+        self.stop_token_ids = stop_token_ids
         self._tools = tools
         self._thinking = thinking
         self._hidden_ids = hidden_ids

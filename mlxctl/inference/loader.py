@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from mlxctl.adapters.answer_reader import Abilities, AnswerReader
 from mlxctl.engine import EngineClient, ModelSource, Room
-from mlxctl.errors import BrokenModel, describe_bytes
+from mlxctl.errors import BrokenModel, CapacityError, describe_bytes
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.roster import Roster
 from mlxctl.inference.served_model import ModelToServe
@@ -129,6 +130,10 @@ class ModelLoader:
         if problem is not None and self._said_blind.get(model.name) != problem:
             self._said_blind[model.name] = problem
             _log.warning("model %r reads text only: %s", model.name, problem)
+        if model.facts.purpose == "text":
+            # An engine that was lost meanwhile reads it with the first grammar.
+            with suppress(CapacityError):
+                self._engine.read_grammar_vocabulary(model.name, adapter.stop_token_ids)
         return adapter
 
     async def _create_adapter(self, model: ModelToServe) -> AnswerReader:

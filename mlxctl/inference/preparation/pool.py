@@ -20,7 +20,7 @@ from mlxctl.errors import BrokenModel, InvalidRequest, MlxctlError, SequenceFail
 from mlxctl.inference.preparation import jobs
 from mlxctl.inference.preparation.answer_log import AnswerLog
 from mlxctl.inference.preparation.lane import Lane
-from mlxctl.inference.preparation.limits import INLINE_BYTES, LOAD_SECONDS, LONG, SHORT, SHORT_BYTES
+from mlxctl.inference.preparation.limits import INLINE_BYTES, LOAD_SECONDS, LONG, SHORT, SHORT_BYTES, LaneLimits
 from mlxctl.inference.preparation.messages import Call, Forget, Learn, Load, ReadGrammarVocabulary
 from mlxctl.inference.preparation.template import Template
 from mlxctl.inference.preparation.worker import Worker, WorkerEnded, WorkerFailed
@@ -47,10 +47,13 @@ class _Model:
 class PreparationPool:
     """The processes that prepare requests. Starts when first needed, or by `start`."""
 
-    def __init__(self, *, modules: Sequence[str] = ()) -> None:
-        """`modules` are those that functions come from which `call` is given: they are imported only once."""
+    def __init__(self, *, modules: Sequence[str] = (), short: LaneLimits = SHORT, long: LaneLimits = LONG) -> None:
+        """`short` and `long` are the limits for requests of fewer and more than SHORT_BYTES.
+
+        `modules` are those that functions come from which `call` is given: they are imported only once.
+        """
         self._template = Template([jobs.__name__, *modules])
-        self._short, self._long = Lane(SHORT), Lane(LONG)
+        self._short, self._long = Lane(short), Lane(long)
         self._models: dict[str, _Model] = {}
         self._busy: set[Worker] = set()
         self._tasks: set[asyncio.Task[None]] = set()
