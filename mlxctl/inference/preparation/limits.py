@@ -33,4 +33,4 @@ class LaneLimits:
 
 
 SHORT = LaneLimits(max_workers=3, cpu_seconds=5.0, clock_seconds=30.0, max_waiting=512, niceness=0)
-LONG = LaneLimits(max_workers=3, cpu_seconds=20.0, clock_seconds=90.0, max_waiting=64, niceness=5)
+LONG = LaneLimits(max_workers=3, cpu_seconds=20.0, clock_seconds=90.0, max_waiting=64, niceness=10)

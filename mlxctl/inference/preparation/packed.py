@@ -9,8 +9,8 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
 
 MAX_MODEL_CHARS = 1024
-MAX_SCHEMA_VALUES = 100_000
-"""What the schemas of a request's tools may hold together: objects, lists, names and values."""
+MAX_VALUES = 100_000
+"""What the schemas of a request's tools may hold together, and the options for its template: objects, lists, names and values."""
 
 _WORDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
 
@@ -91,10 +91,10 @@ class PackedTexts:
 
 def _refuse_excess(request: GenerationRequest) -> None:
     _refuse_long_name(request.model)
-    num_values = _num_values(tool.parameters for tool in request.tools)
-    if num_values > MAX_SCHEMA_VALUES:
-        message = f"the schemas of tools hold {num_values} or more values together; a request may have {MAX_SCHEMA_VALUES}"
-        raise InvalidRequest(message, param="tools")
+    schemas = (tool.parameters for tool in request.tools)
+    for param, values in (("tools", schemas), ("chat_template_kwargs", (request.template_kwargs,))):
+        if _num_values(values) > MAX_VALUES:
+            raise InvalidRequest(f"{param} hold more than {MAX_VALUES} values, lists and names within them; send less", param=param)
 
 
 def _refuse_long_name(model: str) -> None:
@@ -106,7 +106,7 @@ def _num_values(values: Iterable[Any]) -> int:
     """Count the values within values, up to a few more than are allowed."""
     open_values = list(values)
     number = 0
-    while open_values and number <= MAX_SCHEMA_VALUES:
+    while open_values and number <= MAX_VALUES:
         value = open_values.pop()
         number += 1
         if isinstance(value, dict):

@@ -132,6 +132,8 @@ def main(descriptor: str, *modules: str) -> None:
     # Nobody waits for forks: the system forgets them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # PERF: what a large body becomes is no garbage, and looking through it again and again takes as long as to make it.
+    gc.set_threshold(100_000, 20, 100)
     # A thread would not survive a fork, and what it has locked would stay locked.
     os.environ.update({"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"})
     for module in modules:
