@@ -111,6 +111,21 @@ def test_an_answer_is_known_again_by_every_process() -> None:
     asyncio.run(run())
 
 
+def test_a_template_process_that_was_lost_is_started_again() -> None:
+    facts = read_model(forge.model("endless"))
+
+    async def run() -> None:
+        async with running(SHORT) as pool:
+            await pool.load("tiny", facts, ModelCapabilities())
+            template = pool._template._worker
+            assert template is not None
+            template.kill()
+            pool._end_idle()
+            assert (await prepared(pool, asked("still here"))).inputs
+
+    asyncio.run(run())
+
+
 def test_errors_keep_what_they_say() -> None:
     facts = read_model(forge.model("endless"))
 

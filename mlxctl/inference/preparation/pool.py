@@ -67,8 +67,10 @@ class PreparationPool:
     async def close(self) -> None:
         """End all processes."""
         self._is_closed = True
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for worker in self._busy:
             worker.kill()
         self._short.end_idle()
@@ -244,7 +246,7 @@ class PreparationPool:
             if self._template.is_there or self._is_closed:
                 return
             await self._template.start()
-            for known in self._models.values():
+            for known in list(self._models.values()):
                 try:
                     await self._read(known.load)
                 except (MlxctlError, TimeoutError, WorkerFailed, WorkerEnded) as error:
@@ -252,7 +254,12 @@ class PreparationPool:
 
     async def _read(self, load: Load) -> AnswerReader:
         reader: AnswerReader = await self._template.change(load)
-        self._models[load.name] = _Model(load=load, generation=self._template.generation)
+        known = self._models.get(load.name)
+        if known is not None and known.load is load:
+            # Read again, because the template was lost; no process knows its answers now.
+            known.generation, known.number = self._template.generation, next(_numbers)
+        else:
+            self._models[load.name] = _Model(load=load, generation=self._template.generation)
         self._end_idle()
         return reader
 

@@ -59,7 +59,11 @@ class Template:
             with theirs:
                 forked = Worker(ours, generation=template.generation)
                 forked.num_learned = dict(template.num_learned)
-                await template.tell(Fork(niceness=niceness), theirs.fileno())
+                try:
+                    await template.tell(Fork(niceness=niceness), theirs.fileno())
+                except BaseException:
+                    forked.end()
+                    raise
         await forked.begin()
         return forked
 
@@ -73,15 +77,16 @@ class Template:
             try:
                 async with asyncio.timeout(LOAD_SECONDS):
                     value = await forked.ask(command)
+                await self._forking.acquire()
             except BaseException:
                 forked.kill()
                 raise
-            async with self._forking:
-                if self._worker is not None:
-                    self._worker.end()
-                self.generation += 1
-                forked.generation = self.generation
-                self._worker = forked
+            if self._worker is not None:
+                self._worker.end()
+            self.generation += 1
+            forked.generation = self.generation
+            self._worker = forked
+            self._forking.release()
             self._reap()
             return value
 

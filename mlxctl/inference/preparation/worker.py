@@ -47,6 +47,9 @@ class Worker:
         except (ConnectionEnded, OSError, TimeoutError) as error:
             self.end()
             raise WorkerEnded("a preparation process did not start") from error
+        except BaseException:
+            self.end()
+            raise
         self._pid, self._first_bytes = begun.pid, begun.memory_bytes
 
     async def ask(self, command: object) -> Any:
