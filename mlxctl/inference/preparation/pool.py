@@ -121,6 +121,8 @@ class PreparationPool:
             return jobs.call(getattr(target, method), *arguments)
         state, result = await self.run(jobs.call_method, target, method, *arguments, num_bytes=num_bytes)
         vars(target).update(state)
+        # To take over what a large body has left takes a while: the others come first, before anything else is done with it.
+        await asyncio.sleep(0)
         return result
 
     async def run(self, function: Callable[..., Any], *arguments: Any, num_bytes: int, model: str | None = None) -> Any:
