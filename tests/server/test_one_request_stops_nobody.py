@@ -13,7 +13,7 @@ import pytest
 
 from .process import ServerProcess
 
-_STILL_SECONDS = 1.5
+_STILL_SECONDS = 2.5
 _MIB = 1 << 20
 _SMALL = [{"role": "user", "content": "hello"}]
 
