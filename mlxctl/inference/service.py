@@ -205,7 +205,10 @@ class InferenceService:
         )
 
     async def _prepare(self, function: Callable[..., Any], request: PackedRequest, *, model: str) -> Any:
-        return await self.preparation.run(function, request, self._manners, num_bytes=request.num_bytes, model=model)
+        size, knows_answers = request.num_bytes, request.has_answers
+        return await self.preparation.run(
+            function, request, self._manners, num_bytes=size, model=model, knows_answers=knows_answers
+        )
 
     def _submit_all(
         self, adapter: AnswerReader, lease: Lease, request: PackedRequest, prepared: jobs.Preparation

@@ -19,14 +19,15 @@ class PackedRequest:
     """A request to generate. `head` is the request without its words: without messages, and its tools without descriptions.
 
     A head has one empty prompt where the request has prompts. `packed` is the whole of it, to be read by `unpack`, which takes long
-    for a long one.
+    for a long one. `has_answers` says that something was answered before, which may be known.
     """
 
-    __slots__ = ("head", "packed")
+    __slots__ = ("has_answers", "head", "packed")
 
-    def __init__(self, head: GenerationRequest, packed: Any) -> None:
+    def __init__(self, head: GenerationRequest, packed: Any, *, has_answers: bool = True) -> None:
         self.head = head
         self.packed = packed
+        self.has_answers = has_answers
 
     @classmethod
     def of(cls, request: GenerationRequest) -> "PackedRequest":
@@ -40,7 +41,8 @@ class PackedRequest:
             constraint=None,
             template_kwargs={},
         )
-        return cls(head, pickle.dumps(request, protocol=5))
+        has_answers = any(message.role == "assistant" for message in request.messages)
+        return cls(head, pickle.dumps(request, protocol=5), has_answers=has_answers)
 
     @property
     def num_bytes(self) -> int:
@@ -49,7 +51,7 @@ class PackedRequest:
 
     def with_head(self, **changes: Any) -> "PackedRequest":
         """Return the request with another head; what it says of sampling and cache goes on with the words."""
-        return PackedRequest(replace(self.head, **changes), self.packed)
+        return PackedRequest(replace(self.head, **changes), self.packed, has_answers=self.has_answers)
 
     def unpack(self) -> GenerationRequest:
         """Return the request, with the head as it is now."""
@@ -57,7 +59,11 @@ class PackedRequest:
         return replace(self.head, **{name: getattr(whole, name) for name in _WORDS})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedRequest, (self.head, pickle.PickleBuffer(self.packed))
+        return _made, (self.head, pickle.PickleBuffer(self.packed), self.has_answers)
+
+
+def _made(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedRequest:
+    return PackedRequest(head, packed, has_answers=has_answers)
 
 
 class PackedTexts:

@@ -125,15 +125,17 @@ class PreparationPool:
         await asyncio.sleep(0)
         return result
 
-    async def run(self, function: Callable[..., Any], *arguments: Any, num_bytes: int, model: str | None = None) -> Any:
-        """Have a function called in another process, with a model's adapter if one is named.
+    async def run(
+        self, function: Callable[..., Any], *arguments: Any, num_bytes: int, model: str | None = None, knows_answers: bool = True
+    ) -> Any:
+        """Have a function called in another process, with a model's adapter if one is named, which `knows_answers` up to the last.
 
         It may take so long as its `num_bytes` allow. Raises what the function raises, QueueFull when too many wait, InvalidRequest
         when it takes too long, or breaks a library, and SequenceFailed when its process has ended.
         """
         lane = self._short if num_bytes < SHORT_BYTES else self._long
         known = None if model is None else self._models[model]
-        if known is not None and known.pending:
+        if known is not None and known.pending and knows_answers:
             await asyncio.wait(known.pending, timeout=_ANSWER_SECONDS)
         return await self._run(
             lane, Call(function=function, arguments=arguments, model=model, cpu_seconds=lane.limits.cpu_seconds), known
