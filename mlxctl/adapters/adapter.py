@@ -1,24 +1,24 @@
 """What a model is like: how it is asked, and how its answer is read. One instance per loaded model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlxctl.adapters.answer_grammar import AnswerGrammars, refuse_early_end
+from mlxctl.adapters.answer_reader import NO_THINKING, NO_TOOLS, Abilities, AnswerReader
 from mlxctl.adapters.beginnings import beginning_of, num_common
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
-from mlxctl.adapters.known_text import KnownText, OpenSegment
+from mlxctl.adapters.known_text import KnownSegment, KnownText, OpenSegment
 from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
 from mlxctl.adapters.pictures import open_sight
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
-from mlxctl.adapters.processor import StreamProcessor, find_hidden_ids
+from mlxctl.adapters.processor import find_hidden_ids
 from mlxctl.adapters.prompt import Prompt, PromptWriter
 from mlxctl.adapters.result_images import shown_images
 from mlxctl.adapters.sampling import final_sampling, sampling_defaults
 from mlxctl.adapters.shape import TemplateShape, probe_shape
 from mlxctl.adapters.stop_tokens import find_stop_tokens
-from mlxctl.adapters.token_logprobs import prompt_logprobs
 from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.adapters.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.written_calls import written_calls
@@ -28,20 +28,20 @@ from mlxctl.ir import (
     ModelCapabilities,
     ModelFacts,
     SamplingParams,
-    TokenLogprob,
-    TokenScore,
 )
-from mlxctl.parsers import ToolParser, thinking_parser, tool_parser
+from mlxctl.parsers import ToolParser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
 
-_NO_TOOLS = tool_parser("null")
-_NO_THINKING = thinking_parser("null")
 _INJECTED_PARSER_ID = "hermes_json"
+# Texts of fewer characters are tokenized before it is said that they are too long, so that the number is the right one.
+_QUICK_CHARS = 1 << 17
 
 
-class ModelAdapter:
-    """A loaded model as the front knows it. Thread-safe: nothing changes after it was made, but what texts are known.
+class ModelAdapter(AnswerReader):
+    """A loaded model: writes its prompts, and reads its answers.
+
+    Thread-safe: nothing changes after it was made, but what texts are known.
 
     `habits` are what is known of its family beside its files; `capabilities` are what was found out before, and win over both.
     `verdict` is what the model was taken for. Raises BrokenModel when tokenizer or template cannot be used. A model without a
@@ -65,17 +65,25 @@ class ModelAdapter:
         self._tools = self._choose_tools(template, shape, delivery, capabilities)
         self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(template, self.vocabulary)
         self._writer = None if template is None else self._make_writer(template, shape, delivery)
-        self.verdict = self._judge(shape, delivery)
-        self._hidden_ids = {
-            (tools.id, thinking.id): find_hidden_ids(self.vocabulary, tools, thinking)
-            for tools in (self._tools, _NO_TOOLS)
-            for thinking in (self._thinking, _NO_THINKING)
-        }
-        self._defaults = sampling_defaults(facts)
         ends = find_stop_tokens(
             facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
         )
-        self.stop_token_ids = ends - {self.vocabulary.id_of(self._thinking.closer)}
+        super().__init__(
+            facts,
+            name=name,
+            tokens=self.vocabulary,
+            vocabulary_size=self.vocabulary_size,
+            tools=self._tools,
+            thinking=self._thinking,
+            hidden_ids={
+                (tools.id, thinking.id): find_hidden_ids(self.vocabulary, tools, thinking)
+                for tools in (self._tools, NO_TOOLS)
+                for thinking in (self._thinking, NO_THINKING)
+            },
+            abilities=Abilities(tools=self.supports_tools, thinking=self.supports_thinking, verdict=self._judge(shape, delivery)),
+            stop_token_ids=ends - {self.vocabulary.id_of(self._thinking.closer)},
+        )
+        self._defaults = sampling_defaults(facts)
         self._grammars = AnswerGrammars(
             self.vocabulary,
             tools=self._tools,
@@ -95,7 +103,7 @@ class ModelAdapter:
         self, template: ChatTemplate | None, shape: TemplateShape, delivery: Delivery, known: ModelCapabilities
     ) -> ToolParser:
         if delivery == "none":
-            return _NO_TOOLS
+            return NO_TOOLS
         if parser := known_tool_parser(known):
             return parser
         if delivery == "injected":
@@ -154,11 +162,23 @@ class ModelAdapter:
         """Whether a tool call can be forced."""
         return self._writer is not None and self._writer.can_force_tools
 
-    def check_width(self, num_logits: int) -> None:
-        """Raise BrokenModel when the tokenizer has more tokens than the loaded weights: their ids would be read as garbage."""
-        if self.vocabulary_size > num_logits:
-            message = f"model {self.name!r}: the tokenizer knows {self.vocabulary_size} tokens, the weights only {num_logits}"
-            raise BrokenModel(self.facts.path, message)
+    def reader(self) -> AnswerReader:
+        """Return the half that reads answers, to be handed to another process."""
+        return AnswerReader(
+            self.facts,
+            name=self.name,
+            tokens=self.vocabulary.table(self.vocabulary_size),
+            vocabulary_size=self.vocabulary_size,
+            tools=self._tools,
+            thinking=self._thinking,
+            hidden_ids=self._hidden_ids,
+            abilities=self.abilities,
+            stop_token_ids=self.stop_token_ids,
+        )
+
+    def read_grammar_vocabulary(self) -> None:
+        """Make ready to compile grammars, which takes a second or two. Blocks."""
+        self._grammars.read_vocabulary()
 
     def prepare_input(self, request: GenerationRequest) -> PreparedInput:
         """Turn a conversation into token ids and final values. Takes milliseconds to seconds: call it in a worker thread.
@@ -166,7 +186,10 @@ class ModelAdapter:
         Raises InvalidRequest for what this model cannot do, ContextTooLong when the prompt leaves no place for an answer.
         """
         sampling = self._sampling(request)
+        # A template may trim what is said, but leaves none of it out.
+        self._refuse_hopeless((message.text for message in request.messages if message.role == "user"), may_lose_spaces=True)
         prompt = self._write(request)
+        self._refuse_hopeless([prompt.text])
         token_ids, prompt_tail, opened = self._encode(prompt, request)
         seen = self._put_images_in(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
@@ -186,6 +209,8 @@ class ModelAdapter:
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
         """Turn one of a request's raw prompts into what `prepare_input` makes of a conversation; it raises the same."""
         sampling = self._sampling(request)
+        if isinstance(prompt, str):
+            self._refuse_hopeless([prompt])
         token_ids = tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
         self._check_ids(token_ids, "prompt")
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
@@ -200,10 +225,6 @@ class ModelAdapter:
             scores_prompt=request.scores_prompt,
             guidance=guidance,
         )
-
-    def prompt_logprobs(self, prepared: PreparedInput, scores: Sequence[TokenScore]) -> tuple[TokenLogprob, ...]:
-        """Return the log-probabilities of an echoed prompt; `scores` are those of its tokens from the second on."""
-        return prompt_logprobs(prepared.echo, prepared.token_ids, scores, self.vocabulary)
 
     def prepare_embedding(
         self, text: str | tuple[int, ...], param: str, *, prompt_name: str | None = None, may_cut: bool = False
@@ -232,15 +253,15 @@ class ModelAdapter:
     def remember_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
         if prepared.opened is not None:
-            self._known_text.remember(prepared.opened, generated_ids)
+            self.learn(self.answer_segments(prepared.opened, generated_ids))
 
-    def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
-        """Make what reads the answer to this request. A call when no tools were offered is plain text."""
-        offers_tools = bool(request.tools) and request.tool_choice.mode != "none"
-        tools = self._tools if offers_tools else _NO_TOOLS
-        thinking = _NO_THINKING if request.prompts else self._thinking
-        hidden_ids = self._hidden_ids[tools.id, thinking.id]
-        return StreamProcessor(request, prepared, self.vocabulary, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
+    def answer_segments(self, opened: OpenSegment, generated_ids: Sequence[int]) -> list[KnownSegment]:
+        """Return what is worth knowing of an answer that came to its end, for `learn`, here or in another process."""
+        return list(self._known_text.segments_of(opened, generated_ids))
+
+    def learn(self, segments: Iterable[KnownSegment]) -> None:
+        """Have the text of answers become the ids again that they were."""
+        self._known_text.learn(segments)
 
     def _write(self, request: GenerationRequest) -> Prompt:
         if self._writer is None:
@@ -283,6 +304,15 @@ class ModelAdapter:
             last = self.vocabulary_size - 1
             message = f"the prompt has token {highest}, but model {self.name!r} has no weights for tokens beyond {last}"
             raise InvalidRequest(message, param=param)
+
+    def _refuse_hopeless(self, texts: Iterable[str], *, may_lose_spaces: bool = False) -> None:
+        """Raise ContextTooLong for long texts that cannot fit the context, by their length alone; its number is the least then."""
+        long = [text for text in texts if text]
+        if sum(map(len, long)) < _QUICK_CHARS:
+            return
+        least = sum(self.vocabulary.least_tokens.of(text, may_lose_spaces=may_lose_spaces) for text in long)
+        if least > self.facts.context_length:
+            raise ContextTooLong(num_prompt_tokens=least, context_length=self.facts.context_length)
 
     def _sampling(self, request: GenerationRequest) -> SamplingParams:
         return final_sampling(

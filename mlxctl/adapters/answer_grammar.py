@@ -40,6 +40,10 @@ class AnswerGrammars:
         self._stops = frozenset(token.text for token in control if token.token_id in stop_token_ids)
         self._calls = CallRules(tools, force_call, self._spelling, self._stops, self._proof)
 
+    def read_vocabulary(self) -> None:
+        """Read the vocabulary for grammars; else the first form does. Blocks for a second or two."""
+        self._proof.read_vocabulary()
+
     def guidance(self, request: GenerationRequest, prompt: Prompt, *, grammar_start: str) -> Guidance | None:
         """Return what guides the answer, None for nothing. Raises InvalidRequest for a form that cannot be enforced.
 

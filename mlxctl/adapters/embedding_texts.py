@@ -4,6 +4,9 @@ from mlxctl.adapters.vocabulary import Vocabulary
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir import EmbeddingRecipe
 
+# Texts of fewer characters are tokenized before it is said that they are too long, so that the number is the right one.
+_LONG_CHARS = 1 << 17
+
 
 class EmbeddingTexts:
     """Turns texts into token ids, as the recipe of one model says. Thread-safe."""
@@ -23,6 +26,8 @@ class EmbeddingTexts:
         """
         if isinstance(text, str):
             written = self._prompt(prompt_name) + text
+            if not may_cut and len(written) >= _LONG_CHARS:
+                self._refuse_hopeless(written)
             ids, num_end_tokens = self._vocabulary.encode_with_ends(written.lower() if self._recipe.is_uncased else written)
         else:
             ids, num_end_tokens = list(text), 0
@@ -32,6 +37,11 @@ class EmbeddingTexts:
                 raise ContextTooLong(num_prompt_tokens=len(ids), context_length=limit)
             ids = ids[: limit - num_end_tokens] + ids[len(ids) - num_end_tokens :]
         return tuple(ids)
+
+    def _refuse_hopeless(self, text: str) -> None:
+        """Raise ContextTooLong for a text that cannot fit, by its length alone; its number is the least then."""
+        if (least := self._vocabulary.least_tokens.of(text)) > self._recipe.max_length:
+            raise ContextTooLong(num_prompt_tokens=least, context_length=self._recipe.max_length)
 
     def _prompt(self, name: str | None) -> str:
         if name is None:

@@ -14,7 +14,7 @@ class FormProof:
     """Compiles forms for one model, and tries their first step. Thread-safe.
 
     A form may refer to tokens that the model does not have, or match nothing at all, which only shows when it is used. The
-    vocabulary is read for it when the first form comes: that takes up to a second, in a worker thread.
+    vocabulary is read for it by `read_vocabulary`, or when the first form comes.
     """
 
     def __init__(self, vocabulary: Vocabulary, stop_token_ids: frozenset[int]) -> None:
@@ -23,6 +23,11 @@ class FormProof:
         self._lock = Lock()
         # PERF: agents send the same tools and schemas with every turn.
         self._complaint = lru_cache(maxsize=64)(self._find_complaint)
+
+    def read_vocabulary(self) -> None:
+        """Read the vocabulary now; else the first form does. Blocks for a second or two."""
+        with self._lock:
+            _ = self._tokenizer
 
     def compile(self, constraint: Constraint) -> Definition:
         """Return the grammar of a form. Raises InvalidRequest that says what is wrong, and where."""

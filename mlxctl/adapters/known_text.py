@@ -11,7 +11,7 @@ text before it, so two conversations that say the same in other places do not mi
 import re
 from array import array
 from collections import OrderedDict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
@@ -44,6 +44,13 @@ class OpenSegment:
             text=self.text[: len(self.text) - num_chars],
             token_ids=self.token_ids[: len(self.token_ids) - num_tokens],
         )
+
+
+class KnownSegment(NamedTuple):
+    """The key of a segment and of all before it, and the ids that it was."""
+
+    key: bytes
+    token_ids: "array[int]"
 
 
 class _Segment(NamedTuple):
@@ -89,9 +96,18 @@ class KnownText:
         return token_ids, OpenSegment(parent=parent, before=segment.before, text=segment.text, token_ids=tuple(ids or ()))
 
     def remember(self, opened: OpenSegment, generated_ids: Sequence[int]) -> None:
-        """Keep an answer's ids, its stop token included, for the time when its text is sent back.
+        """Keep an answer's ids, its stop token included, for the time when its text is sent back."""
+        self.learn(self.segments_of(opened, generated_ids))
 
-        What the tokenizer would not read as exactly these characters is not kept, nor is what comes after it.
+    def learn(self, segments: Iterable[KnownSegment]) -> None:
+        """Keep segments that `segments_of` has found, here or in another process."""
+        for segment in segments:
+            self._keep(segment.key, segment.token_ids)
+
+    def segments_of(self, opened: OpenSegment, generated_ids: Sequence[int]) -> Iterator[KnownSegment]:
+        """Yield the segments of an answer that are worth to be kept.
+
+        What the tokenizer would not read as exactly these characters is not, nor is what comes after it.
         """
         parent, before, text, ids = opened.parent, opened.before, opened.text, [*opened.token_ids]
         for said, end_id in _split(generated_ids, self._texts):
@@ -103,7 +119,7 @@ class KnownText:
             if self._vocabulary.exact_text(self._encode(segment)) != self._vocabulary.exact_text(ids):
                 return
             key = _key(parent, segment.text)
-            self._keep(key, array("I", ids))
+            yield KnownSegment(key, array("I", ids))
             if end_id is not None:
                 parent, before, text, ids = _next(key, end_id), self._texts[end_id], "", []
 

@@ -1,5 +1,6 @@
 """What a request has become when the engine takes it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlxctl.adapters.known_text import OpenSegment
@@ -26,7 +27,7 @@ class PreparedInput:
     The first `num_longer_tokens` are the beginning that is to be kept for longer than the rest.
     """
 
-    token_ids: tuple[int, ...]
+    token_ids: Sequence[int]
     sampling: SamplingParams
     stop_token_ids: frozenset[int]
     max_tokens: int

@@ -6,6 +6,7 @@ from typing import Literal
 
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.token_logprobs import LogprobLedger
+from mlxctl.adapters.token_table import TokenBytes
 from mlxctl.adapters.vocabulary import Vocabulary
 from mlxctl.ir import Finished, FinishReason, GenerationRequest, StreamEvent, TokenScore, Usage
 from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
@@ -24,7 +25,7 @@ class StreamProcessor:
         self,
         request: GenerationRequest,
         prepared: PreparedInput,
-        vocabulary: Vocabulary,
+        vocabulary: TokenBytes,
         *,
         tools: ToolParser,
         thinking: ThinkingParser,

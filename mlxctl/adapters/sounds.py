@@ -1,6 +1,7 @@
 """Sound files from a request, as samples that a model can listen to, decoded by miniaudio as they are needed."""
 
 from collections.abc import Iterator
+from threading import Event
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir.speech import SAMPLE_BYTES, SAMPLE_RATE
@@ -16,10 +17,14 @@ _READ = "send WAV, FLAC or MP3"
 class SoundFile:
     """One file. `num_samples` is its length, found by decoding it once; nothing of it is kept decoded but the part that is read."""
 
-    def __init__(self, data: bytes) -> None:
-        """Take a file whole. Blocks while it is decoded; raises InvalidRequest for what is no sound, or too much of it."""
+    def __init__(self, data: bytes, *, is_unwanted: Event | None = None) -> None:
+        """Take a file whole. Blocks while it is decoded, or until it `is_unwanted`.
+
+        Raises InvalidRequest for what is no sound, or too much of it.
+        """
         _refuse_other_kinds(data)
         self._data = data
+        self._is_unwanted = is_unwanted
         self.num_samples = self._count()
         self._chunks = self._decode()
         self._decoded = bytearray()
@@ -51,6 +56,8 @@ class SoundFile:
         num_samples = 0
         for chunk in self._decode():
             num_samples += len(chunk) // SAMPLE_BYTES
+            if self._is_unwanted is not None and self._is_unwanted.is_set():
+                raise InvalidRequest("file is not wanted any more: the client has left", param="file")
             if num_samples > MAX_SOUND_SECONDS * SAMPLE_RATE:
                 limit = f"{MAX_SOUND_SECONDS // 3600} hours"
                 raise InvalidRequest(f"file holds more than {limit} of sound; send it in parts", param="file")

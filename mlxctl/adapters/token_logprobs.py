@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.token_table import TokenBytes
 from mlxctl.ir import TokenLogprob, TokenScore, TopLogprob
 
 
@@ -15,7 +15,7 @@ class LogprobLedger:
     before the next stretch and is forgotten with it.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: TokenBytes) -> None:
         self._vocabulary = vocabulary
         self._num_chars = 0
         self._pending: deque[tuple[int, TokenScore]] = deque()
@@ -39,7 +39,7 @@ class LogprobLedger:
 
 
 def prompt_logprobs(
-    text: str, token_ids: Sequence[int], scores: Sequence[TokenScore], vocabulary: Vocabulary
+    text: str, token_ids: Sequence[int], scores: Sequence[TokenScore], vocabulary: TokenBytes
 ) -> tuple[TokenLogprob, ...]:
     """Return the log-probabilities of a prompt whose text is told as `text`; `scores` are those of its tokens from the second on.
 
@@ -64,13 +64,13 @@ def _parts(text: bytes, tokens: Sequence[TokenLogprob]) -> Iterator[bytes]:
         yield part
 
 
-def _described(score: TokenScore, vocabulary: Vocabulary) -> TokenLogprob:
+def _described(score: TokenScore, vocabulary: TokenBytes) -> TokenLogprob:
     data = vocabulary.bytes_of(score.token_id)
     top = tuple(_candidate(token_id, logprob, vocabulary) for token_id, logprob in score.top)
     return TokenLogprob(token_id=score.token_id, token=_text(data), data=data, logprob=score.logprob, top=top)
 
 
-def _candidate(token_id: int, logprob: float, vocabulary: Vocabulary) -> TopLogprob:
+def _candidate(token_id: int, logprob: float, vocabulary: TokenBytes) -> TopLogprob:
     data = vocabulary.bytes_of(token_id)
     return TopLogprob(token_id=token_id, token=_text(data), data=data, logprob=logprob)
 

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mlxctl.adapters.detokenizer import ByteDetokenizer, DecoderDetokenizer, Detokenizer
+from mlxctl.adapters.least_tokens import LeastTokens
+from mlxctl.adapters.token_table import Decoding, TokenBytes, TokenTable
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import ModelFacts
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 # Texts whose tokens are remembered: callers make them up.
 _MAX_TEXTS_KNOWN = 64
+# More than any vocabulary has; what a configuration says of it may be any number.
+_MAX_IDS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +34,11 @@ class AddedToken:
         return self.is_special or (self.text.startswith("<") and self.text.endswith(">"))
 
 
-class Vocabulary:
+class Vocabulary(TokenBytes):
     """One tokenizer, shared by all requests of a model; thread-safe, since nothing changes it after it was loaded."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
+        super().__init__()
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
@@ -47,12 +52,17 @@ class Vocabulary:
         self.cuts: Mapping[str, int] = {
             text: token_id for text, (token_id, token) in found.items() if _is_cut(token) and self.encode(text) == [token_id]
         }
-        self._decoding = _decoding_of(tokenizer.decoder)
+        self.decoding = _decoding_of(tokenizer.decoder)
         self._bytes: dict[int, bytes] = {}
-        self._whole_texts: dict[int, str] = {}
         self._containing: dict[str, list[int]] = {}
         bare, dressed = (tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True))
         self._beginning: list[int] = dressed if dressed != bare else []
+
+    @cached_property
+    def least_tokens(self) -> LeastTokens:
+        """How many tokens texts have at least."""
+        ids = {*range(self.size), *self.added}
+        return LeastTokens(self._tokenizer, map(self.bytes_of, ids))
 
     def serialized(self) -> str:
         """The tokenizer as the text of a tokenizer.json."""
@@ -82,15 +92,6 @@ class Vocabulary:
         """The text of ids, special tokens left out."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         return text
-
-    def exact_text(self, token_ids: Sequence[int]) -> str | None:
-        """The text that the ids stand for in the middle of a text; None if it is not whole, or depends on what is around them."""
-        if self._decoding is None:
-            return None
-        try:
-            return b"".join(map(self.bytes_of, token_ids)).decode()
-        except UnicodeDecodeError:
-            return None
 
     def up_to_seam(self, ids: list[int], opening: str) -> tuple[list[int], int]:
         """Take from the ids of a text that ends with `opening`, in ASCII, what lies in `opening`.
@@ -136,21 +137,27 @@ class Vocabulary:
             found.update(self._containing[text])
         return tuple(sorted(found))
 
-    def detokenizer(self, *, is_continuation: bool = False) -> Detokenizer:
-        """A fresh detokenizer for one answer; one that continues a text keeps the space that it begins with."""
-        if self._decoding is None:
-            return DecoderDetokenizer(self._tokenizer)
-        num_leading_spaces = 0 if is_continuation else self._decoding.num_leading_spaces
-        return ByteDetokenizer(self.bytes_of, self._whole_texts, num_leading_spaces=num_leading_spaces)
+    def decoder(self) -> Any:
+        """The tokenizer itself."""
+        return self._tokenizer
+
+    def table(self, num_ids: int) -> TokenTable:
+        """The bytes of all tokens, to be handed to another process; a model with weights for more ids than tokens has `num_ids`."""
+        most = max([self.size, min(num_ids, _MAX_IDS), *(token_id + 1 for token_id in self.added)])
+        tokens = [self.bytes_of(token_id) for token_id in range(most)]
+        if self.decoding is not None:
+            return TokenTable(tokens, self.decoding)
+        words = [self._tokenizer.id_to_token(token_id) or "" for token_id in range(most)]
+        return TokenTable(tokens, None, words=words, steps=self._tokenizer.decoder)
 
     def _find_bytes(self, token_id: int) -> bytes:
         token: str | None = self._tokenizer.id_to_token(token_id)
         if token is None:
             return b""
-        if self._decoding is None:
+        if self.decoding is None:
             text: str = self._tokenizer.decode([token_id], skip_special_tokens=False)
             return text.encode()
-        return _byte_level(token) if self._decoding.is_byte_level else _sentencepiece(token)
+        return _byte_level(token) if self.decoding.is_byte_level else _sentencepiece(token)
 
 
 def _is_cut(token: Any) -> bool:
@@ -158,33 +165,22 @@ def _is_cut(token: Any) -> bool:
     return token.special and not (token.normalized or token.lstrip or token.rstrip or token.single_word)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decoding:
-    """How tokens become bytes: by the byte-level alphabet, or with `▁` for a space and `<0xXX>` for a byte.
-
-    `num_leading_spaces` are dropped at the very beginning of a text.
-    """
-
-    is_byte_level: bool
-    num_leading_spaces: int = 0
-
-
-def _decoding_of(decoder: Any) -> _Decoding | None:
+def _decoding_of(decoder: Any) -> Decoding | None:
     """Recognise the decoders whose tokens have bytes of their own; None for the others."""
     if decoder is None:
         return None
     steps = json.loads(decoder.__getstate__())
     steps = steps["decoders"] if steps["type"] == "Sequence" else [steps]
     if [step["type"] for step in steps] == ["ByteLevel"]:
-        return _Decoding(is_byte_level=True)
+        return Decoding(is_byte_level=True)
     strips = steps[3:]
     space = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
     if steps[:3] != [space, {"type": "ByteFallback"}, {"type": "Fuse"}]:
         return None
     if not strips:
-        return _Decoding(is_byte_level=False)
+        return Decoding(is_byte_level=False)
     if len(strips) == 1 and strips[0]["type"] == "Strip" and strips[0]["content"] == " " and strips[0]["stop"] == 0:
-        return _Decoding(is_byte_level=False, num_leading_spaces=strips[0]["start"])
+        return Decoding(is_byte_level=False, num_leading_spaces=strips[0]["start"])
     return None
 
 

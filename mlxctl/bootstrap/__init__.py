@@ -7,6 +7,7 @@ from mlxctl import locations
 from mlxctl.bootstrap.offer import make_offer, read_library_model
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService
+from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import ToneCurveOptions
 from mlxctl.models.catalogue import Catalogue
 from mlxctl.models.knowledge import Knowledge, open_knowledge
@@ -58,6 +59,8 @@ def build_services(settings: Settings) -> Services:
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         strip_agent_headers=settings.server.strip_agent_headers,
         tone_curve=_tone_curve(settings.sampling),
+        # Bodies are parsed where requests are prepared.
+        preparation=PreparationPool(modules=["mlxctl.protocols"]),
     )
     return Services(inference=inference, catalogue=catalogue, responses=responses, agents=agents, knowledge=knowledge)
 

@@ -19,6 +19,7 @@ from mlxctl.engine.messages import (
     Embedded,
     LookedUp,
     LookUp,
+    ReadGrammarVocabulary,
     ReportStats,
     SoundWindow,
     Stats,
@@ -110,6 +111,10 @@ class EngineClient(SupervisedEngine):
         """Return what the model writes of a window of sound. Raises what `embed` does, and stops when nobody waits."""
         command = partial(Transcribe, window=window)
         return await self._jobs.have_done(self._begin(), next(self._numbers), command, written_window)
+
+    def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
+        """Have the engine ready to match grammars for a model that is loaded. Raises EngineRecovering, ShuttingDown."""
+        self._ready_connection().send(ReadGrammarVocabulary(name=name, stop_token_ids=sorted(stop_token_ids)))
 
     async def stats(self) -> Stats:
         """Ask the engine what it holds. Raises EngineRecovering, EngineDied."""

@@ -29,6 +29,7 @@ from mlxctl.engine.messages import (
     LookUp,
     ModelLoaded,
     ModelUnloaded,
+    ReadGrammarVocabulary,
     ReportStats,
     RowUpdate,
     Stats,
@@ -253,6 +254,9 @@ class EngineLoop:
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
+            case ReadGrammarVocabulary(name=name, stop_token_ids=stops):
+                if self._scheduler.is_open(name):
+                    self._workshop.read_vocabulary(name, frozenset(stops), self._pool.runner(name).vocabulary_size)
             case Submit():
                 self._arrived.append(command)
             case Embed():

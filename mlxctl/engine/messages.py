@@ -53,6 +53,13 @@ class UnloadModel(Command, frozen=True, kw_only=True):
     name: str
 
 
+class ReadGrammarVocabulary(Command, frozen=True, kw_only=True):
+    """Make ready to match grammars for a model whose answers end with `stop_token_ids`: else the first one does. Has no answer."""
+
+    name: str
+    stop_token_ids: list[int]
+
+
 class Submit(Command, frozen=True, kw_only=True):
     """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token, `max_tokens`, or a Cancel.
 
@@ -362,5 +369,7 @@ class CacheAnswer(Report, frozen=True, kw_only=True):
     chunks: list[CachedChunk] = []
 
 
-AnyCommand = LoadModel | UnloadModel | Submit | Embed | Transcribe | Cancel | ReportStats | LookUp | AskCache | Stop
+AnyCommand = (
+    LoadModel | UnloadModel | ReadGrammarVocabulary | Submit | Embed | Transcribe | Cancel | ReportStats | LookUp | AskCache | Stop
+)
 AnyReport = Hello | ModelLoaded | ModelFailed | ModelUnloaded | Step | Embedded | Transcribed | Stats | LookedUp | CacheAnswer

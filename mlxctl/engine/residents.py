@@ -221,6 +221,13 @@ class Residents:
                     await self._bring(name)
                 except MlxctlError as error:
                     self._fail_waiting(error, name)
+                except asyncio.CancelledError:
+                    raise
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:  # a panic of a native library is no Exception
+                    _log.error("model %r was not loaded", name, exc_info=error)
+                    self._fail_waiting(ModelUnavailable(name, "the server failed unexpectedly; its log says why"), name)
                 else:
                     self._grant(name)
         finally:

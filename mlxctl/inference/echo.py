@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from mlxctl.adapters import ModelAdapter, PreparedInput
+from mlxctl.adapters import PreparedInput
+from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import RowUpdate
 from mlxctl.ir import TextDelta, TokenLogprob, TokenScore
 
@@ -21,9 +22,9 @@ class Echo:
         self._is_said = not text and describe is None
 
     @classmethod
-    def of(cls, prepared: PreparedInput, adapter: ModelAdapter) -> "Echo":
+    def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "Echo":
         """Return the echo that a prompt asks for, which may be none."""
-        describe = partial(adapter.prompt_logprobs, prepared) if prepared.scores_prompt else None
+        describe = partial(reader.prompt_logprobs, prepared) if prepared.scores_prompt else None
         return cls(prepared.echo, prepared.token_ids, describe)
 
     def add(self, updates: Iterable[RowUpdate]) -> None:

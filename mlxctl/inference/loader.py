@@ -1,15 +1,16 @@
 """Brings a registered model into use and out of it: its weights in the engine, its adapter here. Event-loop thread only."""
 
-import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
-from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.adapters.answer_reader import Abilities, AnswerReader
 from mlxctl.engine import EngineClient, ModelSource, Room
-from mlxctl.errors import BrokenModel, describe_bytes
+from mlxctl.errors import BrokenModel, CapacityError, describe_bytes
+from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.roster import Roster
-from mlxctl.inference.served_model import Abilities, ModelToServe
+from mlxctl.inference.served_model import ModelToServe
 
 # An unloaded model is expected to give back at least this share of its weights; less means that something still holds them.
 _FREED_SHARE = 0.9
@@ -20,15 +21,16 @@ _log = logging.getLogger(__name__)
 
 
 class ModelLoader:
-    """The engine's weights and the front's adapters, always in step: a model is there when both are."""
+    """The engine's weights and what reads and writes for them, always in step: a model is there when both are."""
 
-    def __init__(self, engine: EngineClient, roster: Roster, *, max_models: int | None) -> None:
+    def __init__(self, engine: EngineClient, preparation: PreparationPool, roster: Roster, *, max_models: int | None) -> None:
         self._engine = engine
+        self._preparation = preparation
         self._roster = roster
         self._max_models = max_models
-        self._adapters: dict[str, ModelAdapter] = {}
+        self._adapters: dict[str, AnswerReader] = {}
         self._at_start: str | None = None
-        self._spares: dict[str, ModelAdapter] = {}
+        self._spares: dict[str, AnswerReader] = {}
         self._abilities: dict[str, Abilities] = {}
         self._spoken_of: set[str] = set()
         self._said_blind: dict[str, str] = {}
@@ -45,16 +47,16 @@ class ModelLoader:
             self._adapters[model.name] = await self._as_loaded(model, self._adapters[model.name])
             self._say_if_never_probed(model)
 
-    def adapter(self, name: str) -> ModelAdapter | None:
+    def adapter(self, name: str) -> AnswerReader | None:
         """Return the adapter of a model that is there."""
         return self._adapters.get(name)
 
-    async def any_adapter(self, name: str) -> ModelAdapter:
+    async def any_adapter(self, name: str) -> AnswerReader:
         """Return an adapter, also of a model whose weights are not there. Raises ModelError."""
         found = self._adapters.get(name) or self._spares.get(name)
         if found is None:
             found = await self._create_adapter(self._roster.model(name))
-            self._keep(name, found)
+            await self._keep(name, found)
         return found
 
     def abilities(self, name: str) -> Abilities | None:
@@ -103,19 +105,22 @@ class ModelLoader:
         unloaded = await self._engine.unload(name)
         # An engine that has to be started again comes back with the model of the start, which then needs its adapter.
         if name in self._adapters and name != self._at_start:
-            self._keep(name, self._adapters.pop(name))
+            await self._keep(name, self._adapters.pop(name))
         if unloaded.freed_bytes < _FREED_SHARE * unloaded.weights_bytes:
             held, all_bytes = unloaded.weights_bytes - unloaded.freed_bytes, unloaded.weights_bytes
             _log.error("unloading model %r gave back too little: %d of %d bytes are still held", name, held, all_bytes)
         else:
             _log.info("model %r is unloaded: %s freed", name, describe_bytes(unloaded.freed_bytes))
 
-    def _keep(self, name: str, adapter: ModelAdapter) -> None:
+    async def _keep(self, name: str, adapter: AnswerReader) -> None:
         self._spares[name] = adapter
         while len(self._spares) > _MAX_SPARES:
-            self._spares.pop(next(iter(self._spares)))
+            gone = next(iter(self._spares))
+            del self._spares[gone]
+            if gone not in self._adapters:
+                await self._preparation.forget(gone)
 
-    async def _as_loaded(self, model: ModelToServe, adapter: ModelAdapter) -> ModelAdapter:
+    async def _as_loaded(self, model: ModelToServe, adapter: AnswerReader) -> AnswerReader:
         """Return the adapter, or another where the engine could not load what the model sees with, or now could."""
         problem = self._engine.loaded[model.name].sight_problem
         facts = model.facts if problem is None else replace(model.facts, sight=None, sight_problem=problem)
@@ -125,13 +130,15 @@ class ModelLoader:
         if problem is not None and self._said_blind.get(model.name) != problem:
             self._said_blind[model.name] = problem
             _log.warning("model %r reads text only: %s", model.name, problem)
+        if model.facts.purpose == "text":
+            # An engine that was lost meanwhile reads it with the first grammar.
+            with suppress(CapacityError):
+                self._engine.read_grammar_vocabulary(model.name, adapter.stop_token_ids)
         return adapter
 
-    async def _create_adapter(self, model: ModelToServe) -> ModelAdapter:
-        adapter = await asyncio.to_thread(create_adapter, model.facts, name=model.name, capabilities=model.capabilities)
-        self._abilities[model.name] = Abilities(
-            tools=adapter.supports_tools, thinking=adapter.supports_thinking, verdict=adapter.verdict
-        )
+    async def _create_adapter(self, model: ModelToServe) -> AnswerReader:
+        adapter = await self._preparation.load(model.name, model.facts, model.capabilities)
+        self._abilities[model.name] = adapter.abilities
         return adapter
 
     def _say_if_never_probed(self, model: ModelToServe) -> None:

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient, Lease, Resident, Residents
 from mlxctl.errors import (
     BrokenModel,
@@ -18,6 +18,7 @@ from mlxctl.errors import (
 )
 from mlxctl.inference.loader import ModelLoader
 from mlxctl.inference.pool_facts import PoolFacts, ResidentFacts
+from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.roster import Roster
 from mlxctl.inference.served_model import ModelToServe, ServedModel, UnusableModel
 from mlxctl.ir import Purpose
@@ -47,6 +48,7 @@ class ModelPool:
     def __init__(
         self,
         engine: EngineClient,
+        preparation: PreparationPool,
         roster: Roster,
         *,
         at_start: Sequence[ModelToServe],
@@ -57,7 +59,7 @@ class ModelPool:
         self._roster = roster
         self._at_start = at_start
         self._settings = settings
-        self._loader = ModelLoader(engine, roster, max_models=settings.max_models)
+        self._loader = ModelLoader(engine, preparation, roster, max_models=settings.max_models)
         pins = frozenset(own_name for name in settings.pins if (own_name := roster.own_name(name)))
         self._residents = Residents(self._loader, max_waiting=max_waiting, ttl_seconds=settings.ttl_seconds, pins=pins)
         self._created = int(time.time())
@@ -87,7 +89,7 @@ class ModelPool:
             task.cancel()
         await self._residents.close()
 
-    async def use(self, name: str, *, purpose: Purpose = "text") -> tuple[ModelAdapter, Lease]:
+    async def use(self, name: str, *, purpose: Purpose = "text") -> tuple[AnswerReader, Lease]:
         """Return the adapter of the model that a request names, and a lease, which must be released at the end.
 
         Loads the model if need be. Raises UnknownModel, ModelUnavailable, CapacityError, and InvalidRequest for a model that was
@@ -106,7 +108,7 @@ class ModelPool:
         _check_purpose(model, name, purpose)
         return model
 
-    async def adapter(self, name: str) -> ModelAdapter:
+    async def adapter(self, name: str) -> AnswerReader:
         """Return the adapter of a model that writes text, which need not be loaded. Raises what `use` does."""
         model = await self.find(name, "text")
         self._check_open()

@@ -52,15 +52,6 @@ class LookedUpPrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
-    """What a model can do, by its adapter, and what that found out about its template."""
-
-    tools: bool
-    thinking: bool
-    verdict: AdapterVerdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
     """A name that requests can give, and the model behind it. `created` is when it was opened here, in unix seconds.
 

@@ -1,29 +1,28 @@
 """The one place where a request meets a model: resolve, load, prepare, submit, events. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from mlxctl.adapters import ModelAdapter, PreparedInput
-from mlxctl.adapters.agent_headers import without_agent_headers
-from mlxctl.adapters.tone_curves import with_tone_curve
+from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Lease, Stats
 from mlxctl.errors import MlxctlError
-from mlxctl.inference import preparing
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.echo import Echo
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.pool import ModelPool
+from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.inference.preparation.packed import PackedTexts
 from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.roster import FindModel, Roster
 from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
 from mlxctl.inference.speech import transcribe
 from mlxctl.inference.totals import ModelTotals
 from mlxctl.ir import (
-    EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
     ToneCurveOptions,
@@ -57,6 +56,7 @@ class InferenceService:
         max_waiting: int = 256,
         strip_agent_headers: bool = True,
         tone_curve: ToneCurveOptions = _NO_CURVE,
+        preparation: PreparationPool | None = None,
     ) -> None:
         """With `strip_agent_headers` prompts go without the lines of `adapters.agent_headers`.
 
@@ -64,16 +64,17 @@ class InferenceService:
         """
         roster = Roster([*models, *others], unusable=unusable, find=find)
         self._engine = engine
-        self.pool = ModelPool(engine, roster, at_start=models, settings=pool, max_waiting=max_waiting)
-        self._strip_agent_headers = strip_agent_headers
-        self._tone_curve = tone_curve
+        self.preparation = preparation or PreparationPool()
+        self.pool = ModelPool(engine, self.preparation, roster, at_start=models, settings=pool, max_waiting=max_waiting)
+        self._manners = jobs.Manners(strips_headers=strip_agent_headers, tone_curve=tone_curve)
         self._log = RequestLog()
-        self.cache = CacheInspector(engine, self.pool)
+        self.cache = CacheInspector(engine, self.preparation, self.pool)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
 
     async def open(self) -> None:
         """Begin to load; returns at once."""
+        self.preparation.start()
         self._opening = asyncio.create_task(self._open(), name="opening")
 
     async def wait_ready(self) -> None:
@@ -90,6 +91,7 @@ class InferenceService:
             await asyncio.wait({self._opening})
         await self.pool.close()
         await self._engine.stop(drain_seconds=drain_seconds)
+        await self.preparation.close()
 
     @property
     def status(self) -> EngineStatus:
@@ -135,37 +137,35 @@ class InferenceService:
 
     async def start(self, request: GenerationRequest) -> Generation:
         """Submit a request for one answer. Raises what `start_all` does."""
-        answers = await self.start_all(request)
+        answers = await self.start_all(PackedRequest.of(request))
         assert len(answers.generations) == 1, "several answers are started together"
         return answers.generations[0]
 
-    async def start_all(self, request: GenerationRequest) -> Answers:
+    async def start_all(self, request: PackedRequest) -> Answers:
         """Submit a request for any number of answers, after its model was loaded if need be: all of them, or none.
 
         Raises RequestError, CapacityError or ModelUnavailable before anything was generated.
         """
-        adapter, lease = await self.pool.use(request.model)
-        request = self._without_headers(request)
-        request = replace(request, sampling=with_tone_curve(request.sampling, self._tone_curve))
+        adapter, lease = await self.pool.use(request.head.model)
         try:
-            prepared = await preparing.prepare(adapter, request)
-            if request.scores_prompt:
+            prepared: jobs.Preparation = await self._prepare(jobs.prepare, request, model=lease.name)
+            if request.head.scores_prompt:
                 # So the engine takes it, and so it is to be explained.
-                request = replace(request, cache=replace(request.cache, mode="off"))
+                request = request.with_head(cache=replace(request.head.cache, mode="off"))
             generations = self._submit_all(adapter, lease, request, prepared)
         finally:
             lease.release()
-        num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared)
-        return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared[0].sampling)
+        num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
+        return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+    async def embed(self, request: PackedTexts) -> EmbeddingResult:
         """Make a vector of each text, after the model was loaded if need be; all of them, or none.
 
         Raises RequestError, CapacityError, EngineError.
         """
-        adapter, lease = await self.pool.use(request.model, purpose="embeddings")
+        _, lease = await self.pool.use(request.head.model, purpose="embeddings")
         try:
-            return await embed(request, engine=self._engine, adapter=adapter, lease=lease, log=self._log)
+            return await embed(request, engine=self._engine, preparation=self.preparation, lease=lease, log=self._log)
         finally:
             lease.release()
 
@@ -173,82 +173,92 @@ class InferenceService:
         """Write down what is said in a sound file, after the model was loaded if need be. Raises what `embed` does."""
         adapter, lease = await self.pool.use(request.model, purpose="speech")
         try:
-            return await transcribe(request, engine=self._engine, adapter=adapter, lease=lease, log=self._log)
+            return await transcribe(
+                request, engine=self._engine, preparation=self.preparation, adapter=adapter, lease=lease, log=self._log
+            )
         finally:
             lease.release()
 
-    async def count_tokens(self, request: GenerationRequest) -> int:
+    async def count_tokens(self, request: PackedRequest) -> int:
         """Count the tokens of a conversation's prompt, which may be longer than the model takes. Loads no weights.
 
         Raises RequestError, ModelUnavailable, EngineRecovering.
         """
-        return await preparing.count_tokens(await self.pool.adapter(request.model), self._without_headers(request))
+        adapter = await self.pool.adapter(request.head.model)
+        num_tokens: int = await self._prepare(jobs.count_tokens, request, model=adapter.name)
+        return num_tokens
 
-    async def explain(self, request: GenerationRequest) -> Explanation:
+    async def explain(self, request: PackedRequest) -> Explanation:
         """Explain how much of a conversation's prompt is computed already, and why not more. Raises what `start` does."""
-        return await self.cache.explain_request(self._without_headers(request))
+        return await self.cache.explain_request(request, self._manners)
 
-    async def look_up(self, request: GenerationRequest) -> LookedUpPrompt:
+    async def look_up(self, request: PackedRequest) -> LookedUpPrompt:
         """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
-        adapter, lease = await self.pool.use(request.model)
+        _, lease = await self.pool.use(request.head.model)
         try:
-            prompt = await preparing.prompt_tokens(adapter, self._without_headers(request))
-            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt_salts(request.cache.namespace, prompt.pictures))
+            prompt: jobs.PackedPrompt = await self._prepare(jobs.prompt_tokens, request, model=lease.name)
+            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt.salts)
         finally:
             lease.release()
         return LookedUpPrompt(
             num_prompt_tokens=len(prompt.token_ids), num_cached_tokens=found.num_cached, num_tokens_on_disk=found.num_on_disk
         )
 
+    async def _prepare(self, function: Callable[..., Any], request: PackedRequest, *, model: str) -> Any:
+        size, knows_answers = request.num_bytes, request.has_answers
+        return await self.preparation.run(
+            function, request, self._manners, num_bytes=size, model=model, knows_answers=knows_answers
+        )
+
     def _submit_all(
-        self, adapter: ModelAdapter, lease: Lease, request: GenerationRequest, prepared: Sequence[PreparedInput]
+        self, adapter: AnswerReader, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
     ) -> list[Generation]:
         generations: list[Generation] = []
         try:
-            for prompt in prepared:
-                for index in range(request.num_choices):
+            for number in range(len(prepared.inputs)):
+                for index in range(request.head.num_choices):
                     # What was begun has to be known when one is refused.
-                    generations.append(self._submit(adapter, lease, request, choice_of(prompt, index)))  # noqa: PERF401
+                    generations.append(self._submit(adapter, lease, request, prepared, number, index))  # noqa: PERF401
         except MlxctlError:
             for generation in generations:
                 generation.cancel()
             raise
         return generations
 
-    def _submit(self, adapter: ModelAdapter, lease: Lease, request: GenerationRequest, prepared: PreparedInput) -> Generation:
-        processor = adapter.create_stream_processor(request, prepared)
+    def _submit(
+        self, adapter: AnswerReader, lease: Lease, request: PackedRequest, preparation: jobs.Preparation, number: int, index: int
+    ) -> Generation:
+        """Submit choice `index` of prompt `number`."""
+        head, prepared = request.head, choice_of(preparation.inputs[number], index)
+        processor = adapter.create_stream_processor(head, prepared)
         tokens = self._engine.submit(
             model=lease.name,
-            prompt_token_ids=list(prepared.token_ids),
+            prompt_token_ids=prepared.token_ids,
             sampling=prepared.sampling,
-            stop_token_ids=frozenset() if request.ignore_eos else prepared.stop_token_ids,
+            stop_token_ids=frozenset() if head.ignore_eos else prepared.stop_token_ids,
             max_tokens=prepared.max_tokens,
-            priority=request.priority,
-            fairness_key=request.fairness_key,
-            cache=request.cache,
+            priority=head.priority,
+            fairness_key=head.fairness_key,
+            cache=head.cache,
             num_longer_tokens=prepared.num_longer_tokens,
             guidance=prepared.guidance,
             pictures=prepared.pictures,
             scores_prompt=prepared.scores_prompt,
         )
         num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(request.model, num_prompt_tokens=num_prompt_tokens, caller=request.fairness_key)
-        seen = self.cache.begin(
-            request, prepared.token_ids, prompt_salts(request.cache.namespace, prepared.pictures), model=lease.name
-        )
+        entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
+        seen = preparation.seen.with_head(cache=head.cache) if preparation.seen is not None else request
+        salts = prompt_salts(head.cache.namespace, prepared.pictures)
         return Generation(
             tokens,
             processor,
             entry,
-            seen,
+            self.cache.begin(seen, prepared.token_ids, salts, model=lease.name),
             num_prompt_tokens=num_prompt_tokens,
-            on_complete=partial(adapter.remember_answer, prepared),
+            on_complete=partial(self.preparation.remember, lease.name, preparation.opened[number]),
             on_end=lease.share().release,
             echo=Echo.of(prepared, adapter),
         )
-
-    def _without_headers(self, request: GenerationRequest) -> GenerationRequest:
-        return replace(request, messages=without_agent_headers(request.messages)) if self._strip_agent_headers else request
 
     async def _open(self) -> None:
         try:

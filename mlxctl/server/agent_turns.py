@@ -7,7 +7,7 @@ from falcon.asgi import Request
 
 from mlxctl.errors import InvalidRequest, UnknownResource
 from mlxctl.inference import InferenceService
-from mlxctl.ir import GenerationRequest
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.protocols import AgentTurnFormatter
 from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.disconnect import call_at_end
@@ -32,10 +32,10 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
 
     async def parse(self, formatter: AgentTurnFormatter, body: bytes, request: Request) -> Asked:
         """Read the body; the request is there when the agent's earlier turns are over. Raises RequestError, QueueFull."""
-        num_new_bytes = formatter.read(body)
+        num_new_bytes: int = await self._inference.preparation.parse_with(formatter, "read", body)
         return Asked(stream=formatter.streams, request=partial(self._wait, formatter, num_new_bytes, request))
 
-    async def _wait(self, formatter: AgentTurnFormatter, num_new_bytes: int, request: Request) -> GenerationRequest:
+    async def _wait(self, formatter: AgentTurnFormatter, num_new_bytes: int, request: Request) -> PackedRequest:
         """Wait for the agent, and put its history before the new messages."""
         caller: str = request.context.caller
         call_at_end(request.scope, await self._queue.enter((caller, formatter.agent_id)))
@@ -50,7 +50,10 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
                 param="messages",
                 code="agent_history_full",
             )
-        return formatter.translate(agent, history)
+        packed: PackedRequest = await self._inference.preparation.run_with(
+            formatter, "translate", agent, history, num_bytes=agent.num_bytes + num_new_bytes
+        )
+        return packed
 
     async def ended(self, formatter: AgentTurnFormatter, caller: str) -> None:  # noqa: ARG002
         """Add to the history. Raises Conflict, StoreError: the answer is not given then, for it is in no history."""

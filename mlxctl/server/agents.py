@@ -1,6 +1,7 @@
 """/v1/agents: make agents, look at them, change them, begin them anew, and delete them."""
 
 import asyncio
+from functools import partial
 
 import falcon
 from falcon.asgi import Request, Response
@@ -34,6 +35,7 @@ class AgentViews:
 
     def __init__(self, store: AgentStore, inference: InferenceService) -> None:
         self.store = store
+        self.preparation = inference.preparation
         self._inference = inference
 
     async def find(self, caller: str, agent_id: str) -> StoredAgent:
@@ -64,7 +66,9 @@ class AgentViews:
             return Standing(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
         try:
-            kept = await self._inference.look_up(owned(kept_conversation(agent, [body for _, body in messages]), request))
+            history = [body for _, body in messages]
+            kept_request = await self._inference.preparation.call(kept_conversation, agent, history, num_bytes=agent.num_bytes)
+            kept = await self._inference.look_up(owned(kept_request, request))
         except (RequestError, CapacityError, EngineError):
             return Standing()
         return Standing.of(
@@ -93,9 +97,9 @@ class AgentsResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Make one. Raises InvalidRequest, Conflict."""
-        asked = parse_agent(
-            await read_body(request, limit_bytes=self._settings.max_body_bytes), limit_bytes=self._settings.agent_settings_bytes
-        )
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
+        asked = await self._views.preparation.parse(body, parse)
         agent = await asyncio.to_thread(
             self._views.store.create, request.context.caller, asked.id, model=asked.model, settings=asked.settings
         )
@@ -121,9 +125,9 @@ class AgentResource:
 
     async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
         """Have it otherwise from its next turn on; its history stays. Raises UnknownResource, InvalidRequest."""
-        asked = parse_agent_change(
-            await read_body(request, limit_bytes=self._settings.max_body_bytes), limit_bytes=self._settings.agent_settings_bytes
-        )
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        parse = partial(parse_agent_change, limit_bytes=self._settings.agent_settings_bytes)
+        asked = await self._views.preparation.parse(body, parse)
         agent = await asyncio.to_thread(
             self._views.store.change, request.context.caller, agent_id, model=asked.model, settings=asked.settings
         )

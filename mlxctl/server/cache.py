@@ -15,8 +15,10 @@ from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.cache.told_text import told_ids
+from mlxctl.ir import GenerationRequest
 from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
-from mlxctl.server.body import read_json
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.server.body import read_body, read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
 from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
@@ -125,10 +127,16 @@ class CacheExplanationResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Explain what would be known of `body`, a request of `protocol`. Raises what the request itself would."""
-        question = await read_json(request, _QUESTIONS, limit_bytes=self._settings.max_body_bytes)
-        asked = _FORMATTERS[question.protocol]().parse(bytes(question.body))
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        asked = await self._inference.preparation.parse(body, parse_question)
         response.data = msgspec.json.encode(Explanations(explanations=[await self._inference.explain(owned(asked, request))]))
         response.content_type = falcon.MEDIA_JSON
+
+
+def parse_question(body: bytes) -> GenerationRequest:
+    """Read the request that a question is about. Raises InvalidRequest."""
+    question = decode_body(body, _QUESTIONS)
+    return _FORMATTERS[question.protocol]().parse(bytes(question.body))
 
 
 def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:

@@ -1,7 +1,5 @@
 """POST /v1/embeddings: texts to vectors."""
 
-import asyncio
-
 import falcon
 from falcon.asgi import Request, Response
 
@@ -28,8 +26,8 @@ class EmbeddingsResource:
         deadline = Deadline(self._settings.request_timeout_seconds)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
-            asked = formatter.parse(body)
+            asked = await self._inference.preparation.parse_with(formatter, "parse", body)
             result = await self._inference.embed(asked)
-        # Many long vectors take tenths of a second to write.
-        response.data = await asyncio.to_thread(formatter.whole, result)
+            num_bytes = sum(map(len, result.vectors))
+            response.data = await self._inference.preparation.call(formatter.whole, result, num_bytes=num_bytes)
         response.content_type = falcon.MEDIA_JSON

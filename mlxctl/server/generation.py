@@ -9,7 +9,8 @@ import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import Answers, InferenceService
-from mlxctl.ir import GenerationRequest, SamplingParams
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import SamplingParams
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
@@ -29,16 +30,16 @@ class Asked:
     """What a body asks for. `request` returns all of it; where that means to wait, a stream says meanwhile that it lives."""
 
     stream: bool
-    request: Callable[[], Awaitable[GenerationRequest]]
+    request: Callable[[], Awaitable[PackedRequest]]
 
     @classmethod
-    def at_once(cls, request: GenerationRequest) -> "Asked":
+    def at_once(cls, request: PackedRequest) -> "Asked":
         """Return what needs nothing but its body."""
 
-        async def itself() -> GenerationRequest:
+        async def itself() -> PackedRequest:
             return request
 
-        return cls(stream=request.stream, request=itself)
+        return cls(stream=request.head.stream, request=itself)
 
 
 class GenerationResource(Generic[FormatterType]):
@@ -62,7 +63,7 @@ class GenerationResource(Generic[FormatterType]):
 
     async def parse(self, formatter: FormatterType, body: bytes, request: Request) -> Asked:  # noqa: ARG002
         """Read the body. Raises RequestError, CapacityError; so does the request that it returns."""
-        return Asked.at_once(formatter.parse(body))
+        return Asked.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
 
     def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
         """It is known how the answer will be sampled."""

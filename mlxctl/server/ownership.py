@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from falcon.asgi import Request
 
-from mlxctl.ir import GenerationRequest
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.policy import cache_namespace
 
 
-def owned(asked: GenerationRequest, request: Request) -> GenerationRequest:
+def owned(asked: PackedRequest, request: Request) -> PackedRequest:
     """Return what the caller of `request` asked for, as that caller's."""
-    namespace = cache_namespace(request.context.cache_scope, asked.cache.salt)
-    return replace(asked, fairness_key=request.context.caller, cache=replace(asked.cache, namespace=namespace))
+    options = asked.head.cache
+    namespace = cache_namespace(request.context.cache_scope, options.salt)
+    return asked.with_head(fairness_key=request.context.caller, cache=replace(options, namespace=namespace))

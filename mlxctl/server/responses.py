@@ -9,7 +9,7 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
 from mlxctl.inference import InferenceService
 from mlxctl.ir import SamplingParams
-from mlxctl.protocols import OpenAIResponsesFormatter, Page, Recalled, encode_deletion, encode_item_list
+from mlxctl.protocols import OpenAIResponsesFormatter, Page, Recalled, References, encode_deletion, encode_item_list
 from mlxctl.server.generation import Asked, GenerationResource
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
@@ -30,13 +30,15 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
     async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, request: Request) -> Asked:
         """Read the body and what it refers to. Raises RequestError."""
         caller: str = request.context.caller
-        wanted = formatter.read(body)
+        preparation = self._inference.preparation
+        wanted: References = await preparation.parse_with(formatter, "read", body)
         conversation, items = None, dict[str, bytes]()
         if wanted.previous_id is not None:
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
-        return Asked.at_once(formatter.translate(Recalled(conversation=conversation, items=items)))
+        recalled = Recalled(conversation=conversation, items=items)
+        return Asked.at_once(await preparation.run_with(formatter, "translate", recalled, num_bytes=len(body) + recalled.num_bytes))
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Tell the sampling."""

@@ -19,6 +19,7 @@ class TokenCountResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Count."""
-        asked = parse_count_tokens(await read_body(request, limit_bytes=self._settings.max_body_bytes))
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        asked = await self._inference.preparation.parse(body, parse_count_tokens)
         response.data = encode_token_count(await self._inference.count_tokens(owned(asked, request)))
         response.content_type = falcon.MEDIA_JSON

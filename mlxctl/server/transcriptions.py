@@ -1,6 +1,7 @@
 """POST /v1/audio/transcriptions and /v1/audio/translations: speech to text."""
 
 import asyncio
+from threading import Event
 
 from falcon.asgi import Request, Response
 
@@ -9,6 +10,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.ir import SpeechTask, TranscriptionRequest
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.deadline import Deadline
+from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.form import read_form
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
@@ -34,7 +36,9 @@ class TranscriptionsResource:
         async with deadline.limit():
             asked = formatter.parse(form)
             await self._inference.pool.find(asked.model, "speech")
-            sound = await asyncio.to_thread(SoundFile, asked.file)
+            has_ended = Event()
+            call_at_end(request.scope, has_ended.set)
+            sound = await asyncio.to_thread(SoundFile, asked.file, is_unwanted=has_ended)
             result = await self._inference.transcribe(
                 TranscriptionRequest(
                     model=asked.model,

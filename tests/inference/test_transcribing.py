@@ -10,9 +10,10 @@ import pytest
 from mlxctl.adapters import create_adapter
 from mlxctl.engine import Lease, SoundWindow, WrittenWindow
 from mlxctl.errors import InvalidRequest
+from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.speech.transcription import transcribe
-from mlxctl.ir import SpeechTask, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir import ModelCapabilities, SpeechTask, TranscriptionRequest, TranscriptionResult
 from mlxctl.models import read_model
 from tests import forge
 
@@ -45,8 +46,24 @@ def run(engine: ScriptedEngine, *, num_windows: int = 1, task: SpeechTask = "tra
         task=task,
         prompt=prompt,
     )
-    lease = Lease("aspen", lambda *_: None)
-    return asyncio.run(transcribe(request, engine=engine, adapter=ADAPTER, lease=lease, log=RequestLog()))  # type: ignore[arg-type]
+    return asyncio.run(written(request, engine))
+
+
+async def written(request: TranscriptionRequest, engine: ScriptedEngine) -> TranscriptionResult:
+    preparation = PreparationPool()
+    try:
+        if request.prompt:
+            await preparation.load("aspen", ADAPTER.facts, ModelCapabilities())
+        return await transcribe(
+            request,
+            engine=engine,  # type: ignore[arg-type]
+            preparation=preparation,
+            adapter=ADAPTER,
+            lease=Lease("aspen", lambda *_: None),
+            log=RequestLog(),
+        )
+    finally:
+        await preparation.close()
 
 
 def test_an_unlikely_window_is_written_again_hotter_and_what_it_says_is_told_to_the_next() -> None:
@@ -86,7 +103,6 @@ def test_task_and_prompt_reach_the_model() -> None:
 
 def test_a_language_that_the_model_does_not_know_is_refused() -> None:
     request = TranscriptionRequest(model="aspen", num_samples=1, read_window=lambda *_: b"", language="tlh")
-    lease = Lease("aspen", lambda *_: None)
     with pytest.raises(InvalidRequest, match="it knows en") as refused:
-        asyncio.run(transcribe(request, engine=ScriptedEngine(), adapter=ADAPTER, lease=lease, log=RequestLog()))  # type: ignore[arg-type]
+        asyncio.run(written(request, ScriptedEngine()))
     assert refused.value.param == "language"

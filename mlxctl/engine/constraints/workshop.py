@@ -19,7 +19,7 @@ _Stops = frozenset[int]
 class GuideWorkshop:
     """Requests that wait for their guide. Called from the engine's thread; only the making is off it.
 
-    A model's vocabulary is read when its first grammar comes, and forgotten with the model.
+    A model's vocabulary is read by `read_vocabulary`, or when its first grammar comes, and forgotten with the model.
     """
 
     def __init__(self, *, wake: Callable[[], None]) -> None:
@@ -33,6 +33,10 @@ class GuideWorkshop:
     def open_model(self, name: str, path: Path) -> None:
         """Make guides for the model at `path` from now on."""
         self._paths[name] = path
+
+    def read_vocabulary(self, name: str, stops: frozenset[int], vocabulary_size: int) -> None:
+        """Begin to read a model's vocabulary. A tokenizer that cannot be read fails the requests that need it."""
+        self._thread.submit(self._tokenizer, name, stops, vocabulary_size)
 
     def close_model(self, name: str) -> None:
         """Forget a model."""

@@ -1,34 +1,32 @@
 """Asks the engine what its prefix cache holds, and explains requests. Event-loop thread only."""
 
-import asyncio
 import time
-from array import array
 from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import CacheAction, CacheAnswer, EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
-from mlxctl.inference import preparing
 from mlxctl.inference.cache.explanation import Explanation, explain
-from mlxctl.inference.cache.seen import SeenRequest, SeenRequests, without_image_bytes
+from mlxctl.inference.cache.seen import SeenRequest, SeenRequests
 from mlxctl.inference.cache.told_text import told_text
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.pool import ModelPool
-from mlxctl.ir import GenerationRequest
-from mlxctl.prefix_cache.chunks import Salt, Tokens, prompt_salts
+from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.prefix_cache.chunks import Salt, Tokens
 
 
 class CacheInspector:
     """What people and tools may ask of the prefix cache of the models in a pool."""
 
-    def __init__(self, engine: EngineClient, pool: ModelPool) -> None:
+    def __init__(self, engine: EngineClient, preparation: PreparationPool, pool: ModelPool) -> None:
         self._engine = engine
+        self._preparation = preparation
         self._pool = pool
         self._seen = SeenRequests()
 
-    def begin(self, request: GenerationRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str) -> SeenRequest:
+    def begin(self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str) -> SeenRequest:
         """Remember a request that is about to be submitted to `model`; `salts` are what its pictures make of its tokens."""
-        return self._seen.begin(request, prompt_ids, salts, model=model, engine_life=self._engine.num_restarts)
+        return self._seen.begin(packed, prompt_ids, salts, model=model, engine_life=self._engine.num_restarts)
 
     async def page(self, *, offset: int, limit: int) -> CacheAnswer:
         """Return a page of what is kept, the least recently used first. Raises EngineRecovering, EngineDied."""
@@ -44,45 +42,55 @@ class CacheInspector:
             adapter = await self._pool.adapter(model)
         except MlxctlError:
             return None
-        bytes_of = adapter.vocabulary.bytes_of
+        bytes_of = adapter.tokens.bytes_of
         return told_text(tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace"))
 
     async def markers(self, model: str) -> tuple[str, str] | None:
         """Return what the chat template writes before and behind a user's message; None for a model that is not served."""
         try:
-            return user_markers(await self._pool.adapter(model))
+            name = (await self._pool.adapter(model)).name
+            markers: tuple[str, str] | None = await self._preparation.run(user_markers, num_bytes=0, model=name)
         except MlxctlError:
             return None
+        return markers
 
     async def explain_last(self, num: int) -> list[Explanation]:
         """Explain the last requests that the model was asked, the newest first. Raises ModelUnavailable."""
-        return [await self._explain(seen, await self._pool.adapter(seen.model)) for seen in self._seen.last(num)]
+        return [await self._explain(seen) for seen in self._seen.last(num)]
 
-    async def explain_request(self, request: GenerationRequest) -> Explanation:
+    async def explain_request(self, packed: PackedRequest, manners: jobs.Manners) -> Explanation:
         """Explain what would be known of a conversation if it were asked for now. Raises what `InferenceService.start` does."""
-        if request.prompts:
+        if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
-        adapter, lease = await self._pool.use(request.model)
+        _, lease = await self._pool.use(packed.head.model)
         try:
-            prompt = await preparing.prompt_tokens(adapter, request)
-            salts = prompt_salts(request.cache.namespace, prompt.pictures)
-            found = await self._engine.look_up(lease.name, prompt.token_ids, salts)
+            prompt = await self._preparation.run(jobs.prompt_tokens, packed, manners, num_bytes=packed.num_bytes, model=lease.name)
+            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt.salts)
             seen = SeenRequest(
                 number=self._seen.next_number,
                 at=time.time(),
                 model=lease.name,
-                request=without_image_bytes(request),
-                prompt_ids=array("I", prompt.token_ids),
-                salts=salts,
+                packed=prompt.seen or packed,
+                prompt_ids=prompt.token_ids,
+                salts=prompt.salts,
                 engine_life=self._engine.num_restarts,
                 num_cached=found.num_cached,
                 num_known=found.num_known,
                 gone=found.gone,
             )
-            return await self._explain(seen, adapter)
+            return await self._explain(seen)
         finally:
             lease.release()
 
-    async def _explain(self, seen: SeenRequest, adapter: ModelAdapter) -> Explanation:
+    async def _explain(self, seen: SeenRequest) -> Explanation:
         # Rendering conversations again and again takes its time.
-        return await asyncio.to_thread(explain, seen, self._seen.before(seen.number), adapter)
+        await self._pool.adapter(seen.model)
+        earlier = self._seen.before(seen.number)
+        num_bytes = sum(other.num_bytes for other in (seen, *earlier))
+        explained: Explanation = await self._preparation.run(explain_seen, seen, earlier, num_bytes=num_bytes, model=seen.model)
+        return explained
+
+
+def explain_seen(adapter: ModelAdapter, seen: SeenRequest, earlier: Sequence[SeenRequest]) -> Explanation:
+    """Explain one request by those before it, in a process that prepares."""
+    return explain(seen, earlier, adapter)

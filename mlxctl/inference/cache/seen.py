@@ -4,11 +4,11 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import dataclass, field
 
 from mlxctl.engine import RowUpdate
-from mlxctl.ir import GenerationRequest, ImagePart, Message, Part, TextPart, ToolResultPart
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest
 from mlxctl.prefix_cache.chunks import Salt
 
 MAX_REQUESTS = 64
@@ -19,15 +19,15 @@ MAX_BYTES = 64 << 20
 class SeenRequest:
     """One prompt with its answer. `num_known` and `gone` are what the engine said of it (see RowUpdate).
 
-    `request` goes without the bytes of its images; `salts` are what these make of its tokens. `model` is the name under which the
-    engine has it, whatever the request called it. `engine_life` counts the engine's starts: what an earlier life had in memory is
-    lost.
+    `packed` is the request without the bytes of its images, `request` the same to be read: that takes long for a long one. `salts`
+    are what the images make of its tokens. `model` is the name under which the engine has it, whatever the request called it.
+    `engine_life` counts the engine's starts: what an earlier life had in memory is lost.
     """
 
     number: int
     at: float
     model: str
-    request: GenerationRequest
+    packed: PackedRequest
     prompt_ids: "array[int]"
     salts: tuple[Salt, ...] = ()
     engine_life: int
@@ -35,6 +35,14 @@ class SeenRequest:
     num_cached: int = 0
     num_known: int = 0
     gone: str | None = None
+    _request: GenerationRequest | None = field(default=None, init=False, repr=False)
+
+    @property
+    def request(self) -> GenerationRequest:
+        """What was asked."""
+        if self._request is None:
+            self._request = self.packed.unpack()
+        return self._request
 
     @property
     def token_ids(self) -> "array[int]":
@@ -44,33 +52,11 @@ class SeenRequest:
     @property
     def num_bytes(self) -> int:
         """About what remembering it takes."""
-        text = sum(len(message.text) + len(message.thinking) for message in self.request.messages)
-        return 4 * (len(self.prompt_ids) + len(self.answer_ids)) + 2 * text + 1000
+        return 4 * (len(self.prompt_ids) + len(self.answer_ids)) + self.packed.num_bytes + 1000
 
     def found(self, update: RowUpdate) -> None:
         """Take what the engine said of the prompt."""
         self.num_cached, self.num_known, self.gone = update.num_cached, update.num_known, update.gone
-
-
-def without_image_bytes(request: GenerationRequest) -> GenerationRequest:
-    """Return the request with a digest of each image in place of the image: enough to tell equal ones."""
-    if not any(message.num_images for message in request.messages):
-        return request
-    return replace(request, messages=tuple(map(_without_bytes, request.messages)))
-
-
-def _without_bytes(message: Message) -> Message:
-    return replace(message, parts=tuple(map(_digested, message.parts)))
-
-
-def _digested(part: Part) -> Part:
-    if isinstance(part, ToolResultPart):
-        return replace(part, content=tuple(_digest_image(inner) for inner in part.content))
-    return _digest_image(part) if isinstance(part, ImagePart) else part
-
-
-def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
-    return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part
 
 
 class SeenRequests:
@@ -83,7 +69,7 @@ class SeenRequests:
         self._num_begun = 0
 
     def begin(
-        self, request: GenerationRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str, engine_life: int
+        self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str, engine_life: int
     ) -> SeenRequest:
         """Remember a request that is about to be submitted to `model`; older ones make way."""
         self._num_begun += 1
@@ -91,7 +77,7 @@ class SeenRequests:
             number=self._num_begun,
             at=time.time(),
             model=model,
-            request=without_image_bytes(request),
+            packed=packed,
             prompt_ids=array("I", prompt_ids),
             salts=tuple(salts),
             engine_life=engine_life,

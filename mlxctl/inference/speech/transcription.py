@@ -8,9 +8,10 @@ import asyncio
 import zlib
 from collections.abc import Sequence
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient, Lease, SoundWindow, WrittenWindow
 from mlxctl.errors import InvalidRequest
+from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.request_log import RequestEntry, RequestLog
 from mlxctl.inference.speech.division import Stretch, divide
 from mlxctl.ir import SpeechRecipe, SpeechSegment, TranscriptionRequest, TranscriptionResult
@@ -26,13 +27,20 @@ _ONLY_LANGUAGE = "en"
 
 
 async def transcribe(
-    request: TranscriptionRequest, *, engine: EngineClient, adapter: ModelAdapter, lease: Lease, log: RequestLog
+    request: TranscriptionRequest,
+    *,
+    engine: EngineClient,
+    preparation: PreparationPool,
+    adapter: AnswerReader,
+    lease: Lease,
+    log: RequestLog,
 ) -> TranscriptionResult:
     """Write down with a model that is there. Raises RequestError, CapacityError, EngineError."""
     recipe = adapter.facts.speech
     assert recipe is not None, "only a speech model writes down speech"
     language_id = _language_id(request, recipe)
-    told = adapter.vocabulary.encode(f" {request.prompt.strip()}") if request.prompt.strip() else []
+    prompt = request.prompt.strip()
+    told = await preparation.run(jobs.encode_text, f" {prompt}", num_bytes=len(prompt), model=lease.name) if prompt else []
     words = [token_id for token_id in told if token_id < recipe.end]
     entry = log.begin(request.model, num_prompt_tokens=len(words))
     scribe = _Scribe(request, recipe, adapter, engine, entry, model=lease.name, language_id=language_id)
@@ -60,7 +68,7 @@ class _Scribe:
         self,
         request: TranscriptionRequest,
         recipe: SpeechRecipe,
-        adapter: ModelAdapter,
+        adapter: AnswerReader,
         engine: EngineClient,
         entry: RequestEntry,
         *,
@@ -133,7 +141,7 @@ class _Scribe:
 
     def _text(self, token_ids: Sequence[int]) -> str:
         words = [token_id for token_id in token_ids if token_id < self._recipe.end]
-        return b"".join(map(self._adapter.vocabulary.bytes_of, words)).decode(errors="replace")
+        return b"".join(map(self._adapter.tokens.bytes_of, words)).decode(errors="replace")
 
     def _language(self) -> str | None:
         return next((code for code, token_id in self._recipe.languages.items() if token_id == self._language_id), None)

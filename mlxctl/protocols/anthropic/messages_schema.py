@@ -5,12 +5,12 @@ Fields that are not here are ignored, as the protocol's clients expect (metadata
 container, …).
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Raw, Struct
 
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
-from mlxctl.protocols.ranges import MaxTokens, MaxTokensOrNone, Name, StopStrings, Temperature, TopK, TopP
+from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, MaxTokensOrNone, Name, StopStrings, Temperature, TopK, TopP
 
 
 class Text(Struct, tag_field="type", tag="text"):
@@ -78,7 +78,7 @@ class ToolResult(Struct, tag_field="type", tag="tool_result"):
     """What a tool gave back."""
 
     tool_use_id: str
-    content: str | list[Text | Image | ToolReference] | None = None
+    content: str | Annotated[list[Text | Image | ToolReference], FewMessages] | None = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
 
@@ -86,19 +86,19 @@ class ToolResult(Struct, tag_field="type", tag="tool_result"):
 class SystemMessage(Struct, tag_field="role", tag="system"):
     """Instructions in mid-conversation."""
 
-    content: str | list[Text]
+    content: str | Annotated[list[Text], FewMessages]
 
 
 class UserMessage(Struct, tag_field="role", tag="user"):
     """A question, results of tools, or both."""
 
-    content: str | list[Text | Image | ToolResult]
+    content: str | Annotated[list[Text | Image | ToolResult], FewMessages]
 
 
 class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     """An answer that is replayed."""
 
-    content: str | list[Text | Thinking | RedactedThinking | ToolUse]
+    content: str | Annotated[list[Text | Thinking | RedactedThinking | ToolUse], FewMessages]
 
 
 ConversationMessage = SystemMessage | UserMessage | AssistantMessage
@@ -164,9 +164,9 @@ class CountTokensRequest(Struct, kw_only=True):
     """The body of `count_tokens`: what decides about the prompt, and nothing about the answer."""
 
     model: Name
-    messages: list[ConversationMessage]
-    system: str | list[Text] | None = None
-    tools: list[Tool] | None = None
+    messages: Annotated[list[ConversationMessage], FewMessages]
+    system: str | Annotated[list[Text], FewMessages] | None = None
+    tools: Annotated[list[Tool], FewTools] | None = None
     tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None

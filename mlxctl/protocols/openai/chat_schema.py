@@ -5,14 +5,14 @@ everywhere.
 Fields that are not here are ignored, as the protocol's clients expect (metadata, store, user, service_tier, prediction, …).
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
 from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.ranges import MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
+from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields, Source
 
@@ -82,7 +82,7 @@ class ToolCall(Struct, omit_defaults=True):
 class SystemMessage(Struct, tag_field="role", tag="system"):
     """Instructions."""
 
-    content: str | list[Text]
+    content: str | Annotated[list[Text], FewMessages]
     name: str | None = None
 
 
@@ -93,14 +93,14 @@ class DeveloperMessage(SystemMessage, tag_field="role", tag="developer"):
 class UserMessage(Struct, tag_field="role", tag="user"):
     """A question."""
 
-    content: str | list[Text | Image | Audio]
+    content: str | Annotated[list[Text | Image | Audio], FewMessages]
     name: str | None = None
 
 
 class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     """An answer that is replayed; `reasoning` is the newer name of `reasoning_content` on some servers."""
 
-    content: str | list[Text | Refusal] | None = None
+    content: str | Annotated[list[Text | Refusal], FewMessages] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[ToolCall] | None = None
@@ -112,7 +112,7 @@ class ToolMessage(Struct, tag_field="role", tag="tool"):
     """What a tool gave back."""
 
     tool_call_id: str
-    content: str | list[Text | Image]
+    content: str | Annotated[list[Text | Image], FewMessages]
     name: str | None = None
 
 
@@ -228,8 +228,8 @@ class ChatRequest(FormFields, kw_only=True):
     """The whole body."""
 
     model: Name
-    messages: list[ChatMessage]
-    tools: list[Tool] | None = None
+    messages: Annotated[list[ChatMessage], FewMessages]
+    tools: Annotated[list[Tool], FewTools] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedToolsChoice | None = None
     parallel_tool_calls: bool | None = None
     max_completion_tokens: MaxTokens | None = None

@@ -37,6 +37,11 @@ class Recalled:
     conversation: tuple[StoredItem, ...] | None = None
     items: Mapping[str, bytes] = field(default_factory=dict)
 
+    @property
+    def num_bytes(self) -> int:
+        """How much there is to read."""
+        return sum(len(item.body) for item in self.conversation or ()) + sum(map(len, self.items.values()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInput:

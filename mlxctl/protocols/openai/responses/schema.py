@@ -5,7 +5,7 @@ Items, tools and choices stay unread in the body's own type: which type they are
 only the protocol's maker knows.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Raw, Struct
 
@@ -13,7 +13,7 @@ from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.ranges import MaxTokens, Metadata, Name, NumTopLogprobs
+from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, Metadata, Name, NumTopLogprobs
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields
 
@@ -62,7 +62,7 @@ class Message(Struct):
     """What somebody said."""
 
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | list[Content]
+    content: str | Annotated[list[Content], FewMessages]
 
 
 class FunctionCall(Struct):
@@ -145,7 +145,7 @@ class Custom(Struct):
 class AdditionalTools(Struct):
     """Tools that are offered from within the input."""
 
-    tools: list[Raw] | None = None
+    tools: Annotated[list[Raw], FewTools] | None = None
 
 
 class Namespace(Struct):
@@ -231,10 +231,10 @@ class ResponsesRequest(FormFields, kw_only=True):
     """The whole body."""
 
     model: Name
-    input: str | list[Raw] | None = None
+    input: str | Annotated[list[Raw], FewMessages] | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
-    tools: list[Raw] | None = None
+    tools: Annotated[list[Raw], FewTools] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: MaxTokens | None = None

@@ -1,0 +1,86 @@
+"""The half of an adapter that reads answers: no tokenizer and no template, small enough to be handed to another process."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.adapters.prepared import PreparedInput
+from mlxctl.adapters.processor import StreamProcessor
+from mlxctl.adapters.token_logprobs import prompt_logprobs
+from mlxctl.adapters.token_table import TokenBytes
+from mlxctl.adapters.verdict import AdapterVerdict
+from mlxctl.errors import BrokenModel
+from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
+from mlxctl.parsers import ThinkingParser, ToolParser, thinking_parser, tool_parser
+
+NO_TOOLS = tool_parser("null")
+NO_THINKING = thinking_parser("null")
+
+HiddenIds = Mapping[tuple[str, str], frozenset[int]]
+"""The special tokens that are no text, by the ids of the parsers of calls and of thinking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a model can do, by its adapter, and what that found out about its template."""
+
+    tools: bool
+    thinking: bool
+    verdict: AdapterVerdict
+
+
+class AnswerReader:
+    """Reads what one model generates. Thread-safe: nothing changes after it was made. Pickles by the ids of its parsers."""
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        *,
+        name: str,
+        tokens: TokenBytes,
+        vocabulary_size: int,
+        tools: ToolParser,
+        thinking: ThinkingParser,
+        hidden_ids: HiddenIds,
+        abilities: Abilities,
+        stop_token_ids: frozenset[int],
+    ) -> None:
+        self.facts = facts
+        self.name = name
+        self.tokens = tokens
+        self.vocabulary_size = vocabulary_size
+        self.abilities = abilities
+        self.stop_token_ids = stop_token_ids
+        self._tools = tools
+        self._thinking = thinking
+        self._hidden_ids = hidden_ids
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_tools": self._tools.id, "_thinking": self._thinking.id}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._tools, self._thinking = tool_parser(state["_tools"]), thinking_parser(state["_thinking"])
+
+    @property
+    def verdict(self) -> AdapterVerdict:
+        """What the model was taken for."""
+        return self.abilities.verdict
+
+    def check_width(self, num_logits: int) -> None:
+        """Raise BrokenModel when the tokenizer has more tokens than the loaded weights: their ids would be read as garbage."""
+        if self.vocabulary_size > num_logits:
+            message = f"model {self.name!r}: the tokenizer knows {self.vocabulary_size} tokens, the weights only {num_logits}"
+            raise BrokenModel(self.facts.path, message)
+
+    def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
+        """Make what reads the answer to this request. A call when no tools were offered is plain text."""
+        offers_tools = bool(request.tools) and request.tool_choice.mode != "none"
+        tools = self._tools if offers_tools else NO_TOOLS
+        thinking = NO_THINKING if request.prompts else self._thinking
+        hidden_ids = self._hidden_ids[tools.id, thinking.id]
+        return StreamProcessor(request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
+
+    def prompt_logprobs(self, prepared: PreparedInput, scores: Sequence[TokenScore]) -> tuple[TokenLogprob, ...]:
+        """Return the log-probabilities of an echoed prompt; `scores` are those of its tokens from the second on."""
+        return prompt_logprobs(prepared.echo, prepared.token_ids, scores, self.tokens)

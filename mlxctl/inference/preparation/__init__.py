@@ -1,0 +1,10 @@
+"""Preparation of requests in processes of their own: parsing, templating and tokenizing stop nobody else.
+
+The front speaks to them through `pool`; `process` and `jobs` run in them. They are forks of a template process that has read the
+models' tokenizers once, so that one that was killed is replaced within milliseconds, and their memory is shared.
+"""
+
+from mlxctl.inference.preparation.packed import PackedRequest
+from mlxctl.inference.preparation.pool import PreparationPool
+
+__all__ = ["PackedRequest", "PreparationPool"]

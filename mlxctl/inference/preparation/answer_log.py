@@ -1,0 +1,38 @@
+"""What answers of one model were, for those processes that have not been told yet. Bounded; event-loop thread only."""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from mlxctl.adapters.known_text import KnownSegment
+
+MAX_BYTES = 16 << 20
+_ENTRY_BYTES = 250
+
+
+class AnswerLog:
+    """Segments in the order in which they became known; the oldest make way."""
+
+    def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
+        self.end = 0
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self._segments: deque[KnownSegment] = deque()
+
+    def add(self, segments: Iterable[KnownSegment]) -> None:
+        """Add what became known."""
+        for segment in segments:
+            self._segments.append(segment)
+            self._num_bytes += _size(segment)
+            self.end += 1
+        while self._num_bytes > self._max_bytes:
+            self._num_bytes -= _size(self._segments.popleft())
+
+    def after(self, number: int) -> list[KnownSegment]:
+        """Return what became known after the first `number` segments, as far as it is still here."""
+        first = self.end - len(self._segments)
+        return list(islice(self._segments, max(0, number - first), None))
+
+
+def _size(segment: KnownSegment) -> int:
+    return _ENTRY_BYTES + 4 * len(segment.token_ids)

@@ -1,0 +1,142 @@
+"""Requests are prepared by other processes: what takes too long, breaks, or is for nobody any more ends there, and nothing else."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import forge
+import pytest
+
+from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest, QueueFull, SequenceFailed
+from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.inference.preparation.limits import SHORT, LaneLimits
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ToneCurveOptions, text_message
+from mlxctl.models import read_model
+
+ONE = LaneLimits(max_workers=1, cpu_seconds=0.5, clock_seconds=20.0, max_waiting=1, niceness=0)
+MANNERS = jobs.Manners(strips_headers=False, tone_curve=ToneCurveOptions())
+
+
+@asynccontextmanager
+async def running(short: LaneLimits = ONE) -> AsyncIterator[PreparationPool]:
+    pool = PreparationPool(short=short)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def asked(*texts: str) -> PackedRequest:
+    roles = ("user", "assistant")
+    messages = tuple(text_message(roles[index % 2], text) for index, text in enumerate(texts))
+    return PackedRequest.of(GenerationRequest(model="tiny", messages=messages))
+
+
+async def prepared(pool: PreparationPool, request: PackedRequest) -> jobs.Preparation:
+    found: jobs.Preparation = await pool.run(jobs.prepare, request, MANNERS, num_bytes=request.num_bytes, model="tiny")
+    return found
+
+
+def test_what_never_ends_is_ended_and_the_next_one_is_answered() -> None:
+    async def run() -> None:
+        async with running() as pool:
+            with pytest.raises(InvalidRequest, match="longer to prepare than the"):
+                # One call into C, in which nothing can be interrupted.
+                await pool.run(sum, range(10**12), num_bytes=0)
+            assert await pool.run(sum, range(10), num_bytes=0) == 45
+
+    asyncio.run(run())
+
+
+def test_a_crash_is_an_error_of_its_request_alone() -> None:
+    async def run() -> None:
+        async with running() as pool:
+            with pytest.raises(SequenceFailed):
+                await pool.run(os.abort, num_bytes=0)
+            assert await pool.run(sum, range(10), num_bytes=0) == 45
+
+    asyncio.run(run())
+
+
+def test_work_for_a_client_that_has_left_ends_at_once() -> None:
+    async def run() -> None:
+        async with running() as pool:
+            first = await pool.run(os.getpid, num_bytes=0)
+            left = asyncio.create_task(pool.run(time.sleep, 60, num_bytes=0))
+            await asyncio.sleep(0.1)
+            left.cancel()
+            second = await asyncio.wait_for(pool.run(os.getpid, num_bytes=0), 10)
+            assert second != first
+            assert not os.path.exists(f"/proc/{first}")  # noqa: PTH110
+
+    asyncio.run(run())
+
+
+def test_more_requests_than_may_wait_are_refused() -> None:
+    async def run() -> None:
+        async with running() as pool:
+            waiting = [asyncio.create_task(pool.run(time.sleep, 0.3, num_bytes=0)) for _ in range(2)]
+            await asyncio.sleep(0.05)
+            with pytest.raises(QueueFull):
+                await pool.run(os.getpid, num_bytes=0)
+            await asyncio.gather(*waiting)
+
+    asyncio.run(run())
+
+
+def test_an_answer_is_known_again_by_every_process() -> None:
+    facts = read_model(forge.model("endless"))
+
+    async def run() -> None:
+        async with running(replace(SHORT, max_workers=1)) as pool:
+            reader = await pool.load("tiny", facts, ModelCapabilities())
+            first = await prepared(pool, asked("a question"))
+            # Two tokens for what the tokenizer writes as one.
+            tokens = {reader.tokens.bytes_of(token_id): token_id for token_id in range(500)}
+            word = next(token.decode() for token in tokens if len(token) == 2 and token.isalpha())
+            ids = [tokens[letter.encode()] for letter in word]
+            pool.remember("tiny", first.opened[0], [*ids, min(reader.stop_token_ids)])
+            known = await prepared(pool, asked("a question", word, "go on"))
+            with pytest.raises(SequenceFailed):
+                await pool.run(os.abort, num_bytes=0)
+            again = await prepared(pool, asked("a question", word, "go on"))
+
+            place = len(first.inputs[0].token_ids)
+            assert list(known.inputs[0].token_ids[place : place + 2]) == ids
+            assert again.inputs[0].token_ids == known.inputs[0].token_ids
+
+    asyncio.run(run())
+
+
+def test_a_template_process_that_was_lost_is_started_again() -> None:
+    facts = read_model(forge.model("endless"))
+
+    async def run() -> None:
+        async with running(SHORT) as pool:
+            await pool.load("tiny", facts, ModelCapabilities())
+            template = pool._template._worker
+            assert template is not None
+            template.kill()
+            pool._end_idle()
+            assert (await prepared(pool, asked("still here"))).inputs
+
+    asyncio.run(run())
+
+
+def test_errors_keep_what_they_say() -> None:
+    facts = read_model(forge.model("endless"))
+
+    async def run() -> None:
+        async with running(SHORT) as pool:
+            await pool.load("tiny", facts, ModelCapabilities())
+            with pytest.raises(ContextTooLong) as raised:
+                await prepared(pool, asked("a" * 1_000_000))
+            assert raised.value.num_prompt_tokens > raised.value.context_length == facts.context_length
+            with pytest.raises(BrokenModel):
+                await pool.load("broken", replace(facts, chat_template="{% for %}"), ModelCapabilities())
+            assert (await prepared(pool, asked("still here"))).inputs
+
+    asyncio.run(run())
