@@ -2,12 +2,13 @@
 
     state      ends with                what is said
     text       <think>, <tool_call>     TextDelta; stop strings are looked for here and only here
-    thinking   </think>                 ThinkingDelta; a tool's marker here is what the model thinks, no call
+    thinking   </think>                 ThinkingDelta; a call that begins here is held until it is known whether the thought is closed
     call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
 
 Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
 without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
-already, and so are a format's wrappers. White space is dropped where a format puts it: on the inner sides of thinking and behind
+already, and so are a format's wrappers. A call in a thought that is never closed is a call, and ends the thought: it has to name
+a tool that is on offer, or stand at the end of the answer. In a closed thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner sides of thinking and behind
 it, before a call, and where there is nothing else before thinking, between calls or after the last. Nothing else is ever lost.
 """
 
@@ -44,6 +45,7 @@ from mlxctl.parsers.declarations import (
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
 from mlxctl.parsers.stop_strings import StopStrings
+from mlxctl.parsers.thought_call import ThoughtCall
 
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 
@@ -83,7 +85,8 @@ class AnswerMachine:
         markers = thinking.markers | tools.openers
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._thinking_markers = MarkerSet((thinking.closer,), thinking.trims)
+        self._thinking_markers = MarkerSet((thinking.closer, *tools.openers), WHITESPACE if tools.openers else thinking.trims)
+        self._thought_call: ThoughtCall | None = None
         self._text_markers = self._outside_markers
         self._state: Literal["text", "thinking", "call"] = "text"
         self._is_blank = bool(markers or tools.bare_openers)
@@ -123,6 +126,7 @@ class AnswerMachine:
         """The answer is over: return what was held back."""
         if self.is_over:
             return []
+        self._finish_thought_call()
         if self._state == "call":
             self._finish_body()
         self._trim()
@@ -204,15 +208,54 @@ class AnswerMachine:
             if self._thinking.opener.startswith(self._buffer):
                 return False
             self._at_thinking_start = False
-        closer = self._thinking_markers.find(self._buffer)
-        if closer is None:
+        if self._thought_call is not None:
+            return self._advance_thought_call(self._thought_call)
+        marker = self._thinking_markers.find(self._buffer)
+        if marker is None:
             self._think(self._consume(self._thinking_markers.certain_length(self._buffer)))
             return False
-        self._think(self._consume(closer.start()).rstrip(self._thinking.trims))
-        self._consume(len(closer[0]))
+        if marker[0] != self._thinking.closer:
+            spoken = self._buffer[: marker.start()].rstrip(WHITESPACE)
+            self._think(self._consume(len(spoken)))
+            self._thought_call = self._quoted_call(marker[0], marker.start() - len(spoken))
+            return True
+        self._think(self._consume(marker.start()).rstrip(self._thinking.trims))
+        self._close_thought(len(marker[0]))
+        return True
+
+    def _close_thought(self, closer_length: int) -> None:
+        self._consume(closer_length)
         self._state = "text"
         self._trim_next = self._thinking.trims
+
+    def _quoted_call(self, marker: str, begin: int) -> ThoughtCall:
+        """What may be a call in a thought; its marker stands at `begin` of the buffer."""
+        assert self._tools.open_body is not None
+        body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
+        return ThoughtCall(body, self._schemas, self._block_markers, closer=self._thinking.closer, marker_end=begin + len(marker))
+
+    def _advance_thought_call(self, call: ThoughtCall) -> bool:
+        verdict = call.read(self._buffer)
+        if verdict == "undecided":
+            return False
+        self._thought_call = None
+        if verdict == "quoted":
+            self._think(self._consume(call.closer_at).rstrip(self._thinking.trims))
+            self._close_thought(len(self._thinking.closer))
+        else:
+            self._think(self._consume(call.marker_end))
         return True
+
+    def _finish_thought_call(self) -> None:
+        """The answer is over in a thought: a call that was held counts, and the thought has ended before it."""
+        while (call := self._thought_call) is not None:
+            self._thought_call = None
+            if call.counts_at_the_end(self._buffer):
+                self._state = "text"
+            else:
+                self._think(self._consume(call.marker_end))
+            while self._buffer and not self.is_over and self._advance():
+                pass
 
     def _advance_call(self) -> bool:
         assert self._body is not None
