@@ -85,7 +85,7 @@ class AnswerMachine:
         markers = thinking.markers | tools.openers
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._thinking_markers = MarkerSet((thinking.closer, *tools.openers), WHITESPACE if tools.openers else thinking.trims)
+        self._thinking_markers = MarkerSet(thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims)
         self._thought_call: ThoughtCall | None = None
         self._text_markers = self._outside_markers
         self._state: Literal["text", "thinking", "call"] = "text"
@@ -180,7 +180,7 @@ class AnswerMachine:
             self._text_markers = self._outside_markers
             return
         self._trim_next = self._thinking.trims
-        if marker == self._thinking.opener:
+        if marker in self._thinking.openers:
             self._state = "thinking"
             self._at_thinking_start = True
 
@@ -214,7 +214,7 @@ class AnswerMachine:
         if marker is None:
             self._think(self._consume(self._thinking_markers.certain_length(self._buffer)))
             return False
-        if marker[0] != self._thinking.closer:
+        if marker[0] not in self._thinking.closers:
             spoken = self._buffer[: marker.start()].rstrip(WHITESPACE)
             self._think(self._consume(len(spoken)))
             self._thought_call = self._quoted_call(marker[0], marker.start() - len(spoken))
@@ -232,7 +232,7 @@ class AnswerMachine:
         """What may be a call in a thought; its marker stands at `begin` of the buffer."""
         assert self._tools.open_body is not None
         body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
-        return ThoughtCall(body, self._schemas, self._block_markers, closer=self._thinking.closer, marker_end=begin + len(marker))
+        return ThoughtCall(body, self._schemas, self._block_markers, closers=self._thinking.closers, marker_end=begin + len(marker))
 
     def _advance_thought_call(self, call: ThoughtCall) -> bool:
         verdict = call.read(self._buffer)
@@ -241,7 +241,7 @@ class AnswerMachine:
         self._thought_call = None
         if verdict == "quoted":
             self._think(self._consume(call.closer_at).rstrip(self._thinking.trims))
-            self._close_thought(len(self._thinking.closer))
+            self._close_thought(call.closer_length)
         else:
             self._think(self._consume(call.marker_end))
         return True

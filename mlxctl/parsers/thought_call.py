@@ -13,18 +13,19 @@ Verdict = Literal["undecided", "quoted", "no call"]
 class ThoughtCall:
     """Follows the text of a thought from a call's marker on, without consuming it.
 
-    `marker_end` is where the marker ends in the buffer, which grows and is otherwise left as it is; `closer_at` is where the
-    thought is closed, once the verdict is "quoted". `block_markers` may stand behind a call without being text.
+    `marker_end` is where the marker ends in the buffer, which grows and is otherwise left as it is; `closer_at` and
+    `closer_length` say where the thought is closed, once the verdict is "quoted". `block_markers` may stand behind a call without being text.
     """
 
     def __init__(
-        self, body: BodyReader, tools: ToolSchemas, block_markers: Collection[str], *, closer: str, marker_end: int
+        self, body: BodyReader, tools: ToolSchemas, block_markers: Collection[str], *, closers: Collection[str], marker_end: int
     ) -> None:
         self.marker_end = marker_end
         self.closer_at = -1
+        self.closer_length = 0
         self._body = body
         self._tools = tools
-        self._closer = MarkerSet((closer,))
+        self._closers = MarkerSet(closers)
         self._block_markers = block_markers
         self._searched = marker_end
         self._read_to = marker_end
@@ -34,11 +35,11 @@ class ThoughtCall:
 
     def read(self, buffer: str) -> Verdict:
         """Look at what has come: "quoted" when the thought is closed, "no call" when there is no call behind the marker."""
-        found = self._closer.find(buffer[self._searched :])
+        found = self._closers.find(buffer[self._searched :])
         if found is not None:
-            self.closer_at = self._searched + found.start()
+            self.closer_at, self.closer_length = self._searched + found.start(), len(found[0])
             return "quoted"
-        self._searched += self._closer.certain_length(buffer[self._searched :])
+        self._searched += self._closers.certain_length(buffer[self._searched :])
         self._follow(buffer)
         if self._is_offered or not self._is_over:
             return "undecided"
