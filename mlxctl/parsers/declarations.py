@@ -168,6 +168,8 @@ class ThinkingParser:
     what the text around them is, such as the head of the message that is the answer; they are dropped.
 
     `other_openers` and `other_closers` are markers that do the same as the first ones; a closer may be the head of what follows.
+    With `ends_at_calls`, a call's marker is the head of a message, which no thought quotes.
+    `asides` begin messages that are neither for the user nor, where they do not turn out to be one, a call: they are dropped.
     `prompt_ends` are what a prompt may end with that the answer's first marker goes on from.
     `signs` tell a model that writes the format where its opener and closer are not enough to.
 
@@ -183,6 +185,8 @@ class ThinkingParser:
     wrappers: tuple[str, ...] = ()
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
+    ends_at_calls: bool = False
+    asides: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
     closed_block: str = ""
@@ -202,4 +206,4 @@ class ThinkingParser:
     @property
     def markers(self) -> frozenset[str]:
         """All that the format is held together by: a special token among them has to be read."""
-        return self.openers | self.closers | frozenset(self.wrappers)
+        return self.openers | self.closers | frozenset((*self.wrappers, *self.asides))

@@ -4,6 +4,7 @@
     text       <think>, <tool_call>     TextDelta; stop strings are looked for here and only here
     thinking   </think>                 ThinkingDelta; a call that begins here is held until it is known whether the thought is closed
     call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
+    aside      any marker               nothing: it is said to somebody who is not here
 
 Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
 without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
@@ -87,12 +88,14 @@ class AnswerMachine:
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
         self._thinking_markers = MarkerSet(thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims)
         self._thought_call: ThoughtCall | None = None
+        self._any_markers = MarkerSet(markers | tools.closers)
         self._text_markers = self._outside_markers
-        self._state: Literal["text", "thinking", "call"] = "text"
+        self._state: Literal["text", "thinking", "call", "aside"] = "text"
         self._is_blank = bool(markers or tools.bare_openers)
         self._trim_next = ""
         self._at_thinking_start = False
         self._body: BodyReader | None = None
+        self._is_aside = False
         self._held: list[str] = []
         self._held_start = 0
         self._num_calls = 0
@@ -127,11 +130,15 @@ class AnswerMachine:
         if self.is_over:
             return []
         self._finish_thought_call()
+        if self.is_over:
+            return self._take_events()
         if self._state == "call":
             self._finish_body()
         self._trim()
         while self._state == "text" and self._buffer and self._advance_text(is_final=True):
             self._trim()
+        if self._state == "aside":
+            self._consume(len(self._buffer))
         if self._state == "thinking":
             self._think(self._consume(len(self._buffer)).rstrip(self._thinking.trims))
         if not (self._num_calls and self._is_blank and self._buffer.isspace()):
@@ -143,6 +150,8 @@ class AnswerMachine:
         """Read on from the buffer; say whether there may be more to read in it."""
         if self._state == "call":
             return self._advance_call()
+        if self._state == "aside":
+            return self._advance_aside()
         self._trim()
         if not self._buffer:
             return False
@@ -179,6 +188,9 @@ class AnswerMachine:
         if marker in self._block_markers:
             self._text_markers = self._outside_markers
             return
+        if marker in self._thinking.asides:
+            self._state = "aside"
+            return
         self._trim_next = self._thinking.trims
         if marker in self._thinking.openers:
             self._state = "thinking"
@@ -197,6 +209,7 @@ class AnswerMachine:
         self._state = "call"
         self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
+        self._is_aside = marker in self._thinking.asides
         self._hold(length)
 
     def _advance_thinking(self) -> bool:
@@ -217,6 +230,9 @@ class AnswerMachine:
         if marker[0] not in self._thinking.closers:
             spoken = self._buffer[: marker.start()].rstrip(WHITESPACE)
             self._think(self._consume(len(spoken)))
+            if self._thinking.ends_at_calls:
+                self._state = "text"
+                return True
             self._thought_call = self._quoted_call(marker[0], marker.start() - len(spoken))
             return True
         self._think(self._consume(marker.start()).rstrip(self._thinking.trims))
@@ -232,7 +248,7 @@ class AnswerMachine:
         """What may be a call in a thought; its marker stands at `begin` of the buffer."""
         assert self._tools.open_body is not None
         body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
-        return ThoughtCall(body, self._schemas, self._block_markers, closers=self._thinking.closers, marker_end=begin + len(marker))
+        return ThoughtCall(body, self._schemas, self._tools, closers=self._thinking.closers, marker_end=begin + len(marker))
 
     def _advance_thought_call(self, call: ThoughtCall) -> bool:
         verdict = call.read(self._buffer)
@@ -256,6 +272,14 @@ class AnswerMachine:
                 self._think(self._consume(call.marker_end))
             while self._buffer and not self.is_over and self._advance():
                 pass
+
+    def _advance_aside(self) -> bool:
+        marker = self._any_markers.find(self._buffer)
+        self._consume(self._any_markers.certain_length(self._buffer) if marker is None else marker.start())
+        if marker is None:
+            return False
+        self._state = "text"
+        return True
 
     def _advance_call(self) -> bool:
         assert self._body is not None
@@ -307,10 +331,10 @@ class AnswerMachine:
         self._held.append(self._consume(length))
 
     def _say_held(self) -> None:
-        """What was held is text."""
-        self._state = "text"
+        """What was held is text, unless it is said to somebody else."""
+        self._state = "aside" if self._is_aside else "text"
         held = "".join(self._held)
-        if not held.isspace():
+        if not self._is_aside and not held.isspace():
             self._say(held, self._held_start)
 
     def _give_back_white_space(self) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from mlxctl.ir import TagNotation
-from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyRejected, Closing, Opening, Signal, ToolParser
+from mlxctl.parsers.declarations import WHITESPACE, BodyRejected, Closing, Opening, Signal, ToolParser
 from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
 
 _OPENER, _MESSAGE, _MESSAGE_END = "<|start|>assistant to=", "<|message|>", "<|eom|>"
@@ -27,7 +27,7 @@ _TAGS = CallTags(
 
 
 class _MessageBody:
-    """Reads the head of a message, and the calls behind it; a message without any is text."""
+    """Reads the head of a message, and the calls behind it; any other message is none."""
 
     def __init__(self, opening: Opening) -> None:
         self._calls = TaggedCallsBody(_TAGS, opening.tools)
@@ -56,7 +56,7 @@ class _MessageBody:
             self._has_head = True
             return self._calls.read(text, behind)
         rest = text[behind:]
-        return (at, ()) if _CALLS.startswith(rest) or _INVOKE.startswith(rest) else (message, (BodyEnded(),))
+        return (at, ()) if _CALLS.startswith(rest) or _INVOKE.startswith(rest) else (message, (BodyRejected(),))
 
 
 def _skip_white_space(text: str, at: int) -> int:

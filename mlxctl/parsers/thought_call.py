@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyReader, BodyRejected, CallStarted, Signal
+from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyReader, BodyRejected, CallStarted, Signal, ToolParser
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
 
@@ -14,11 +14,11 @@ class ThoughtCall:
     """Follows the text of a thought from a call's marker on, without consuming it.
 
     `marker_end` is where the marker ends in the buffer, which grows and is otherwise left as it is; `closer_at` and
-    `closer_length` say where the thought is closed, once the verdict is "quoted". `block_markers` may stand behind a call without being text.
+    `closer_length` say where the thought is closed, once the verdict is "quoted". Of the tool parser's markers, none behind a call is text.
     """
 
     def __init__(
-        self, body: BodyReader, tools: ToolSchemas, block_markers: Collection[str], *, closers: Collection[str], marker_end: int
+        self, body: BodyReader, tools: ToolSchemas, parser: ToolParser, *, closers: Collection[str], marker_end: int
     ) -> None:
         self.marker_end = marker_end
         self.closer_at = -1
@@ -26,7 +26,7 @@ class ThoughtCall:
         self._body = body
         self._tools = tools
         self._closers = MarkerSet(closers)
-        self._block_markers = block_markers
+        self._call_openers, self._call_closers = parser.openers, parser.closers
         self._searched = marker_end
         self._read_to = marker_end
         self._is_over = False
@@ -48,13 +48,16 @@ class ThoughtCall:
 
     def counts_at_the_end(self, buffer: str) -> bool:
         """Whether the answer, which ends here in an open thought, has called something."""
-        if not self._is_over:
+        if not self._is_over and not self._is_offered:
             self._take(self._body.finish(buffer[self._read_to :]))
         return self._has_call
 
     def _may_end(self, rest: str) -> bool:
-        """Whether the answer may be over with what stands behind the call."""
-        return not rest or any(marker.startswith(rest) or rest.startswith(marker) for marker in self._block_markers)
+        """Whether the answer may be over with what stands behind the call: the block's end, or another call."""
+        while closer := next(filter(rest.startswith, self._call_closers), ""):
+            rest = rest[len(closer) :].lstrip(WHITESPACE)
+        may_come = any(marker.startswith(rest) for marker in (*self._call_closers, *self._call_openers))
+        return may_come or rest.startswith(tuple(self._call_openers))
 
     def _follow(self, buffer: str) -> None:
         while not self._is_over and not self._is_offered:
