@@ -132,11 +132,8 @@ class AnswerMachine:
         self._finish_thought_call()
         if self.is_over:
             return self._take_events()
-        if self._state == "call":
-            self._finish_body()
-        self._trim()
-        while self._state == "text" and self._buffer and self._advance_text(is_final=True):
-            self._trim()
+        while self._advance_final():
+            pass
         if self._state == "aside":
             self._consume(len(self._buffer))
         if self._state == "thinking":
@@ -145,6 +142,16 @@ class AnswerMachine:
             self._say_next(len(self._buffer))
         self._release_stops()
         return self._take_events()
+
+    def _advance_final(self) -> bool:
+        """Read on where nothing more comes; say whether there may be more to read."""
+        if self._state == "call":
+            while self._state == "call" and self._advance_call():
+                pass
+            if self._state == "call":
+                self._finish_body()
+        self._trim()
+        return self._state == "text" and bool(self._buffer) and self._advance_text(is_final=True)
 
     def _advance(self) -> bool:
         """Read on from the buffer; say whether there may be more to read in it."""
@@ -159,7 +166,7 @@ class AnswerMachine:
 
     def _advance_text(self, *, is_final: bool = False) -> bool:
         marker = self._text_markers.find(self._buffer, is_final=is_final)
-        if self._is_blank and self._opens_bare(marker):
+        if self._is_blank and self._opens_bare(marker, is_final=is_final):
             self._open("", len(self._buffer) - len(self._buffer.lstrip(WHITESPACE)))
             return True
         if marker is None:
@@ -196,12 +203,14 @@ class AnswerMachine:
             self._state = "thinking"
             self._at_thinking_start = True
 
-    def _opens_bare(self, marker: re.Match[str] | None) -> bool:
+    def _opens_bare(self, marker: re.Match[str] | None, *, is_final: bool) -> bool:
         """Whether the buffer, before which nothing was said, begins with a call that has no marker."""
-        first = self._buffer.lstrip(WHITESPACE)[:1]
-        if not first or first not in self._tools.bare_openers:
+        begun = self._buffer.lstrip(WHITESPACE)
+        if not begun or begun[0] not in self._tools.bare_openers:
             return False
-        return marker is None or marker.start() > self._buffer.index(first)
+        if marker is None:
+            return is_final or not self._text_markers.may_begin(begun)
+        return marker.start() > self._buffer.index(begun[0])
 
     def _open(self, marker: str, length: int) -> None:
         """Begin a body over `length` characters: the marker, and what is trimmed before it."""
@@ -259,8 +268,12 @@ class AnswerMachine:
             self._think(self._consume(call.closer_at).rstrip(self._thinking.trims))
             self._close_thought(call.closer_length)
         else:
-            self._think(self._consume(call.marker_end))
+            self._think_marker(call)
         return True
+
+    def _think_marker(self, call: ThoughtCall) -> None:
+        """What is no call begins with a marker that is part of the thought; white space at its end may be the thought's."""
+        self._think(self._consume(len(self._buffer[: call.marker_end].rstrip(WHITESPACE))))
 
     def _finish_thought_call(self) -> None:
         """The answer is over in a thought: a call that was held counts, and the thought has ended before it."""
@@ -269,7 +282,7 @@ class AnswerMachine:
             if call.counts_at_the_end(self._buffer):
                 self._state = "text"
             else:
-                self._think(self._consume(call.marker_end))
+                self._think_marker(call)
             while self._buffer and not self.is_over and self._advance():
                 pass
 
