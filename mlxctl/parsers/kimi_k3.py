@@ -4,6 +4,7 @@
 """
 
 import re
+from html import unescape
 
 from mlxctl.ir import TagNotation
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -20,7 +21,7 @@ def _read_key(tag: str) -> tuple[str, bool | None] | None:
     found = _KEY.fullmatch(tag)
     if found is None:
         return None
-    return found["name"], None if found["type"] is None else found["type"] == "string"
+    return unescape(found["name"]), None if found["type"] is None else found["type"] == "string"
 
 
 _TAGS = CallTags(

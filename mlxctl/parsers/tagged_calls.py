@@ -7,6 +7,7 @@ the schema wants to be a string streams as it comes, any other is awaited whole 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any, Literal
 
 from mlxctl.parsers.argument_values import value_as_json
@@ -45,7 +46,8 @@ class CallTags:
     `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of `name_end`; a call without an
     opener follows the block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what `read_key` reads: the
     argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, in which `{name}` stands for
-    the argument's name, or before one of `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it.
+    the argument's name, or before one of `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it, or on
+    neither.
     `has_cdata` says that a value may be a CDATA section. `read_value` makes JSON text of a value that is no string.
     """
 
@@ -81,6 +83,7 @@ class TaggedCallsBody:
         self._schema = SchemaNode()
         self._pieces: list[str] = []
         self._is_streaming = False
+        self._is_trimmed = False
         self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
         self._closer = self._plain_closer
 
@@ -148,7 +151,7 @@ class TaggedCallsBody:
         found = _NAME_TAG.fullmatch(text, at, max(end, at))
         if found is None:
             return at, (BodyRejected(),)
-        self._begin_call(found["quoted"] or found["bare"])
+        self._begin_call(unescape(found["quoted"] or found["bare"]))
         return end + len(self._tags.name_end), ()
 
     def _begin_call(self, name: str) -> None:
@@ -213,7 +216,9 @@ class TaggedCallsBody:
         kinds = schema.kinds
         if is_string and kinds is not None and "string" not in kinds:
             return schema
-        return schema.narrowed(STRING) if is_string else schema.narrowed(kinds - {"string"}) if kinds and is_string is False else schema
+        if is_string:
+            return schema.narrowed(STRING)
+        return schema.narrowed(kinds - {"string"}) if kinds and kinds != STRING and is_string is False else schema
 
     def _choose_closer(self, text: str, at: int) -> Step | None:
         """Find out how the value will end, and drop what is trimmed before it."""
@@ -230,6 +235,7 @@ class TaggedCallsBody:
         if trims is None:
             return None
         self._place = "value"
+        self._is_trimmed = trims
         return at + len(self._tags.trims) * trims, ()
 
     def _read_value(self, text: str, at: int) -> Step | None:
@@ -241,7 +247,7 @@ class TaggedCallsBody:
         self._place = "inside"
         is_closed = end[0].endswith(self._value_closer)
         length = end.start() + len(_CDATA_END) * end[0].startswith(_CDATA_END)
-        last = (*self._take(rest[:length].removesuffix(self._tags.trims)), *self._end_value())
+        last = (*self._take(rest[:length].removesuffix(self._tags.trims if self._is_trimmed else "")), *self._end_value())
         return at + (end.end() if is_closed else end.start()), last
 
     def _take(self, text: str) -> Sequence[Signal]:
