@@ -74,7 +74,13 @@ class ModelAdapter:
         }
         self._defaults = sampling_defaults(facts)
         ends = find_stop_tokens(
-            facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
+            facts,
+            self.vocabulary,
+            template,
+            vocabulary_size=self.vocabulary_size,
+            end_tokens=self.habits.end_tokens,
+            behind_call=shape.behind_call,
+            markers=self._tools.markers | self._thinking.markers,
         )
         self.stop_token_ids = ends - {self.vocabulary.id_of(self._thinking.closer)}
         self._grammars = AnswerGrammars(

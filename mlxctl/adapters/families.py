@@ -29,8 +29,8 @@ _FAMILIES = {
         # 2, 3 and 3n were never told of tools, but write code for them.
         tool_parser_ids=("gemma4", "function_gemma", "gemma"),
         injected_parser_id="gemma",
-        # FunctionGemma ends a call by opening the answer to it.
-        end_tokens=("<end_of_turn>", "<turn|>", "<start_function_response>"),
+        # FunctionGemma and Gemma 4 end a call by opening the answer to it.
+        end_tokens=("<end_of_turn>", "<turn|>", "<start_function_response>", "<|tool_response>"),
     ),
     "mistral": Habits(
         tool_parser_ids=("mistral",),
@@ -63,8 +63,8 @@ _FAMILIES = {
         end_tokens=("[e~[",),
     ),
     "granite": Habits(
-        # A list behind a marker in version 3, between tags in version 4.
-        tool_parser_ids=("granite", "hermes_json", "granite_20b"),
+        # A list behind a marker in version 3, which may be spelled as the tag of version 4 is.
+        tool_parser_ids=("hermes_json", "granite", "granite_20b"),
         end_tokens=("<|end_of_text|>",),
     ),
     "phi": Habits(
@@ -86,6 +86,10 @@ _FAMILIES = {
     "minicpm": Habits(
         tool_parser_ids=("minicpm5",),
         end_tokens=("<|im_end|>", "</s>"),
+    ),
+    "ling": Habits(
+        tool_parser_ids=("glm4_native", "hermes_json"),
+        end_tokens=("<|role_end|>",),
     ),
     "nemotron": Habits(
         # Nano 2 writes lists, 3 writes tags.

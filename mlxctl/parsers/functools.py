@@ -12,7 +12,7 @@ def _open_body(opening: Opening) -> JsonCallsBody:
 
 
 def _force_call(name: str | None) -> str:
-    return f" {_OPENER}" if name is None else f' {_OPENER}{{"name": {quote(name)}, "arguments":'
+    return _OPENER if name is None else f'{_OPENER}{{"name": {quote(name)}, "arguments":'
 
 
 TOOLS = ToolParser(
@@ -21,5 +21,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}]", joint=", ", block=(f" {_OPENER}", "]")),),
+    closings=(Closing(behind='"arguments":', text="}]", joint=", ", block=(_OPENER, "]")),),
 )

@@ -17,9 +17,7 @@ _HEAD = CallHead(
         r"(?:functions\.)?(?P<name>[^\s<|{}]+)\s*(?:<\|channel\|>(?:commentary|analysis))?\s*(?:<\|constrain\|>)?\s*(?:json)?\s*"
         r"<\|message\|>\s*"
     ),
-    may_begin=re.compile(
-        r"[^\s<{}]*\s*(?:<\|channel\|>\w*)?\s*(?:<\|constrain\|>)?\s*\w*\s*(?:<\|message\|>\s*)?(?:<[|a-z]*)?"
-    ),
+    may_begin=re.compile(r"[^\s<{}]*\s*(?:<\|channel\|>\w*)?\s*(?:<\|constrain\|>)?\s*\w*\s*(?:<\|message\|>\s*)?(?:<[|a-z]*)?"),
     tails=(_CALL,),
     others=frozenset({"assistant", "browser", "container", "python"}),
 )

@@ -1,7 +1,8 @@
 """Thinking in the analysis channel, as gpt-oss writes it in the harmony format.
 
 Each message has a head: `<|start|>assistant<|channel|>analysis<|message|>` begins thinking, `final` the answer, `commentary`
-without a recipient what is said before a call. A message to a recipient who is no tool on offer is dropped. The models cannot be kept from thinking; an empty analysis makes it less likely.
+without a recipient what is said before a call. A message to a recipient who is no tool on offer is dropped. The models cannot be
+kept from thinking; an empty analysis makes it less likely.
 """
 
 from mlxctl.parsers.declarations import ThinkingParser

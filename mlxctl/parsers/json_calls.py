@@ -87,7 +87,11 @@ class JsonCallsBody:
         assert not rest, "this reader leaves nothing unread without a decision"
         if self._place == "arguments_text":
             return CallEnded(is_complete=False), BodyEnded()
-        return (BodyEnded(),) if self._has_ended else _REJECTED
+        if self._has_ended:
+            return (BodyEnded(),)
+        if self._name is None or self._form.is_bare or self._place in ("key_text", "value_text"):
+            return _REJECTED
+        return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
 
     def _read_structure(self, text: str, at: int) -> tuple[int, tuple[Signal, ...]]:
         match self._place, text[at]:

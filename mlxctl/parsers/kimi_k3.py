@@ -14,7 +14,7 @@ _OPEN, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
 _TOOLS, _TOOLS_END = f"{_OPEN}tools{_SEP}", f"{_CLOSE}tools{_SEP}"
 _CALL, _ARGUMENT, _ARGUMENT_END = f"{_OPEN}call tool=", f"{_OPEN}argument key=", f"{_CLOSE}argument{_SEP}"
 _CALL_END = f"{_CLOSE}call{_SEP}"
-_KEY = re.compile(r'''\s*["'](?P<name>[^"'\n]+)["'](?:\s+type=["']?(?P<type>\w+)["']?)?[^\n]*''')
+_KEY = re.compile(r"""\s*["'](?P<name>[^"'\n]+)["'](?:\s+type=["']?(?P<type>\w+)["']?)?[^\n]*""")
 
 
 def _read_key(tag: str) -> tuple[str, bool | None] | None:

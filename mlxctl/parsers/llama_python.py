@@ -1,8 +1,8 @@
 """Tool calls of Llama 3.1 to 4: at the beginning of the answer, or behind `<|python_tag|>`, as JSON or as Python.
 
 Llama 3.1 writes `{"name": "f", "parameters": {"a": 1}}`, several with `;` between, and its built-in tools as `f.call(a=1)`; 3.2
-and 4 may write `[f(a=1)]`, between `<|python_start|>` and `<|python_end|>` where something was said before. Without a marker, only a
-call of a tool on offer is one; behind a sentence, only JSON.
+and 4 may write `[f(a=1)]`, between `<|python_start|>` and `<|python_end|>` where something was said before. Without a marker,
+only a call of a tool on offer is one; behind a sentence, only JSON.
 """
 
 from mlxctl.ir import PythonNotation

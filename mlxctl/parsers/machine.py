@@ -2,15 +2,16 @@
 
     state      ends with                what is said
     text       <think>, <tool_call>     TextDelta; stop strings are looked for here and only here
-    thinking   </think>                 ThinkingDelta; a call that begins here is held until it is known whether the thought is closed
+    thinking   </think>                 ThinkingDelta; a call in it is held until it is known whether the thought is closed
     call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
     aside      any marker               nothing: it is said to somebody who is not here
 
 Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
 without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
 already, and so are a format's wrappers. A call in a thought that is never closed is a call, and ends the thought: it has to name
-a tool that is on offer, or stand at the end of the answer. In a closed thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner sides of thinking and behind
-it, before a call, and where there is nothing else before thinking, between calls or after the last. Nothing else is ever lost.
+a tool that is on offer, or stand at the end of the answer. In a closed thought it is quoted, and part of the thought. White space
+is dropped where a format puts it: on the inner sides of thinking and behind it, before a call, and where there is nothing else
+before thinking, between calls or after the last. Nothing else is ever lost.
 """
 
 import re
@@ -129,11 +130,15 @@ class AnswerMachine:
         """The answer is over: return what was held back."""
         if self.is_over:
             return []
+        self._finish_reading()
+        return self._take_events()
+
+    def _finish_reading(self) -> None:
         self._finish_thought_call()
-        if self.is_over:
-            return self._take_events()
-        while self._advance_final():
+        while not self.is_over and self._advance_final():
             pass
+        if self.is_over:
+            return
         if self._state == "aside":
             self._consume(len(self._buffer))
         if self._state == "thinking":
@@ -141,7 +146,6 @@ class AnswerMachine:
         if not (self._num_calls and self._is_blank and self._buffer.isspace()):
             self._say_next(len(self._buffer))
         self._release_stops()
-        return self._take_events()
 
     def _advance_final(self) -> bool:
         """Read on where nothing more comes; say whether there may be more to read."""

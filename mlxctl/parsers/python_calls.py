@@ -28,7 +28,9 @@ from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
 MAX_NAME_CHARS = 128
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*(=?)(.?)", re.DOTALL)
-_BEHIND_QUOTE = re.compile(r"\s*(?:(?P<call_end>\)[\s)]*(?P<behind_call>[^\s)]|\n\Z)?)|(?P<next>,\s*(?P<word>[\w]+\s*(?P<equals>=?)|\S)?)|(?P<other>\S))")
+_BEHIND_QUOTE = re.compile(
+    r"\s*(?:(?P<call_end>\)[\s)]*(?P<behind_call>[^\s)]|\n\Z)?)|(?P<next>,\s*(?P<word>[\w]+\s*(?P<equals>=?)|\S)?)|(?P<other>\S))"
+)
 _PLAIN = re.compile(r"[^\\'\"]+")
 _PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
@@ -100,6 +102,8 @@ class PythonCallsBody:
             kept = self._scanner.text if self._place == "value" else ""
             cut = escape(rest) if self._place == "string" else '"' + escape(kept + rest) if kept else ""
             return *_more(cut), CallEnded(is_complete=False), BodyEnded()
+        if self._place == "argument" and not self._form.is_bare:
+            return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
         is_over = self._num_calls and self._place in ("name", "call_end", "between") and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
 

@@ -43,12 +43,12 @@ def plain_value(text: str, schema: SchemaNode) -> str:
 class CallTags:
     """The tags of a format.
 
-    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of `name_end`; a call without an
-    opener follows the block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what `read_key` reads: the
-    argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, in which `{name}` stands for
-    the argument's name, or before one of `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it, or on
-    neither.
-    `has_cdata` says that a value may be a CDATA section. `read_value` makes JSON text of a value that is no string.
+    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of `name_end`; a call without
+    an opener follows the block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what
+    `read_key` reads: the argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, in
+    which `{name}` stands for the argument's name, or before one of `value_ends`, where models forget the closer. `trims` is
+    dropped once on both sides of it, or on neither. `has_cdata` says that a value may be a CDATA section. `read_value` makes JSON
+    text of a value that is no string.
     """
 
     call_opener: str

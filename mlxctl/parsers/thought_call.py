@@ -14,7 +14,8 @@ class ThoughtCall:
     """Follows the text of a thought from a call's marker on, without consuming it.
 
     `marker_end` is where the marker ends in the buffer, which grows and is otherwise left as it is; `closer_at` and
-    `closer_length` say where the thought is closed, once the verdict is "quoted". Of the tool parser's markers, none behind a call is text.
+    `closer_length` say where the thought is closed, once the verdict is "quoted". Of the tool parser's markers, none behind a
+    call is text.
     """
 
     def __init__(

@@ -2,8 +2,9 @@
 
 A new parser brings one file in `transcripts/`; every transcript in it is replayed under every chunking. `expect` lists what
 is said, in order: `["text", …]`, `["thinking", …]`, `["call", name, arguments]`, and `["broken call", name, arguments]` for a
-call that was cut off or malformed. `continued` is how a model goes on behind the forced prefix of a call of `f`, one text for each
-dialect, with the arguments `{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables give the tools on offer: a `name`, and `parameters` as JSON text.
+call that was cut off or malformed. `continued` is how a model goes on behind the forced prefix of a call of `f`, one text for
+each dialect, with the arguments `{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables give the tools on offer: a `name`, and
+`parameters` as JSON text.
 """
 
 import json
