@@ -28,6 +28,7 @@ from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
 MAX_NAME_CHARS = 128
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*(=?)(.?)", re.DOTALL)
+_CUT_KEYWORD = re.compile(r"\s*\w{0,64}\s*=?\s*")
 _BEHIND_QUOTE = re.compile(
     r"\s*(?:(?P<call_end>\)[\s)]*(?P<behind_call>[^\s)]|\n\Z)?)|(?P<next>,\s*(?P<word>[\w]+\s*(?P<equals>=?)|\S)?)|(?P<other>\S))"
 )
@@ -102,7 +103,7 @@ class PythonCallsBody:
             kept = self._scanner.text if self._place == "value" else ""
             cut = escape(rest) if self._place == "string" else '"' + escape(kept + rest) if kept else ""
             return *_more(cut), CallEnded(is_complete=False), BodyEnded()
-        if self._place == "argument" and not self._form.is_bare:
+        if self._place == "argument" and not self._form.is_bare and _CUT_KEYWORD.fullmatch(rest):
             return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
         is_over = self._num_calls and self._place in ("name", "call_end", "between") and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
