@@ -2,7 +2,7 @@
 
 Llama 3.1 writes `{"name": "f", "parameters": {"a": 1}}`, several with `;` between, and its built-in tools as `f.call(a=1)`; 3.2
 and 4 may write `[f(a=1)]`, between `<|python_start|>` and `<|python_end|>` where something was said before. Without a marker,
-only a call of a tool on offer is one; behind a sentence, only JSON.
+only a call of a tool on offer is one.
 """
 
 from mlxctl.ir import PythonNotation
@@ -14,18 +14,11 @@ from mlxctl.parsers.python_calls import PythonCallsBody, PythonForm
 
 _OPENER = "<|python_tag|>"
 _MARKERS = (_OPENER, "<|python_start|>")
-# How an object begins that stands behind a sentence.
-_OBJECTS = ('{"name": "', '{"name":"', '{"type": "function", "name": "', '{"function": "')
 
 
 def _open_body(opening: Opening) -> BodyReader:
     is_bare = opening.marker not in _MARKERS
     objects, python = CallObject(separators=";", is_bare=is_bare), PythonForm(is_bare=is_bare)
-
-    if opening.marker in _OBJECTS:
-        body = JsonCallsBody(opening.tools, objects)
-        body.read(opening.marker, 0)
-        return body
 
     def choose(first: str) -> BodyReader:
         return JsonCallsBody(opening.tools, objects) if first == "{" else PythonCallsBody(opening.tools, python)
@@ -49,7 +42,7 @@ def _force_list(name: str | None) -> str:
 TOOLS = ToolParser(
     id="llama_python",
     opener=_OPENER,
-    other_openers=(*_MARKERS[1:], *_OBJECTS),
+    other_openers=_MARKERS[1:],
     closer="<|python_end|>",
     open_body=_open_body,
     bare_openers="{[",

@@ -31,10 +31,9 @@ class Answers:
     def __init__(self, tools: ToolParser, thinking: ThinkingParser, *, has_marks: bool = True) -> None:
         tokenizer = Tokenizer.from_str(_TEXT)
         texts = tools.markers | thinking.markers if has_marks else thinking.markers
-        # A mark that only looks like a tag in its middle is a token as it is.
-        odd = [mark for mark in tools.inner_markers if "<" in mark and not re.fullmatch(_TAG, mark)]
-        pattern = "|".join([*map(re.escape, odd), _TAG])
-        marks = sorted({mark for text in texts for mark in re.findall(pattern, text)})
+        # What only looks like a tag in its middle is none; the matcher's own tokenizer does not know such tokens.
+        odd = "|".join(re.escape(mark) for mark in tools.inner_markers if "<" in mark and not re.fullmatch(_TAG, mark))
+        marks = sorted({mark for text in texts for mark in re.findall(_TAG, re.sub(odd, "", text) if odd else text)})
         tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
         self._stops = [tokenizer.token_to_id(_STOP)]
         self._tokenizer = LLTokenizer(tokenizer.to_str(), eos_token=self._stops)
