@@ -10,7 +10,7 @@ from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.habits import Habits
 from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.known_text import KnownSegment, KnownText, OpenSegment
-from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser
+from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser, with_native_formats
 from mlxctl.adapters.pictures import open_sight
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import find_hidden_ids
@@ -62,11 +62,18 @@ class ModelAdapter(AnswerReader):
         placeholder = None if self._sight is None else self._sight.placeholder
         shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
         delivery = self._find_delivery(template, shape, capabilities)
-        self._tools = self._choose_tools(template, shape, delivery, capabilities)
+        chosen = self._choose_tools(template, shape, delivery, capabilities)
+        self._tools = with_native_formats(chosen, self.habits.tool_parser_ids, template, self.vocabulary)
         self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(template, self.vocabulary)
         self._writer = None if template is None else self._make_writer(template, shape, delivery)
         ends = find_stop_tokens(
-            facts, self.vocabulary, template, vocabulary_size=self.vocabulary_size, end_tokens=self.habits.end_tokens
+            facts,
+            self.vocabulary,
+            template,
+            vocabulary_size=self.vocabulary_size,
+            end_tokens=self.habits.end_tokens,
+            behind_call=shape.behind_call,
+            markers=self._tools.markers | self._thinking.markers,
         )
         super().__init__(
             facts,

@@ -42,6 +42,9 @@ class CallRules:
             return ""
         return f"({self._spelling.spell(self._parser.separator)} whole)*"
 
+    def _plain_openers(self) -> list[str]:
+        return [text for text in self._parser.openers if not self._spelling.begins_with_control(text)]
+
     def parts(self, tools: Sequence[ToolSpec]) -> Mapping[str, Definition]:
         """Return the arguments of each tool. Raises InvalidRequest for a schema that cannot be enforced."""
         return {f"arguments_{index}": self._arguments(tool) for index, tool in enumerate(tools)}
@@ -49,7 +52,7 @@ class CallRules:
     def among_text(self, tools: Sequence[ToolSpec], *, is_parallel: bool) -> list[str]:
         """Return rules of which `free` is any text in which calls may stand; where a call begins, it is one of these."""
         begin = self._force_call(None) or ""
-        plain = [text for text in sorted(self._parser.openers) if not self._spelling.begins_with_control(text)]
+        plain = sorted(filter(None, (self._spelling.split(text)[0] or text for text in self._plain_openers())))
         opener = "" if self._spelling.begins_with_control(begin) else max(filter(begin.startswith, plain), key=len, default="")
         rules = [f"TEXT: {text_without(plain)}", r"GAP: /[ \t\r\n]*/", *self.rules(tools, after=opener, is_parallel=is_parallel)]
         if begin[:1] in self._parser.bare_openers:

@@ -19,7 +19,8 @@ _FAMILIES = {
         end_tokens=("<|endoftext|>", "<|user|>", "<|observation|>"),
     ),
     "llama": Habits(
-        tool_parser_ids=("llama_python", "llama_xml"),
+        # The last two are fine-tunes with templates of their own.
+        tool_parser_ids=("llama_python", "llama_xml", "functionary", "functools"),
         injected_parser_id="hermes_json",
         # `<|eom_id|>` and `<|eom|>` end a message that waits for a tool, `<|eot_id|>` and `<|eot|>` a turn.
         end_tokens=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|eot|>", "<|eom|>"),
@@ -28,8 +29,8 @@ _FAMILIES = {
         # 2, 3 and 3n were never told of tools, but write code for them.
         tool_parser_ids=("gemma4", "function_gemma", "gemma"),
         injected_parser_id="gemma",
-        # FunctionGemma ends a call by opening the answer to it.
-        end_tokens=("<end_of_turn>", "<turn|>", "<start_function_response>"),
+        # FunctionGemma and Gemma 4 end a call by opening the answer to it.
+        end_tokens=("<end_of_turn>", "<turn|>", "<start_function_response>", "<|tool_response>"),
     ),
     "mistral": Habits(
         tool_parser_ids=("mistral",),
@@ -48,21 +49,22 @@ _FAMILIES = {
         efforts={"none": "low", "minimal": "low", "xhigh": "high", "max": "high"},
     ),
     "deepseek": Habits(
-        tool_parser_ids=("deepseek",),
+        # GigaChat borrows the architecture.
+        tool_parser_ids=("deepseek", "gigachat3"),
         injected_parser_id="hermes_json",
         end_tokens=("<｜end▁of▁sentence｜>",),
     ),
     "kimi": Habits(
-        tool_parser_ids=("kimi_k2",),
+        tool_parser_ids=("kimi_k2", "kimi_k3"),
         end_tokens=("<|im_end|>", "[EOS]"),
     ),
     "minimax": Habits(
-        tool_parser_ids=("minimax_m2",),
+        tool_parser_ids=("minimax_m2", "minimax_m3", "tool_calls_json"),
         end_tokens=("[e~[",),
     ),
     "granite": Habits(
-        # A list behind a marker in version 3, between tags in version 4.
-        tool_parser_ids=("granite", "hermes_json"),
+        # A list behind a marker in version 3, which may be spelled as the tag of version 4 is.
+        tool_parser_ids=("hermes_json", "granite", "granite_20b"),
         end_tokens=("<|end_of_text|>",),
     ),
     "phi": Habits(
@@ -84,6 +86,52 @@ _FAMILIES = {
     "minicpm": Habits(
         tool_parser_ids=("minicpm5",),
         end_tokens=("<|im_end|>", "</s>"),
+    ),
+    "ling": Habits(
+        tool_parser_ids=("glm4_native", "hermes_json"),
+        end_tokens=("<|role_end|>",),
+    ),
+    "nemotron": Habits(
+        # Nano 2 writes lists, 3 writes tags.
+        tool_parser_ids=("qwen3_coder", "nemotron", "hermes_json"),
+    ),
+    "hunyuan": Habits(
+        # Hy3 writes tags, A13B writes JSON.
+        tool_parser_ids=("hunyuan", "tool_calls_json"),
+        end_tokens=("<｜hy_eos:opensource｜>", "<｜hy_eos｜>", "<|eos|>"),
+    ),
+    "olmo": Habits(
+        tool_parser_ids=("olmo3",),
+        end_tokens=("<|im_end|>", "<|endoftext|>"),
+    ),
+    "muse": Habits(
+        tool_parser_ids=("muse",),
+        # `<|eom|>` ends a message among others, and is no end.
+        end_tokens=("<|eot|>",),
+    ),
+    "longcat": Habits(
+        tool_parser_ids=("longcat", "hermes_json"),
+        end_tokens=("</longcat_s>",),
+    ),
+    "apertus": Habits(
+        tool_parser_ids=("apertus",),
+        end_tokens=("<|assistant_end|>", "<|tools_suffix|>"),
+    ),
+    "solar": Habits(
+        tool_parser_ids=("solar_open",),
+        # `<|calls|>` ends the calls; `<|end|>` ends a thought among others, and is no end.
+        end_tokens=("<|calls|>", "<|flush|>"),
+    ),
+    "internlm": Habits(
+        tool_parser_ids=("internlm2",),
+        end_tokens=("<|im_end|>", "<|action_end|>"),
+    ),
+    "jamba": Habits(
+        tool_parser_ids=("tool_calls_json",),
+    ),
+    "apriel": Habits(
+        tool_parser_ids=("tool_calls_json",),
+        end_tokens=("<|end|>",),
     ),
 }
 

@@ -1,12 +1,23 @@
 """Which parsers fit a model: proved on its own template where that is possible."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from mlxctl.adapters.chat_template import ChatTemplate
 from mlxctl.adapters.conversation import arguments_value
 from mlxctl.adapters.shape import PROBE_CALL_ARGUMENTS, PROBE_CALL_NAME, PROBE_TOOL, TemplateShape
 from mlxctl.adapters.vocabulary import Vocabulary
-from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS, ThinkingParser, ToolParser, extract, thinking_parser, tool_parser
+from mlxctl.errors import InvalidRequest
+from mlxctl.parsers import (
+    THINKING_PARSER_IDS,
+    TOOL_PARSER_IDS,
+    ThinkingParser,
+    ToolParser,
+    combined,
+    extract,
+    thinking_parser,
+    tool_parser,
+)
 
 
 def find_tool_parser(
@@ -26,15 +37,40 @@ def find_tool_parser(
     return parsers[min(leftovers)[1]] if leftovers else tool_parser("null")
 
 
-def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) -> ThinkingParser:
-    """Choose the first parser whose markers the template, or else the vocabulary, has."""
-    parsers = [thinking_parser(parser_id) for parser_id in THINKING_PARSER_IDS if parser_id != "null"]
+def with_native_formats(
+    parser: ToolParser, parser_ids: Sequence[str], template: ChatTemplate | None, vocabulary: Vocabulary
+) -> ToolParser:
+    """Let a parser read the family's own formats, too, of which template or vocabulary know the markers.
+
+    A model that is asked for calls in another way, since its template offers no tools, may still make them as it was trained to.
+    """
+    if not parser.opener:
+        return parser
     source = "" if template is None else template.source
+    natives = [tool_parser(parser_id) for parser_id in parser_ids if parser_id != parser.id]
+    return combined(parser, [native for native in natives if any(_is_known(mark, source, vocabulary) for mark in native.openers)])
+
+
+def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) -> ThinkingParser:
+    """Choose the first parser whose markers the template, what it renders, or else the vocabulary, has."""
+    parsers = [thinking_parser(parser_id) for parser_id in THINKING_PARSER_IDS if parser_id != "null"]
+    source = "" if template is None else template.source + _rendered_thought(template)
     for parser in parsers:
-        if parser.opener in source and parser.closer in source:
+        if all(marker in source for marker in (parser.opener, parser.closer, *parser.signs)):
             return parser
-    known = (parser for parser in parsers if vocabulary.id_of(parser.opener) is not None)
+    known = (parser for parser in parsers if parser.opener and not parser.signs and vocabulary.id_of(parser.opener) is not None)
     return next(known, thinking_parser("null"))
+
+
+def _rendered_thought(template: ChatTemplate) -> str:
+    """A conversation with a thought: some templates put their markers together from pieces."""
+    fields = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), "a thought")
+    turn = [{"role": "user", "content": "a question"}, {"role": "assistant", "content": "an answer", **fields}]
+    rendered = []
+    for messages, is_open in ((turn, False), (turn[:1], True)):
+        with suppress(InvalidRequest):
+            rendered.append(template.render(messages, add_generation_prompt=is_open))
+    return "".join(rendered)
 
 
 def _leftover(parser: ToolParser, shape: TemplateShape) -> int | None:
@@ -48,15 +84,21 @@ def _leftover(parser: ToolParser, shape: TemplateShape) -> int | None:
 
 
 def _mentioned(parser_ids: Sequence[str], template: ChatTemplate, vocabulary: Vocabulary) -> ToolParser:
-    """The parser of which the most markers are known; its opener and all inner ones have to be."""
-
-    def is_known(marker: str) -> bool:
-        return marker in template.source or vocabulary.id_of(marker) is not None
+    """The parser of which the most markers are known."""
 
     def num_known(parser: ToolParser) -> int:
-        needed = (parser.opener, *parser.inner_markers)
-        return sum(map(is_known, parser.markers)) if parser.opener and all(map(is_known, needed)) else 0
+        return _num_known_markers(parser, template.source, vocabulary)
 
     parsers = [tool_parser(parser_id) for parser_id in parser_ids]
     best = max(parsers, key=num_known, default=tool_parser("null"))
     return best if num_known(best) else tool_parser("null")
+
+
+def _num_known_markers(parser: ToolParser, source: str, vocabulary: Vocabulary) -> int:
+    """How many of a format's markers template or vocabulary know; none unless the opener and all inner ones are among them."""
+    known = [marker for marker in parser.markers if _is_known(marker, source, vocabulary)]
+    return len(known) if parser.opener and {parser.opener, *parser.inner_markers} <= set(known) else 0
+
+
+def _is_known(marker: str, source: str, vocabulary: Vocabulary) -> bool:
+    return marker in source or vocabulary.id_of(marker) is not None

@@ -187,7 +187,7 @@ class PromptWriter:
     def _open_marker(self, text: str) -> str:
         """The marker that the text ends with and the model continues: of an open thought, or of a message that was begun."""
         end = text.rstrip()
-        for marker in (self._thinking.opener, *self._thinking.wrappers):
+        for marker in (self._thinking.opener, *self._thinking.wrappers, *self._thinking.prompt_ends):
             if marker and end.endswith(marker):
                 return text[text.rindex(marker) :]
         return ""

@@ -64,6 +64,11 @@ class TemplateShape:
         """Whether past tool calls are shown."""
         return bool(self.rendered_call)
 
+    @property
+    def behind_call(self) -> str:
+        """What the template writes behind the argument of a past call, up to the call's result."""
+        return self.rendered_call.partition(PROBE_CALL_ARGUMENTS["subject"])[2].partition(_RESULT)[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CallForm:

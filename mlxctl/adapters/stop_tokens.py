@@ -1,6 +1,6 @@
 """Which tokens end an answer. Models say it in several files, none of which is complete by itself."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from mlxctl.adapters.chat_template import ChatTemplate, special_token_texts
@@ -9,6 +9,7 @@ from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
 _PROBE_ANSWER = "the answer"
+_MOST_MARKERS = 16
 
 
 def find_stop_tokens(
@@ -18,9 +19,12 @@ def find_stop_tokens(
     *,
     vocabulary_size: int,
     end_tokens: Sequence[str] = (),
+    behind_call: str = "",
+    markers: Collection[str] = (),
 ) -> frozenset[int]:
-    """Gather the end tokens of config, generation config, tokenizer config and family, and the template's end of a turn.
+    """Gather the end tokens of config, generation config, tokenizer config and family, and the template's ends of turn and call.
 
+    `behind_call` is what the template writes between a call and its result; what of it is part of the parsers' `markers` is no end.
     Ids outside the vocabulary can never be generated and are left out. Raises BrokenModel when an id is no number.
     """
     text_config = facts.config.get("text_config")
@@ -30,7 +34,12 @@ def find_stop_tokens(
     ids = {token_id for source in sources for token_id in _eos_ids(facts, source.get("eos_token_id"))}
     eos_text = special_token_texts(facts.tokenizer_config).get("eos_token")
     texts = end_tokens if eos_text is None else (eos_text, *end_tokens)
-    found = {*ids, *map(vocabulary.id_of, texts), _end_of_turn(vocabulary, template)}
+    found = {
+        *ids,
+        *map(vocabulary.id_of, texts),
+        _end_of_turn(vocabulary, template),
+        _end_of_call(vocabulary, behind_call, markers),
+    }
     return frozenset(token_id for token_id in found if token_id is not None and 0 <= token_id < vocabulary_size)
 
 
@@ -40,6 +49,16 @@ def _eos_ids(facts: ModelFacts, value: Any) -> Iterable[int]:
         if not isinstance(token_id, int) or isinstance(token_id, bool):
             raise BrokenModel(facts.path, f"eos_token_id of {facts.path.name!r} must hold token ids, not {token_id!r}")
     return ids
+
+
+def _end_of_call(vocabulary: Vocabulary, behind: str, markers: Collection[str]) -> int | None:
+    """The first special token behind a call that is not the format's own: there the model has to stop, and the tool answers."""
+    for _ in range(_MOST_MARKERS):
+        token = vocabulary.first_special(behind)
+        if token is None or not any(token.text in marker for marker in markers):
+            return None if token is None else token.token_id
+        behind = behind.partition(token.text)[2]
+    return None
 
 
 def _end_of_turn(vocabulary: Vocabulary, template: ChatTemplate | None) -> int | None:

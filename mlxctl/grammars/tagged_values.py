@@ -60,15 +60,19 @@ class TaggedValues:
         for name, schema, is_required in self._values.members(branch):
             if _NAME.fullmatch(name):
                 is_known = name in branch.get("properties", {})
-                members.append((self._member(self._book.spell(name), schema, is_known=is_known), is_required))
+                members.append((self._member(self._book.spell(name), schema, self._end(name), is_known=is_known), is_required))
             elif is_required:
                 raise unwritable_name(name)
         extra = ""
-        if (rest := additional(branch)) is not None:
-            extra = self._member(self._book.terminal(extra_name(branch)), rest, is_known=False)
+        # A tag that is closed by its name has to have one that is known.
+        if (rest := additional(branch)) is not None and self._end("") == self._notation.end:
+            extra = self._member(self._book.terminal(extra_name(branch)), rest, self._notation.end, is_known=False)
         return self._values.chain(members, extra, "")
 
-    def _member(self, name: str, schema: Any, *, is_known: bool) -> str:
+    def _end(self, name: str) -> str:
+        return self._notation.end.replace("{name}", name)
+
+    def _member(self, name: str, schema: Any, end: str, *, is_known: bool) -> str:
         branches = self._branches.of(schema)
         kinds = frozenset[str]().union(*map(kinds_of, branches)) if is_known else _ANYTHING
         may_mislead = kinds != {"string"} and not self._notation.begin_string
@@ -81,9 +85,9 @@ class TaggedValues:
             others = [rest for branch in others for rest in _beside_words(branch)]
         misleading = _misleading(kinds, others) if may_mislead else ()
         contents = [self._content(branch, misleading) for branch in strings]
-        written = [f"{self._begin(name, is_string=True)} {text}" for text in self._closed(filter(None, contents), texts)]
+        written = [f"{self._begin(name, is_string=True)} {text}" for text in self._closed(filter(None, contents), texts, end)]
         written += [
-            f"{self._begin(name, is_string=False)} {value} {self._book.spell(self._notation.end)}"
+            f"{self._begin(name, is_string=False)} {value} {self._book.spell(end)}"
             for value in filter(None, map(self._values.branch, others))
         ]
         return self._book.one_of(written)
@@ -103,9 +107,8 @@ class TaggedValues:
         content = string_content(branch, raw, is_strict=self._is_strict)
         return " & ".join([content, *(f"~{regex(look)}" for look in misleading)])
 
-    def _closed(self, contents: Iterable[str], texts: Sequence[str]) -> Iterable[str]:
+    def _closed(self, contents: Iterable[str], texts: Sequence[str], end: str) -> Iterable[str]:
         """Strings and words with what ends them."""
-        end = self._notation.end
         choices = [self._book.terminal(content) for content in contents]
         words = self._book.terminal(regex("|".join(texts))) if texts else ""
         if not self._notation.sections:

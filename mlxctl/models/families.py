@@ -12,7 +12,8 @@ _BY_MODEL_TYPE = {
     "mixtral": "mistral", "mllama": "llama", "moonshot": "kimi", "nemotron": "nemotron", "olmo": "olmo", "paligemma": "gemma",
     "phi": "phi", "pixtral": "mistral", "qwen": "qwen", "seed_oss": "seed", "smollm": "smollm", "smolvlm": "smollm",
     "voxtral": "mistral", "bert": "bert", "modernbert": "bert", "roberta": "bert", "xlm-roberta": "bert", "xlm_roberta": "bert",
-    "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet",
+    "apertus": "apertus", "apriel": "apriel", "hy_v": "hunyuan", "hy3": "hunyuan", "longcat": "longcat", "muse": "muse",
+    "solar": "solar", "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet",
 }  # fmt: skip
 # Marks that only one family writes.
 _BY_TEMPLATE = {

@@ -1,5 +1,6 @@
 """How model text becomes events: parsers declare markers and bodies, one machine runs them. Knows no tokens and no models."""
 
+from mlxctl.parsers.combination import combined
 from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser
 from mlxctl.parsers.extraction import extract
 from mlxctl.parsers.machine import AnswerMachine, LogprobsBetween
@@ -13,6 +14,7 @@ __all__ = [
     "LogprobsBetween",
     "ThinkingParser",
     "ToolParser",
+    "combined",
     "extract",
     "thinking_parser",
     "tool_parser",

@@ -1,6 +1,7 @@
 """Argument values that a format writes as plain text, as JSON text of the type that the tool's schema asks for."""
 
 import math
+import re
 from typing import Any
 
 from mlxctl.parsers.json_value import parse_json, quote
@@ -8,6 +9,7 @@ from mlxctl.parsers.python_literal import literal_as_json
 from mlxctl.parsers.schemas import STRING, Kinds, kind_of
 
 _WORDS = {"true": "true", "false": "false", "none": "null", "null": "null"}
+_LEADING_ZEROS = re.compile(r"(?P<sign>-?)\+?0*(?P<rest>\d{1,300}(?:\.\d{1,300})?)", re.ASCII)
 _WORD_KINDS = {"true": "boolean", "false": "boolean", "null": "null"}
 
 
@@ -42,6 +44,8 @@ def _odd_value(text: str, kinds: Kinds) -> str:
     word = _WORDS.get(bare.lower())
     if word is not None and _WORD_KINDS[word] in kinds:
         return word
+    if kinds & {"integer", "number"} and (number := _LEADING_ZEROS.fullmatch(bare)):
+        return f"{number['sign']}{number['rest']}"
     if kinds & {"object", "array"}:
         converted = literal_as_json(bare)
         if converted is not None and converted[:1] in "{[":

@@ -23,8 +23,8 @@ from mlxctl.parsers.python_literal import literal_as_json
 from mlxctl.parsers.schemas import STRING, ToolSchemas
 
 MAX_HEAD_CHARS = 256
-_HEAD = re.compile(r"\s*call:\s*(?P<name>[^\s{}:,<>]+)\s*\{")
-_MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l(?::\s*[^\s{}:,<>]*\s*)?)?)?)?)?")
+_HEAD = re.compile(r"\s*(?:call)?:\s*(?P<name>[^\s{}:,<>]+)\s*\{")
+_MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l)?)?)?|(?:call)?:\s*[^\s{}:,<>]*\s*)?")
 _WORD_END = {"key": re.compile(r"[,:{}\[\]]"), "value": re.compile(r"[,{}\[\]]")}
 _CLOSER = {"{": "}", "[": "]"}
 

@@ -167,6 +167,12 @@ class ThinkingParser:
     `trims` are characters dropped inside both markers and behind the closing one. `wrappers` are markers that say nothing but
     what the text around them is, such as the head of the message that is the answer; they are dropped.
 
+    `other_openers` and `other_closers` are markers that do the same as the first ones; a closer may be the head of what follows.
+    With `ends_at_calls`, a call's marker is the head of a message, which no thought quotes.
+    `asides` begin messages that are neither for the user nor, where they do not turn out to be one, a call: they are dropped.
+    `prompt_ends` are what a prompt may end with that the answer's first marker goes on from.
+    `signs` tell a model that writes the format where its opener and closer are not enough to.
+
     `closed_block` is a whole empty block, `closing` ends an open one: either, put at the end of a prompt, makes the model answer
     without thinking. `supports_toggle` says that models of the format are made to be switched so; where they are not, an empty
     block only makes thinking less likely.
@@ -177,11 +183,27 @@ class ThinkingParser:
     closer: str = ""
     trims: str = ""
     wrappers: tuple[str, ...] = ()
+    other_openers: tuple[str, ...] = ()
+    other_closers: tuple[str, ...] = ()
+    ends_at_calls: bool = False
+    asides: tuple[str, ...] = ()
+    prompt_ends: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
     closed_block: str = ""
     closing: str = ""
     supports_toggle: bool = False
 
     @property
+    def openers(self) -> frozenset[str]:
+        """All markers that begin a thought."""
+        return frozenset(filter(None, (self.opener, *self.other_openers)))
+
+    @property
+    def closers(self) -> frozenset[str]:
+        """All markers that end a thought."""
+        return frozenset(filter(None, (self.closer, *self.other_closers)))
+
+    @property
     def markers(self) -> frozenset[str]:
         """All that the format is held together by: a special token among them has to be read."""
-        return frozenset(filter(None, (self.opener, self.closer, *self.wrappers)))
+        return self.openers | self.closers | frozenset((*self.wrappers, *self.asides))

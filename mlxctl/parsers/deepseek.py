@@ -44,7 +44,9 @@ _TAGS = CallTags(
 
 
 def _open_body(opening: Opening) -> BodyReader:
-    return TaggedCallsBody(_TAGS, opening.tools) if _DSML in opening.marker else HeadedJsonBody(_HEAD, opening.tools)
+    if _DSML not in opening.marker:
+        return HeadedJsonBody(_HEAD, opening.tools)
+    return TaggedCallsBody(_TAGS, opening.tools, is_named=opening.marker == _TAGS.call_opener)
 
 
 def _force_plain(name: str | None) -> str:
@@ -80,7 +82,7 @@ def _close_dsml(block: str) -> Closing:
 TOOLS = ToolParser(
     id="deepseek",
     opener=_CALLS,
-    other_openers=(_CALL, *(f"<{_DSML}{block}>" for block in _BLOCKS)),
+    other_openers=(_CALL, _TAGS.call_opener, *(f"<{_DSML}{block}>" for block in _BLOCKS)),
     closer=_CALLS_END,
     other_closers=tuple(f"</{_DSML}{block}>" for block in _BLOCKS),
     open_body=_open_body,

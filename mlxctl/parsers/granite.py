@@ -1,4 +1,7 @@
-"""Tool calls of Granite 3: a list of JSON objects behind `<|tool_call|>`, with nothing to close it."""
+"""Tool calls of Granite 3: a list of JSON objects behind `<|tool_call|>`, with nothing to close it.
+
+Where the marker is no token of its own, the models write `<tool_call>`.
+"""
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -18,6 +21,8 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="granite",
     opener=_OPENER,
+    other_openers=("<tool_call>",),
+    other_closers=("</tool_call>",),
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',

@@ -17,8 +17,9 @@ _HEAD = CallHead(
         r"(?:functions\.)?(?P<name>[^\s<|{}]+)\s*(?:<\|channel\|>(?:commentary|analysis))?\s*(?:<\|constrain\|>)?\s*(?:json)?\s*"
         r"<\|message\|>\s*"
     ),
-    may_begin=re.compile(r"[^\s{}]*(?:\s+[^\s{}]*){0,3}\s*"),
+    may_begin=re.compile(r"[^\s<{}]*\s*(?:<\|channel\|>\w*)?\s*(?:<\|constrain\|>)?\s*\w*\s*(?:<\|message\|>\s*)?(?:<[|a-z]*)?"),
     tails=(_CALL,),
+    others=frozenset({"assistant", "browser", "container", "python"}),
 )
 
 

@@ -21,13 +21,17 @@ class CallHead:
     """How a format writes the head.
 
     `pattern` matches a whole head and has a group `name`. `may_begin` matches every beginning of one, so that what is none is
-    given up early. `tails` are what may stand behind the arguments and is dropped; `opener` is what another head begins with.
+    given up early. `tails` are what may stand behind the arguments and is dropped; `opener` is what another head begins with. With
+    `is_bare`, the head has no marker that no text has: only tools that are on offer are called. `others` are first parts of names
+    that stand for somebody else, unless a tool is called so.
     """
 
     pattern: re.Pattern[str]
     may_begin: re.Pattern[str]
     tails: tuple[str, ...] = ()
     opener: str = ""
+    is_bare: bool = False
+    others: frozenset[str] = frozenset()
 
 
 class HeadedJsonBody:
@@ -66,10 +70,11 @@ class HeadedJsonBody:
             is_hopeless = len(text) - at > MAX_HEAD_CHARS or not self._head.may_begin.fullmatch(text, at)
             return at, _REJECTED if is_hopeless else ()
         found = self._head.pattern.fullmatch(text, at, end)
-        if found is None:
+        name = "" if found is None else self._tools.resolve(found["name"])
+        if not name or (not self._tools.may_call(name) and (self._head.is_bare or name.partition(".")[0] in self._head.others)):
             return at, _REJECTED
         self._place, self._arguments = "arguments", JsonArguments()
-        return end, (CallStarted(name=self._tools.resolve(found["name"])),)
+        return end, (CallStarted(name=name),)
 
     def _read_tail(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
         while at < len(text) and text[at] in WHITESPACE:

@@ -34,13 +34,15 @@ class CallObject:
     """How a format writes the object of a call.
 
     `separators` may stand between objects that are not in a list. A `is_bare` object has no marker before it: it is only taken
-    for a call if all its members are those of calls and it names a tool that is on offer.
+    for a call if all its members are those of calls and it names a tool that is on offer. A `is_keyed` object has the tool's name
+    as its only key, and the arguments as that key's value.
     """
 
     name_keys: tuple[str, ...] = ("name",)
     argument_keys: tuple[str, ...] = ("arguments", "parameters")
     separators: str = ""
     is_bare: bool = False
+    is_keyed: bool = False
 
 
 _HERMES = CallObject()
@@ -85,7 +87,11 @@ class JsonCallsBody:
         assert not rest, "this reader leaves nothing unread without a decision"
         if self._place == "arguments_text":
             return CallEnded(is_complete=False), BodyEnded()
-        return (BodyEnded(),) if self._has_ended else _REJECTED
+        if self._has_ended:
+            return (BodyEnded(),)
+        if self._name is None or self._form.is_bare or self._place in ("key_text", "value_text"):
+            return _REJECTED
+        return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
 
     def _read_structure(self, text: str, at: int) -> tuple[int, tuple[Signal, ...]]:
         match self._place, text[at]:
@@ -114,6 +120,10 @@ class JsonCallsBody:
         return at + 1, _NOTHING
 
     def _choose_value(self, char: str, at: int) -> tuple[int, tuple[Signal, ...]]:
+        if self._form.is_keyed and not self._has_ended:
+            self._name, self._key = self._key or None, self._form.argument_keys[0]
+            if self._name is None:
+                return at, _REJECTED
         streams = self._key in self._form.argument_keys and char == "{" and not self._has_ended
         if streams and self._name is not None:
             self._place = "arguments_text"

@@ -15,7 +15,7 @@ _HEAD = CallHead(
     pattern=re.compile(
         r"\s*(?:<\|tool_call_begin\|>)?\s*(?:functions\.)?(?P<name>[^\s<|{}]+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*"
     ),
-    may_begin=re.compile(r"\s*\S*\s*\S*\s*\S*\s*"),
+    may_begin=re.compile(r"\s*(?:<[|\w]*>?)?\s*[^\s<|{}]*\s*(?:<[|\w]*>?)?\s*"),
     tails=(_CALL_END,),
     opener=_CALL,
 )
@@ -33,7 +33,7 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="kimi_k2",
     opener=_SECTION,
-    other_openers=(_CALL,),
+    other_openers=(_CALL, "functions."),
     closer=_SECTION_END,
     open_body=_open_body,
     inner_markers=(_ARGUMENTS, _CALL_END),

@@ -2,13 +2,16 @@
 
     state      ends with                what is said
     text       <think>, <tool_call>     TextDelta; stop strings are looked for here and only here
-    thinking   </think>                 ThinkingDelta; a tool's marker here is what the model thinks, no call
+    thinking   </think>                 ThinkingDelta; a call in it is held until it is known whether the thought is closed
     call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
+    aside      any marker               nothing: it is said to somebody who is not here
 
 Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
 without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
-already, and so are a format's wrappers. White space is dropped where a format puts it: on the inner sides of thinking and behind
-it, before a call, and where there is nothing else before thinking, between calls or after the last. Nothing else is ever lost.
+already, and so are a format's wrappers. A call in a thought that is never closed is a call, and ends the thought: it has to name
+a tool that is on offer, or stand at the end of the answer. In a closed thought it is quoted, and part of the thought. White space
+is dropped where a format puts it: on the inner sides of thinking and behind it, before a call, and where there is nothing else
+before thinking, between calls or after the last. Nothing else is ever lost.
 """
 
 import re
@@ -44,6 +47,7 @@ from mlxctl.parsers.declarations import (
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
 from mlxctl.parsers.stop_strings import StopStrings
+from mlxctl.parsers.thought_call import ThoughtCall
 
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 
@@ -83,13 +87,16 @@ class AnswerMachine:
         markers = thinking.markers | tools.openers
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._thinking_markers = MarkerSet((thinking.closer,), thinking.trims)
+        self._thinking_markers = MarkerSet(thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims)
+        self._thought_call: ThoughtCall | None = None
+        self._any_markers = MarkerSet(markers | tools.closers)
         self._text_markers = self._outside_markers
-        self._state: Literal["text", "thinking", "call"] = "text"
+        self._state: Literal["text", "thinking", "call", "aside"] = "text"
         self._is_blank = bool(markers or tools.bare_openers)
         self._trim_next = ""
         self._at_thinking_start = False
         self._body: BodyReader | None = None
+        self._is_aside = False
         self._held: list[str] = []
         self._held_start = 0
         self._num_calls = 0
@@ -123,22 +130,39 @@ class AnswerMachine:
         """The answer is over: return what was held back."""
         if self.is_over:
             return []
-        if self._state == "call":
-            self._finish_body()
-        self._trim()
-        while self._state == "text" and self._buffer and self._advance_text(is_final=True):
-            self._trim()
+        self._finish_reading()
+        return self._take_events()
+
+    def _finish_reading(self) -> None:
+        self._finish_thought_call()
+        while not self.is_over and self._advance_final():
+            pass
+        if self.is_over:
+            return
+        if self._state == "aside":
+            self._consume(len(self._buffer))
         if self._state == "thinking":
             self._think(self._consume(len(self._buffer)).rstrip(self._thinking.trims))
         if not (self._num_calls and self._is_blank and self._buffer.isspace()):
             self._say_next(len(self._buffer))
         self._release_stops()
-        return self._take_events()
+
+    def _advance_final(self) -> bool:
+        """Read on where nothing more comes; say whether there may be more to read."""
+        if self._state == "call":
+            while self._state == "call" and self._advance_call():
+                pass
+            if self._state == "call":
+                self._finish_body()
+        self._trim()
+        return self._state == "text" and bool(self._buffer) and self._advance_text(is_final=True)
 
     def _advance(self) -> bool:
         """Read on from the buffer; say whether there may be more to read in it."""
         if self._state == "call":
             return self._advance_call()
+        if self._state == "aside":
+            return self._advance_aside()
         self._trim()
         if not self._buffer:
             return False
@@ -146,7 +170,7 @@ class AnswerMachine:
 
     def _advance_text(self, *, is_final: bool = False) -> bool:
         marker = self._text_markers.find(self._buffer, is_final=is_final)
-        if self._is_blank and self._opens_bare(marker):
+        if self._is_blank and self._opens_bare(marker, is_final=is_final):
             self._open("", len(self._buffer) - len(self._buffer.lstrip(WHITESPACE)))
             return True
         if marker is None:
@@ -175,17 +199,22 @@ class AnswerMachine:
         if marker in self._block_markers:
             self._text_markers = self._outside_markers
             return
+        if marker in self._thinking.asides:
+            self._state = "aside"
+            return
         self._trim_next = self._thinking.trims
-        if marker == self._thinking.opener:
+        if marker in self._thinking.openers:
             self._state = "thinking"
             self._at_thinking_start = True
 
-    def _opens_bare(self, marker: re.Match[str] | None) -> bool:
+    def _opens_bare(self, marker: re.Match[str] | None, *, is_final: bool) -> bool:
         """Whether the buffer, before which nothing was said, begins with a call that has no marker."""
-        first = self._buffer.lstrip(WHITESPACE)[:1]
-        if not first or first not in self._tools.bare_openers:
+        begun = self._buffer.lstrip(WHITESPACE)
+        if not begun or begun[0] not in self._tools.bare_openers:
             return False
-        return marker is None or marker.start() > self._buffer.index(first)
+        if marker is None:
+            return is_final or not self._text_markers.may_begin(begun)
+        return marker.start() > self._buffer.index(begun[0])
 
     def _open(self, marker: str, length: int) -> None:
         """Begin a body over `length` characters: the marker, and what is trimmed before it."""
@@ -193,6 +222,7 @@ class AnswerMachine:
         self._state = "call"
         self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
+        self._is_aside = marker in self._thinking.asides
         self._hold(length)
 
     def _advance_thinking(self) -> bool:
@@ -204,14 +234,68 @@ class AnswerMachine:
             if self._thinking.opener.startswith(self._buffer):
                 return False
             self._at_thinking_start = False
-        closer = self._thinking_markers.find(self._buffer)
-        if closer is None:
+        if self._thought_call is not None:
+            return self._advance_thought_call(self._thought_call)
+        marker = self._thinking_markers.find(self._buffer)
+        if marker is None:
             self._think(self._consume(self._thinking_markers.certain_length(self._buffer)))
             return False
-        self._think(self._consume(closer.start()).rstrip(self._thinking.trims))
-        self._consume(len(closer[0]))
+        if marker[0] not in self._thinking.closers:
+            spoken = self._buffer[: marker.start()].rstrip(WHITESPACE)
+            self._think(self._consume(len(spoken)))
+            if self._thinking.ends_at_calls:
+                self._state = "text"
+                return True
+            self._thought_call = self._quoted_call(marker[0], marker.start() - len(spoken))
+            return True
+        self._think(self._consume(marker.start()).rstrip(self._thinking.trims))
+        self._close_thought(len(marker[0]))
+        return True
+
+    def _close_thought(self, closer_length: int) -> None:
+        self._consume(closer_length)
         self._state = "text"
         self._trim_next = self._thinking.trims
+
+    def _quoted_call(self, marker: str, begin: int) -> ThoughtCall:
+        """What may be a call in a thought; its marker stands at `begin` of the buffer."""
+        assert self._tools.open_body is not None
+        body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
+        return ThoughtCall(body, self._schemas, self._tools, closers=self._thinking.closers, marker_end=begin + len(marker))
+
+    def _advance_thought_call(self, call: ThoughtCall) -> bool:
+        verdict = call.read(self._buffer)
+        if verdict == "undecided":
+            return False
+        self._thought_call = None
+        if verdict == "quoted":
+            self._think(self._consume(call.closer_at).rstrip(self._thinking.trims))
+            self._close_thought(call.closer_length)
+        else:
+            self._think_marker(call)
+        return True
+
+    def _think_marker(self, call: ThoughtCall) -> None:
+        """What is no call begins with a marker that is part of the thought; white space at its end may be the thought's."""
+        self._think(self._consume(len(self._buffer[: call.marker_end].rstrip(WHITESPACE))))
+
+    def _finish_thought_call(self) -> None:
+        """The answer is over in a thought: a call that was held counts, and the thought has ended before it."""
+        while (call := self._thought_call) is not None:
+            self._thought_call = None
+            if call.counts_at_the_end(self._buffer):
+                self._state = "text"
+            else:
+                self._think_marker(call)
+            while self._buffer and not self.is_over and self._advance():
+                pass
+
+    def _advance_aside(self) -> bool:
+        marker = self._any_markers.find(self._buffer)
+        self._consume(self._any_markers.certain_length(self._buffer) if marker is None else marker.start())
+        if marker is None:
+            return False
+        self._state = "text"
         return True
 
     def _advance_call(self) -> bool:
@@ -264,10 +348,10 @@ class AnswerMachine:
         self._held.append(self._consume(length))
 
     def _say_held(self) -> None:
-        """What was held is text."""
-        self._state = "text"
+        """What was held is text, unless it is said to somebody else."""
+        self._state = "aside" if self._is_aside else "text"
         held = "".join(self._held)
-        if not held.isspace():
+        if not self._is_aside and not held.isspace():
             self._say(held, self._held_start)
 
     def _give_back_white_space(self) -> None:

@@ -33,6 +33,10 @@ class MarkerSet:
             return found
         return None
 
+    def may_begin(self, text: str) -> bool:
+        """Whether the whole text is the beginning of a marker."""
+        return text in self._beginnings
+
     def certain_length(self, text: str) -> int:
         """How much of a text without a marker stays text, whatever follows: all but the beginning of a marker and trims."""
         certain = len(text) - self._beginning_length(text)

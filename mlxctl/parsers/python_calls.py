@@ -28,7 +28,10 @@ from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
 MAX_NAME_CHARS = 128
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*(=?)(.?)", re.DOTALL)
-_BEHIND_QUOTE = re.compile(r"\s*(\S)")
+_CUT_KEYWORD = re.compile(r"\s*\w{0,64}\s*=?\s*")
+_BEHIND_QUOTE = re.compile(
+    r"\s*(?:(?P<call_end>\)[\s)]*(?P<behind_call>[^\s)]|\n\Z)?)|(?P<next>,\s*(?P<word>[\w]+\s*(?P<equals>=?)|\S)?)|(?P<other>\S))"
+)
 _PLAIN = re.compile(r"[^\\'\"]+")
 _PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
@@ -68,6 +71,7 @@ class PythonCallsBody:
     def _begin_call(self, name: str) -> None:
         self._name = name
         self._is_started = False
+        self._is_keyword = False
         self._num_arguments = 0
         self._kinds: Kinds = None
         self._quote = ""
@@ -84,10 +88,23 @@ class PythonCallsBody:
 
     def finish(self, rest: str) -> Sequence[Signal]:
         """End a started call as it is; what did not become a call is text."""
+        signals: list[Signal] = []
+        if self._place == "string" and rest.startswith(self._quote):
+            # Nothing more comes that could continue the string.
+            at, more = self.read(rest + "\n", 0)
+            while more:
+                signals += more
+                at, more = self.read(rest + "\n", at)
+            rest = (rest + "\n")[at:-1] if at <= len(rest) else ""
+        return *signals, *self._finish(rest)
+
+    def _finish(self, rest: str) -> Sequence[Signal]:
         if self._is_started:
             kept = self._scanner.text if self._place == "value" else ""
             cut = escape(rest) if self._place == "string" else '"' + escape(kept + rest) if kept else ""
             return *_more(cut), CallEnded(is_complete=False), BodyEnded()
+        if self._place == "argument" and not self._form.is_bare and _CUT_KEYWORD.fullmatch(rest):
+            return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
         is_over = self._num_calls and self._place in ("name", "call_end", "between") and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
 
@@ -152,6 +169,7 @@ class PythonCallsBody:
         if keyword is not None and not keyword[3] and keyword.end() == len(text):
             return None
         if keyword is not None and keyword[2] and keyword[3] != "=":
+            self._is_keyword = True
             return self._begin_value(keyword[1], keyword.end(2))
         names = self._tools.argument_names(self._name)[self._num_arguments :]
         return self._begin_value(names[0], at) if names else self._give_up(at)
@@ -205,16 +223,29 @@ class PythonCallsBody:
         return at + 1, _more(escape(text[at]))
 
     def _read_quote(self, text: str, at: int) -> Step | None:
-        """End the string, unless a word goes on behind the quote: some templates teach their models not to escape any."""
+        """End the string, unless it goes on behind the quote: some templates teach their models not to escape any."""
         end = at + len(self._quote)
         if len(self._quote) == 1:
-            behind = _BEHIND_QUOTE.match(text, end)
-            if behind is None:
+            ends = self._ends_behind(text, end)
+            if ends is None:
                 return None
-            if behind[1].isalnum():
+            if not ends:
                 return end, _more(escape(self._quote))
         self._place = "value_end"
         return end, (CallArguments(json='"'),)
+
+    def _ends_behind(self, text: str, at: int) -> bool | None:
+        """Whether what stands behind a quote ends the call or begins another argument; None as long as more may tell."""
+        behind = _BEHIND_QUOTE.match(text, at)
+        if behind is None:
+            return None
+        if behind["call_end"]:
+            return None if behind["behind_call"] is None else behind["behind_call"] not in "'\""
+        if behind["next"]:
+            if behind["word"] is None or (not behind["equals"] and behind.end() == len(text)):
+                return None
+            return bool(behind["equals"]) or not self._is_keyword
+        return behind["other"] in "]}<+"
 
     def _read_escape(self, text: str, at: int) -> Step | None:
         if _PARTIAL_ESCAPE.match(text, at):

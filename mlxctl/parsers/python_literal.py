@@ -1,7 +1,7 @@
 """Python's literals as JSON text, rewritten token by token: nothing is evaluated, nothing can overflow.
 
 Understood are strings (of both quotes, single or triple, with Python's escapes), numbers, `True`, `False`, `None` and their
-JSON spellings, lists, tuples and dictionaries.
+JSON spellings, lists, tuples, sets and dictionaries.
 """
 
 import math
@@ -24,12 +24,14 @@ _CHARS = {
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?([eE][+-]?\d{1,2})?", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?[\d_]*(?:\.[\d_]*(?:[eE][+-]?\d+)?|[eE][+-]?\d+)", re.ASCII)
+_LEADING_ZERO = re.compile(r"[+-]?0\d{1,300}", re.ASCII)
 _BRACKETS = {"(": "[", ")": "]"}
 
 
 def literal_as_json(text: str) -> str | None:
     """The JSON text of a literal; None if the text is none."""
     pieces: list[str] = []
+    braces: list[tuple[int, bool]] = []
     at, end = 0, len(text.rstrip())
     while at < end:
         token = _TOKEN.match(text, at, end)
@@ -38,6 +40,15 @@ def literal_as_json(text: str) -> str | None:
             return None
         if piece in ("]", "}") and pieces and pieces[-1] == ",":
             pieces.pop()
+        if piece == ":" and braces:
+            braces[-1] = (braces[-1][0], True)
+        elif piece == "{":
+            braces.append((len(pieces), False))
+        elif piece == "}" and braces:
+            opening, has_keys = braces.pop()
+            if not has_keys and opening < len(pieces) - 1:
+                # A set.
+                pieces[opening], piece = "[", "]"
         pieces.append(piece)
         at = token.end()
     converted = _spaced(pieces)
@@ -76,7 +87,7 @@ def _number(word: str) -> str | None:
     if _JSON_NUMBER.fullmatch(word):
         return word
     try:
-        value = float(word) if _DECIMAL.fullmatch(word) else int(word, 0)
+        value = float(word) if _DECIMAL.fullmatch(word) else int(word, 10 if _LEADING_ZERO.fullmatch(word) else 0)
     except (ValueError, OverflowError):
         return None
     return repr(value) if math.isfinite(value) else None

@@ -10,6 +10,41 @@ Kinds = frozenset[str] | None
 
 STRING: Kinds = frozenset({"string"})
 _MAX_DEPTH = 8
+_STRUCTURE = {"properties", "additionalProperties", "items", "$ref"}
+
+
+class SchemaNode:
+    """The schema of one value: an argument, or a part of one. Nothing is known of an empty one.
+
+    `kinds` are the JSON types that the value may have.
+    """
+
+    __slots__ = ("_depth", "_root", "_schema", "kinds")
+
+    def __init__(self, schema: Any = None, root: Mapping[str, Any] | None = None, *, depth: int = _MAX_DEPTH) -> None:
+        self._root = root or {}
+        self._depth = depth
+        self._schema = _resolved(schema, self._root)
+        self.kinds = _kinds(schema, self._root, _MAX_DEPTH)
+
+    def narrowed(self, kinds: Kinds) -> "SchemaNode":
+        """The same schema with other kinds."""
+        node = SchemaNode(self._schema, self._root, depth=self._depth)
+        node.kinds = kinds or None
+        return node
+
+    def member(self, name: str) -> "SchemaNode":
+        """The schema of an object's member."""
+        properties, others = self._schema.get("properties"), self._schema.get("additionalProperties")
+        known = properties.get(name) if isinstance(properties, Mapping) else None
+        return self._inner(others if known is None else known)
+
+    def item(self) -> "SchemaNode":
+        """The schema of an array's items."""
+        return self._inner(self._schema.get("items"))
+
+    def _inner(self, schema: Any) -> "SchemaNode":
+        return SchemaNode(schema, self._root, depth=self._depth - 1) if self._depth > 0 else SchemaNode()
 
 
 class ToolSchemas:
@@ -31,12 +66,13 @@ class ToolSchemas:
 
     def kinds(self, tool: str, argument: str) -> Kinds:
         """The types that this argument of this tool may have."""
-        parameters = self._parameters.get(tool)
-        if parameters is None:
-            return None
+        return self.schema(tool, argument).kinds
+
+    def schema(self, tool: str, argument: str) -> SchemaNode:
+        """What the schema says about this argument of this tool."""
+        parameters = self._parameters.get(tool, {})
         properties = parameters.get("properties")
-        schema = properties.get(argument) if isinstance(properties, Mapping) else None
-        return _kinds(schema, parameters, _MAX_DEPTH)
+        return SchemaNode(properties.get(argument) if isinstance(properties, Mapping) else None, parameters)
 
     def argument_names(self, tool: str) -> tuple[str, ...]:
         """The arguments of a tool in the order of its schema."""
@@ -76,6 +112,21 @@ def _kinds(schema: Any, root: Mapping[str, Any], depth: int) -> Kinds:
         for part in parts:
             kinds = _both(kinds, _kinds(part, root, depth - 1))
     return kinds | {"null"} if kinds is not None and schema.get("nullable") is True else kinds
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema, behind its references; empty for what is none. Of several choices, the first that has a structure."""
+    for _ in range(_MAX_DEPTH):
+        if not isinstance(schema, Mapping):
+            return {}
+        if isinstance(reference := schema.get("$ref"), str):
+            schema = _find(reference, root)
+        elif isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list):
+            structured = (choice for choice in choices if isinstance(choice, Mapping) and choice.keys() & _STRUCTURE)
+            schema = next(structured, {})
+        else:
+            return schema
+    return {}
 
 
 def _own_kinds(schema: Mapping[str, Any]) -> Kinds:

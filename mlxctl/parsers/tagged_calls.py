@@ -7,17 +7,22 @@ the schema wants to be a string streams as it comes, any other is awaited whole 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from html import unescape
+from typing import Any, Literal
 
 from mlxctl.parsers.argument_values import value_as_json
 from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyRejected, CallArguments, CallEnded, CallStarted, Signal
-from mlxctl.parsers.json_value import escape, quote
+from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
 from mlxctl.parsers.markers import MarkerSet
-from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
+from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 
 MAX_TAG_CHARS = 256
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*)["']?""")
+_NAME_TAG = re.compile(r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)""")
+# What models put around all arguments of a call, as if it were one of them.
+_WRAPPERS = ("arguments", "parameters", "properties", "input")
 
 Place = Literal["between", "name", "named", "inside", "key", "value_start", "value"]
 Step = tuple[int, Sequence[Signal]]
@@ -29,19 +34,26 @@ def plain_key(tag: str) -> tuple[str, bool | None] | None:
     return (name, None) if name and "\n" not in name else None
 
 
+def plain_value(text: str, schema: SchemaNode) -> str:
+    """The JSON text of a value that holds no tags of its own."""
+    return value_as_json(text, schema.kinds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTags:
     """The tags of a format.
 
-    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it; a call without an opener follows the
-    block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what `read_key` reads: the
-    argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, or before one of
-    `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it. `has_cdata` says that a value may be
-    a CDATA section.
+    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of `name_end`; a call without
+    an opener follows the block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what
+    `read_key` reads: the argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, in
+    which `{name}` stands for the argument's name, or before one of `value_ends`, where models forget the closer. `trims` is
+    dropped once on both sides of it, or on neither. `has_cdata` says that a value may be a CDATA section. `read_value` makes JSON
+    text of a value that is no string.
     """
 
     call_opener: str
-    name_ends: str
+    name_ends: str = ""
+    name_end: str = ""
     call_closer: str
     key_opener: str
     key_end: str
@@ -50,6 +62,7 @@ class CallTags:
     trims: str = ""
     read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
     has_cdata: bool = False
+    read_value: Callable[[str, SchemaNode], str] = plain_value
 
 
 class TaggedCallsBody:
@@ -65,9 +78,12 @@ class TaggedCallsBody:
         self._name = ""
         self._num_calls = 0
         self._num_arguments = 0
-        self._kinds: Kinds = None
+        self._key = ""
+        self._is_wrapper = False
+        self._schema = SchemaNode()
         self._pieces: list[str] = []
         self._is_streaming = False
+        self._is_trimmed = False
         self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
         self._closer = self._plain_closer
 
@@ -114,6 +130,8 @@ class TaggedCallsBody:
         return begin + len(opener), ()
 
     def _read_name(self, text: str, at: int) -> Step | None:
+        if self._tags.name_end:
+            return self._read_name_tag(text, at)
         begin = _skip_white_space(text, at)
         end = next((index for index in range(begin, len(text)) if text[index] in self._tags.name_ends), len(text))
         name = _NAME.fullmatch(text[begin:end].rstrip())
@@ -123,14 +141,27 @@ class TaggedCallsBody:
             return None
         if not name["name"]:
             return at, (BodyRejected(),)
-        self._name, self._place, self._num_arguments = name["name"], "named", 0
+        self._begin_call(name["name"])
         return end if text[end] == "<" else end + 1, ()
+
+    def _read_name_tag(self, text: str, at: int) -> Step | None:
+        end = text.find(self._tags.name_end, at)
+        if end < 0 and len(text) - at <= MAX_TAG_CHARS:
+            return None
+        found = _NAME_TAG.fullmatch(text, at, max(end, at))
+        if found is None:
+            return at, (BodyRejected(),)
+        self._begin_call(unescape(found["quoted"] or found["bare"]))
+        return end + len(self._tags.name_end), ()
+
+    def _begin_call(self, name: str) -> None:
+        self._name, self._place, self._num_arguments = self._tools.resolve(name), "named", 0
 
     def _read_tag(self, text: str, at: int) -> Step | None:
         begin = _skip_white_space(text, at)
         closes = _compare(text, begin, self._tags.call_closer)
         opens = _compare(text, begin, self._tags.key_opener)
-        if closes or opens:
+        if closes or (opens and closes is not None):
             if self._place == "named":
                 self._place = "inside"
                 return at, (CallStarted(name=self._name),)
@@ -158,27 +189,42 @@ class TaggedCallsBody:
         key = self._tags.read_key(text[at:end]) if 0 <= end - at <= MAX_TAG_CHARS and not is_over else None
         if key is None:
             return at, (CallEnded(is_complete=False), BodyEnded())
-        name, is_string = key
-        self._kinds = self._kinds_of(name, is_string)
+        self._key, is_string = key
+        self._schema = self._schema_of(self._key, is_string)
         self._place, self._pieces = "value_start", []
-        self._is_streaming = self._kinds == STRING and not self._tags.has_cdata
-        opening = f"{self._separator}{quote(name)}: " + '"' * self._is_streaming
+        self._is_wrapper = self._may_wrap(self._key)
+        self._is_streaming = self._schema.kinds == STRING and not self._tags.has_cdata and not self._is_wrapper
+        end += len(self._tags.key_end)
+        return end, () if self._is_wrapper else (CallArguments(json=self._open_value() + '"' * self._is_streaming),)
+
+    def _open_value(self) -> str:
+        opening = f"{self._separator}{quote(self._key)}: "
         self._num_arguments += 1
-        return end + len(self._tags.key_end), (CallArguments(json=opening),)
+        return opening
+
+    def _may_wrap(self, key: str) -> bool:
+        """Whether what stands under this name may be all arguments, since the tool has no argument of the name."""
+        names = self._tools.argument_names(self._name)
+        return key in _WRAPPERS and not self._num_arguments and bool(names) and key not in names
 
     @property
     def _separator(self) -> str:
         return ", " if self._num_arguments else "{"
 
-    def _kinds_of(self, name: str, is_string: bool | None) -> Kinds:
+    def _schema_of(self, name: str, is_string: bool | None) -> SchemaNode:
+        schema = self._tools.schema(self._name, name)
+        kinds = schema.kinds
+        if is_string and kinds is not None and "string" not in kinds:
+            return schema
         if is_string:
-            return STRING
-        kinds = self._tools.kinds(self._name, name)
-        return (kinds - {"string"} or None) if kinds is not None and is_string is False else kinds
+            return schema.narrowed(STRING)
+        return schema.narrowed(kinds - {"string"}) if kinds and kinds != STRING and is_string is False else schema
 
     def _choose_closer(self, text: str, at: int) -> Step | None:
         """Find out how the value will end, and drop what is trimmed before it."""
         self._closer = self._plain_closer
+        if "{name}" in self._tags.value_closer:
+            self._closer = MarkerSet((self._value_closer, *self._tags.value_ends), trims=self._tags.trims)
         if self._tags.has_cdata:
             found = _compare(text, _skip_white_space(text, at), _CDATA)
             if found is None:
@@ -189,6 +235,7 @@ class TaggedCallsBody:
         if trims is None:
             return None
         self._place = "value"
+        self._is_trimmed = trims
         return at + len(self._tags.trims) * trims, ()
 
     def _read_value(self, text: str, at: int) -> Step | None:
@@ -198,9 +245,9 @@ class TaggedCallsBody:
             certain = self._closer.certain_length(rest)
             return (at + certain, self._take(rest[:certain])) if certain else None
         self._place = "inside"
-        is_closed = end[0].endswith(self._tags.value_closer)
-        length = end.start() + len(_CDATA_END) * (self._closer is not self._plain_closer)
-        last = (*self._take(rest[:length].removesuffix(self._tags.trims)), self._end_value())
+        is_closed = end[0].endswith(self._value_closer)
+        length = end.start() + len(_CDATA_END) * end[0].startswith(_CDATA_END)
+        last = (*self._take(rest[:length].removesuffix(self._tags.trims if self._is_trimmed else "")), *self._end_value())
         return at + (end.end() if is_closed else end.start()), last
 
     def _take(self, text: str) -> Sequence[Signal]:
@@ -210,11 +257,22 @@ class TaggedCallsBody:
         self._pieces.append(text)
         return ()
 
-    def _end_value(self) -> Signal:
+    @property
+    def _value_closer(self) -> str:
+        return self._tags.value_closer.replace("{name}", self._key)
+
+    def _end_value(self) -> Sequence[Signal]:
         if self._is_streaming:
-            return CallArguments(json='"')
+            return (CallArguments(json='"'),)
         text = "".join(self._pieces)
-        return CallArguments(json=value_as_json(_without_cdata(text) if self._tags.has_cdata else text, self._kinds))
+        json = self._tags.read_value(_without_cdata(text) if self._tags.has_cdata else text, self._schema)
+        if not self._is_wrapper:
+            return (CallArguments(json=json),)
+        arguments = _wrapped_arguments(json)
+        if arguments is None:
+            return (CallArguments(json=self._open_value() + json),)
+        self._num_arguments += len(arguments)
+        return (CallArguments(json=json_text(arguments)[:-1]),) if arguments else ()
 
     def _cut(self, rest: str) -> Sequence[Signal]:
         """What was read of a key or a value that never ended."""
@@ -223,9 +281,21 @@ class TaggedCallsBody:
                 return (CallArguments(json=self._separator + '"' + escape(rest.strip())),)
             case "value" | "value_start":
                 more = self._take(rest)
-                return more if self._is_streaming else (CallArguments(json='"' + escape("".join(self._pieces))),)
+                opening = self._open_value() if self._is_wrapper else ""
+                return more if self._is_streaming else (CallArguments(json=opening + '"' + escape("".join(self._pieces))),)
             case _:
                 return ()
+
+
+def _wrapped_arguments(json: str) -> dict[str, Any] | None:
+    """The arguments in a value that holds all of them, itself or as the text of JSON or a Python dictionary."""
+    try:
+        value = parse_json(json)
+        if isinstance(value, str):
+            value = parse_json(literal_as_json(value) or value)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and json_text(value) else None
 
 
 def _without_cdata(text: str) -> str:

@@ -16,6 +16,7 @@ from mlxctl.ir import GenerationRequest
 from mlxctl.parsers import ThinkingParser, ToolParser
 
 _TEXT = (MODEL_DIR / "tokenizer.json").read_text()
+_TAG = r"<[^<>]*>|\[[A-Z_/]+\]"
 _STOP = "<|im_end|>"
 _NOTHING = Prompt(text="")
 _MAX_STEPS = 300
@@ -30,7 +31,9 @@ class Answers:
     def __init__(self, tools: ToolParser, thinking: ThinkingParser, *, has_marks: bool = True) -> None:
         tokenizer = Tokenizer.from_str(_TEXT)
         texts = tools.markers | thinking.markers if has_marks else thinking.markers
-        marks = sorted({mark for text in texts for mark in re.findall(r"<[^<>]*>|\[[A-Z_/]+\]", text)})
+        # What only looks like a tag in its middle is none; the matcher's own tokenizer does not know such tokens.
+        odd = "|".join(re.escape(mark) for mark in tools.inner_markers if "<" in mark and not re.fullmatch(_TAG, mark))
+        marks = sorted({mark for text in texts for mark in re.findall(_TAG, re.sub(odd, "", text) if odd else text)})
         tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
         self._stops = [tokenizer.token_to_id(_STOP)]
         self._tokenizer = LLTokenizer(tokenizer.to_str(), eos_token=self._stops)

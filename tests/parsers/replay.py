@@ -2,7 +2,9 @@
 
 A new parser brings one file in `transcripts/`; every transcript in it is replayed under every chunking. `expect` lists what
 is said, in order: `["text", …]`, `["thinking", …]`, `["call", name, arguments]`, and `["broken call", name, arguments]` for a
-call that was cut off or malformed. `[[tool]]` tables give the tools on offer: a `name`, and `parameters` as JSON text.
+call that was cut off or malformed. `continued` is how a model goes on behind the forced prefix of a call of `f`, one text for
+each dialect, with the arguments `{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables give the tools on offer: a `name`, and
+`parameters` as JSON text.
 """
 
 import json
@@ -64,6 +66,12 @@ class Transcript:
 def load_transcripts(directory: Path = TRANSCRIPTS) -> list[Transcript]:
     """Load the transcripts of all files in a directory."""
     return [transcript for path in sorted(directory.glob("*.toml")) for transcript in _read(path)]
+
+
+def load_continued(directory: Path = TRANSCRIPTS) -> dict[str, list[str]]:
+    """Load how calls go on behind their forced prefixes, by format."""
+    contents = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("*.toml"))]
+    return {content["tools"]: content["continued"] for content in contents if "continued" in content}
 
 
 def _read(path: Path) -> Iterator[Transcript]:

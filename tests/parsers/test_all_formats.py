@@ -8,10 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.ir import ToolSpec
-from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS, AnswerMachine, extract, tool_parser
+from mlxctl.parsers import (
+    THINKING_PARSER_IDS,
+    TOOL_PARSER_IDS,
+    AnswerMachine,
+    ThinkingParser,
+    extract,
+    thinking_parser,
+    tool_parser,
+)
 from mlxctl.parsers.json_value import is_json_object
 
-from .replay import Transcript, cut, fold, load_transcripts
+from .replay import Transcript, cut, fold, load_continued, load_transcripts
 
 TRANSCRIPTS = load_transcripts()
 FORMATS = [parser_id for parser_id in TOOL_PARSER_IDS if parser_id != "null"]
@@ -69,8 +77,11 @@ def _edit(text: str, edits: list[tuple[int, int, str]]) -> str:
     return text
 
 
-def _said(parser_id: str, chunks: list[str], thinking: str) -> list[tuple[str, ...]]:
-    case = Transcript(id="", text="", expect=(), tools=parser_id, thinking=thinking, offered=OFFERED[parser_id])
+def _said(parser_id: str, chunks: list[str], thinking: ThinkingParser, *, is_open: bool) -> list[tuple[str, ...]]:
+    tail = thinking.opener if is_open else ""
+    case = Transcript(
+        id="", text="", expect=(), tools=parser_id, thinking=thinking.id, offered=OFFERED[parser_id], prompt_tail=tail
+    )
     machine = case.machine()
     events = [event for chunk in chunks for event in machine.feed(chunk)]
     return fold(events + machine.finish())
@@ -82,10 +93,40 @@ def _said(parser_id: str, chunks: list[str], thinking: str) -> list[tuple[str, .
 def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
     places = data.draw(st.sets(st.integers(0, 200)))
-    thinking = data.draw(st.sampled_from(THINKING_PARSER_IDS))
-    whole = _said(parser_id, [text], thinking)
-    assert _said(parser_id, cut(text, places), thinking) == whole
-    assert _said(parser_id, list(text), thinking) == whole
+    thinking = thinking_parser(data.draw(st.sampled_from(THINKING_PARSER_IDS)))
+    is_open = data.draw(st.booleans())
+    if data.draw(st.booleans()):
+        text += thinking.closer + data.draw(TEXTS[parser_id])
+    whole = _said(parser_id, [text], thinking, is_open=is_open)
+    assert _said(parser_id, cut(text, places), thinking, is_open=is_open) == whole
+    assert _said(parser_id, list(text), thinking, is_open=is_open) == whole
+
+
+@by_format
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_no_call_of_a_closed_thought_counts(parser_id: str, data: st.DataObject) -> None:
+    thinking = thinking_parser(data.draw(st.sampled_from(["think_tag", "mm_think", "longcat_think"])))
+    text = data.draw(_mutated(parser_id))
+    if any(marker in text + thinking.closer for marker in thinking.markers - {thinking.closer}) or thinking.closer in text:
+        return
+    said = _said(parser_id, list(text + thinking.closer + "So."), thinking, is_open=True)
+    assert [kind for kind, *_ in said] in (["thinking", "text"], ["text"])
+    assert "".join(part[1] for part in said).replace("\n", "") == f"{text}So.".replace("\n", "")
+
+
+@by_format
+def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None:
+    tools = tool_parser(parser_id)
+    for force, text in zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True):
+        call = f"{force('f')}{text}"
+        if not any(opener in call for opener in tools.openers):
+            continue
+        for chunks in ([f"I call.\n{call}"], list(f"I call.\n{call}")):
+            machine = AnswerMachine(tools=tools, thinking=thinking_parser("think_tag"), offered=TYPED, prompt_tail="<think>")
+            said = fold([event for chunk in chunks for event in machine.feed(chunk)] + machine.finish())
+            assert said[0] == ("thinking", "I call.")
+            assert [part[:2] for part in said[1:]] == [("call", "f")]
 
 
 @by_format
@@ -118,46 +159,11 @@ def test_what_goes_deep_or_on_and_on_breaks_nothing(parser_id: str, mad: str) ->
         machine = AnswerMachine(tools=tools, offered=OFFERED[parser_id])
         events = [event for chunk in cut((prefix or "") + mad, range(0, 30_000, 1000)) for event in machine.feed(chunk)]
         said = fold(events + machine.finish())
-        assert sum(len(part) for parts in said for part in parts[1:]) >= len(mad)
+        # What opens a call is not said again.
+        assert sum(len(part) for parts in said for part in parts[1:]) >= len(mad) - len('{"a":')
 
 
-OBJECT = '{"text": "x \\"y\\" ü", "count": 7}'
-QWEN = '<parameter=text>\nx "y" ü\n</parameter>\n<parameter=count>\n7\n</parameter>\n</function>\n'
-GLM = '<arg_key>text</arg_key>\n<arg_value>x "y" ü</arg_value>\n<arg_key>count</arg_key>\n<arg_value>7</arg_value>\n</tool_call>'
-NAMED = '<parameter name="text">x "y" ü</parameter>\n<parameter name="count">7</parameter>\n</invoke>\n'
-DSML = (
-    '<｜DSML｜parameter name="text" string="true">x "y" ü</｜DSML｜parameter>\n'
-    '<｜DSML｜parameter name="count" string="false">7</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
-)
-PYTHON = 'text="x \\"y\\" ü", count=7)'
-# How a model goes on behind the forced prefix of a named tool; one for each dialect.
-CONTINUED = {
-    "hermes_json": [f" {OBJECT}}}\n</tool_call>"],
-    "qwen3_coder": [QWEN + "</tool_call>"],
-    "seed_oss": [QWEN + "</seed:tool_call>"],
-    "glm4_native": [GLM, GLM],
-    "glm4_xml": [OBJECT + "</arguments></tool_call>"],
-    "llama_xml": [OBJECT + "</function>"],
-    "llama_python": [f" {OBJECT}}}", f" {OBJECT}}}", PYTHON + "]"],
-    "liquid_python": [PYTHON + "]<|tool_call_end|>"],
-    "mistral": [OBJECT, f" {OBJECT}}}]", f" {OBJECT}}}]"],
-    "harmony": [OBJECT],
-    "gemma4": ['text:<|"|>x "y" ü<|"|>,count:7}<tool_call|>'],
-    "function_gemma": ['text:<escape>x "y" ü<escape>,count:7}<end_function_call>'],
-    "gemma": [PYTHON + "\n```"],
-    "kimi_k2": [OBJECT + "<|tool_call_end|><|tool_calls_section_end|>"],
-    "minimax_m2": [NAMED + "</minimax:tool_call>"],
-    "deepseek": [
-        OBJECT + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        OBJECT + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        DSML + "</｜DSML｜function_calls>",
-        DSML + "</｜DSML｜tool_calls>",
-    ],
-    "phi4": [f" {OBJECT}}}]<|/tool_call|>"],
-    "granite": [f" {OBJECT}}}]"],
-    "command_r": [f" {OBJECT}}}\n]<|END_ACTION|>", f" {OBJECT}}}\n]```"],
-    "minicpm5": ['<param name="text">x "y" ü</param><param name="count">7</param></function>'],
-}
+CONTINUED = load_continued()
 TYPED = (ToolSpec(name="f", parameters={"properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}),)
 
 

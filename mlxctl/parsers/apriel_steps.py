@@ -1,0 +1,13 @@
+"""Thinking behind `Here are my reasoning steps:`, up to `[BEGIN FINAL RESPONSE]`, as Apriel writes it."""
+
+from mlxctl.parsers.declarations import ThinkingParser
+
+THINKING = ThinkingParser(
+    id="apriel_steps",
+    opener="Here are my reasoning steps:",
+    closer="[BEGIN FINAL RESPONSE]",
+    trims="\n",
+    wrappers=("[END FINAL RESPONSE]",),
+    closed_block="Here are my reasoning steps:\n\n[BEGIN FINAL RESPONSE]\n",
+    closing="\n[BEGIN FINAL RESPONSE]\n",
+)

@@ -1,0 +1,15 @@
+"""Thinking behind `Here is my thought process:`, up to `Here is my response:`, as Granite 3.2 writes it."""
+
+from mlxctl.parsers.declarations import ThinkingParser
+
+THINKING = ThinkingParser(
+    id="granite_prose",
+    opener="Here is my thought process:",
+    closer="Here is my response:",
+    trims="\n ",
+    other_openers=("Here's my thought process:",),
+    other_closers=("Here's my response:",),
+    closed_block="Here is my thought process:\n\nHere is my response:\n\n",
+    closing="\n\nHere is my response:\n\n",
+    supports_toggle=True,
+)
