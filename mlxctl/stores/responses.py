@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import StoreUnavailable
-from mlxctl.stores.database import MAX_FREE_BYTES, Database, check_row
+from mlxctl.stores.database import MAX_FREE_BYTES, Database
+from mlxctl.stores.rows import check_row
 
 _MIGRATIONS = (
     """
