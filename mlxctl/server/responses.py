@@ -49,7 +49,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         if formatter.record is None:
             return
         try:
-            await asyncio.to_thread(self._store.save, caller, formatter.record)
+            await asyncio.to_thread(self._store.save, caller, formatter.record, earlier=formatter.earlier)
         except StoreError as error:
             _log.warning("a response was not kept: %s", error)
 

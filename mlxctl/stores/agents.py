@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import Conflict, InvalidRequest
-from mlxctl.stores.database import Database, check_row
+from mlxctl.stores.database import Database
+from mlxctl.stores.rows import check_row
 
 _MIGRATIONS = (
     """

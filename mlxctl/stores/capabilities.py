@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from mlxctl.stores.damage import DamageError
-from mlxctl.stores.database import Database, convert_row
+from mlxctl.stores.database import Database
 from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord
+from mlxctl.stores.rows import convert_row
 
 _MIGRATIONS = (
     """

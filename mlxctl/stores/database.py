@@ -4,17 +4,15 @@ import logging
 import os
 import sqlite3
 import threading
-from binascii import crc32
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import msgspec
-
 from mlxctl.errors import StoreUnavailable
 from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, DamageError, is_damage, is_no_room, needs_check, set_aside
+from mlxctl.stores.rows import checksum
 
 # Another process of ours may hold the write lock for the time of one small transaction, and of another, and of another.
 _LOCK_SECONDS = 5.0
@@ -157,34 +155,11 @@ def open_alone(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def checksum(*values: object) -> int:
-    """Return a number that changes when any of the values does; in SQL, the function of this name."""
-    found = 0
-    for value in values:
-        data = value if isinstance(value, bytes) else repr(value).encode()
-        found = crc32(data, crc32(len(data).to_bytes(8, "little"), found))
-    return found
-
-
-def convert_row(row: object, kind: type[Result], what: str) -> Result:
-    """Return the values as what they have to be. Raises DamageError: SQLite keeps anything in any column."""
-    try:
-        return msgspec.convert(row, kind)
-    except msgspec.ValidationError as error:
-        raise DamageError(f"{what} makes no sense: {error}") from error
-
-
 def check_pages(connection: sqlite3.Connection) -> None:
     """Read the whole file. Raises DamageError, or sqlite3.Error, when it does not hang together."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise DamageError(verdict.splitlines()[-1])
-
-
-def check_row(is_sound: object, what: str) -> None:
-    """Raise DamageError unless the checksum of a row was that of its values."""
-    if is_sound != 1:
-        raise DamageError(f"{what} is not what was written")
 
 
 def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Check | None) -> sqlite3.Connection:

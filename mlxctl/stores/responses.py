@@ -6,13 +6,14 @@ builds on them.
 
 import sqlite3
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import StoreUnavailable
-from mlxctl.stores.database import MAX_FREE_BYTES, Database, check_row
+from mlxctl.stores.database import MAX_FREE_BYTES, Database
+from mlxctl.stores.rows import check_row
 
 _MIGRATIONS = (
     """
@@ -112,23 +113,19 @@ class ResponseStore:
         self._ttl_seconds = ttl_seconds
         self._now = now
 
-    def save(self, owner: str, response: StoredResponse) -> None:
-        """Keep an answer, unless it alone is larger than all that is kept."""
-        items = [*((item, 0) for item in response.input), *((item, 1) for item in response.output)]
-        num_bytes = len(response.body) + sum(len(item.body) for item, _ in items)
-        if num_bytes > self._max_bytes:
+    def save(self, owner: str, response: StoredResponse, *, earlier: Sequence[StoredItem] = ()) -> None:
+        """Keep an answer, unless it alone is larger than all that is kept.
+
+        `earlier` is the conversation before it: kept with it when the answer that it goes on from was deleted meanwhile.
+        """
+        if _num_bytes(response) > self._max_bytes:
             return
         with self._database.transaction() as connection:
             self._expire(connection)
-            connection.execute(
-                "INSERT INTO responses (owner, id, previous_id, body, num_bytes, last_used, checksum)"
-                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, checksum(?2, ?3, ?4))",
-                (owner, response.id, response.previous_id, response.body, num_bytes, self._now()),
-            )
-            connection.executemany(
-                "INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?5, ?6, checksum(?3, ?4, ?5, ?6))",
-                [(owner, response.id, position, is_output, item.id, item.body) for position, (item, is_output) in enumerate(items)],
-            )
+            if earlier and response.previous_id is not None and not _has(connection, owner, response.previous_id):
+                hidden = StoredResponse(id=response.previous_id, previous_id=None, body=b"", input=tuple(earlier), output=())
+                self._insert(connection, owner, hidden, is_hidden=True)
+            self._insert(connection, owner, response)
             self._touch(connection, owner, response.id)
             self._make_room(connection)
         self._database.shrink()
@@ -217,6 +214,18 @@ class ResponseStore:
         """What was used last at this time, or before it, has expired."""
         return self._now() - self._ttl_seconds
 
+    def _insert(self, connection: sqlite3.Connection, owner: str, response: StoredResponse, *, is_hidden: bool = False) -> None:
+        connection.execute(
+            "INSERT INTO responses (owner, id, previous_id, body, num_bytes, last_used, is_hidden, checksum)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, checksum(?2, ?3, ?4))",
+            (owner, response.id, response.previous_id, response.body, _num_bytes(response), self._now(), is_hidden),
+        )
+        items = [*((item, 0) for item in response.input), *((item, 1) for item in response.output)]
+        connection.executemany(
+            "INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?5, ?6, checksum(?3, ?4, ?5, ?6))",
+            [(owner, response.id, position, is_output, item.id, item.body) for position, (item, is_output) in enumerate(items)],
+        )
+
     def _is_kept(self, connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
         query = "SELECT 1 FROM responses WHERE owner = ? AND id = ? AND NOT is_hidden AND last_used > ?"
         return connection.execute(query, (owner, response_id, self._oldest)).fetchone() is not None
@@ -253,6 +262,16 @@ class ResponseStore:
             connection.executemany("DELETE FROM responses WHERE rowid = ?", doomed)
             num_excess = _used_file_bytes(connection) - most_file_bytes
         _drop_unneeded(connection)
+
+
+def _num_bytes(response: StoredResponse) -> int:
+    return len(response.body) + sum(len(item.body) for item in (*response.input, *response.output))
+
+
+def _has(connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
+    """Whether there is such a row, be it hidden or not."""
+    query = "SELECT 1 FROM responses WHERE owner = ? AND id = ?"
+    return connection.execute(query, (owner, response_id)).fetchone() is not None
 
 
 def _used_file_bytes(connection: sqlite3.Connection) -> int:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.stores.database import Database, convert_row
+from mlxctl.stores.database import Database
+from mlxctl.stores.rows import convert_row
 
 MAX_SESSIONS = 1_000
 """How many are kept; the one that was used longest ago goes first."""

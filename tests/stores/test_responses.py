@@ -109,6 +109,20 @@ def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it
     assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
 
 
+def test_an_answer_whose_predecessor_was_deleted_while_it_was_made_can_be_gone_on_from(store: ResponseStore) -> None:
+    store.save("ann", answer("a"))
+    earlier = store.conversation("ann", "a")
+    assert earlier is not None
+    store.delete("ann", "a")
+    store.save("ann", answer("b", after="a"), earlier=earlier)
+    assert store.find("ann", "a") is None
+    assert ids(store.conversation("ann", "b")) == ["a-in", "a-out", "b-in", "b-out"]
+    store.delete("ann", "b")
+    assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
+    store.save("ann", answer("c", after="nothing"))
+    assert store.conversation("ann", "c") is None
+
+
 def test_looking_at_the_last_answer_keeps_what_it_builds_on(store: ResponseStore, clock: Clock) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("b", after="a"))

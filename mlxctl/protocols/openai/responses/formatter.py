@@ -50,7 +50,8 @@ class OpenAIResponsesFormatter:
     """One response. `response_id` is made up when not given; `now` is the clock, in unix seconds.
 
     Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is both, with nothing
-    found. `settle` may tell the sampling that is used. After the end, `record` is what has to be kept.
+    found. `settle` may tell the sampling that is used. After the end, `record` is what has to be kept,
+    and `earlier` the conversation that it goes on from.
     """
 
     begins_with_counts = False
@@ -58,6 +59,7 @@ class OpenAIResponsesFormatter:
     def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
         self.dropped_tools: tuple[str, ...] = ()
         self.record: StoredResponse | None = None
+        self.earlier: tuple[StoredItem, ...] = ()
         self._id = response_id or f"resp_{secrets.token_hex(24)}"
         self._now = now
         self._has_begun = False
@@ -76,6 +78,7 @@ class OpenAIResponsesFormatter:
         """Return the request with what it referred to. Raises InvalidRequest."""
         asked, suffix = self._request, self._id.removeprefix("resp_")
         offer = ToolOffer(offered_tools(asked))
+        self.earlier = recalled.conversation or ()
         read = read_input(asked, recalled, spare_id=suffix)
         request = to_generation_request(asked, read.messages, offer)
         self.dropped_tools = (*offer.dropped, *read.dropped)
