@@ -113,6 +113,7 @@ def test_another_width_gives_everything_another_height() -> None:
         before = transcript.virtual_size.height
         await screen.resize(120, 24)
         await screen.wait_for("Words that fill")
+        await screen.settle()
         assert transcript.virtual_size.height < 0.8 * before
         assert num_laid_out(screen) < 5 * MAX_WIDGETS
 
