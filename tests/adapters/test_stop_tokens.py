@@ -38,6 +38,18 @@ def test_the_template_shows_how_a_turn_ends(tmp_path: Path) -> None:
     assert _ends(tmp_path, template=PLAIN_TEMPLATE) == {"<|im_end|>"}
 
 
+def test_the_template_shows_where_a_call_is_handed_over(tmp_path: Path) -> None:
+    """Behind a call and the end of its block, what is special is no part of the format: the tool's answer begins."""
+    template = (
+        "{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
+        "{%- for message in messages %}{{ message.role }}: {{ message.content or '' }}"
+        "{%- for call in message.tool_calls or [] %}<tool_call>\n"
+        '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}\n</tool_call><|endoftext|>'
+        "{%- endfor %}\n{% endfor %}"
+    )
+    assert _ends(tmp_path, template=template) == {"<|endoftext|>"}
+
+
 def test_a_special_token_further_on_is_no_end(tmp_path: Path) -> None:
     assert _ends(tmp_path, template=PLAIN_TEMPLATE.replace("<|im_end|>", " (done)<|im_end|>")) == set()
 
