@@ -119,8 +119,15 @@ def _cpu_chunk_tokens(config: Mapping[str, Any], context_tokens: int, num_parame
     slowness = _SINK_SLOWNESS if _model_type(config, part) in _WITH_SINKS else 1
     a_token = num_scores * slowness * (_num_heads(part) or 1) * _CPU_SECONDS_PER_SCORE + num_parameters * _CPU_SECONDS_PER_PRODUCT
     allowed = int(seconds / a_token) if a_token else context_tokens
-    # The first chunk is read before anything is known.
-    return max(allowed, _LEAST_CHUNK_TOKENS if context_tokens > FIRST_CHUNK_TOKENS else FIRST_CHUNK_TOKENS)
+    # The first chunk is computed before anything is known, the second has another size, so that both costs are measured.
+    second = 2 * FIRST_CHUNK_TOKENS
+    if context_tokens <= FIRST_CHUNK_TOKENS:
+        least = FIRST_CHUNK_TOKENS
+    elif context_tokens <= FIRST_CHUNK_TOKENS + second and second * a_token * SLICE_SHARE <= seconds:
+        least = second
+    else:
+        least = _LEAST_CHUNK_TOKENS
+    return max(allowed, least)
 
 
 def _attended(config: Mapping[str, Any], chunk: int, context_tokens: int) -> int:

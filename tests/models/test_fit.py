@@ -167,7 +167,8 @@ def test_chunks_are_taken_to_be_as_large_as_the_engine_makes_them(num_tokens: in
 
     assert max(quick) == min(largest_chunk_tokens(num_tokens), 2048)
     assert slow[0] == min(FIRST_CHUNK_TOKENS, num_tokens)
-    assert max(slow) <= max(slow[0], SLICE_SHARE * DEFAULT_SLICE_SECONDS / 1e-3 + 1)
+    assert all(chunk <= 2 * FIRST_CHUNK_TOKENS for chunk in slow[:2])
+    assert all(chunk <= SLICE_SHARE * DEFAULT_SLICE_SECONDS / 1e-3 + 1 for chunk in slow[2:])
 
 
 def test_a_long_prompt_is_read_in_small_chunks_where_attention_is_slow() -> None:
@@ -211,8 +212,8 @@ def chunks_of_the_engine(num_tokens: int, seconds_per_token: float) -> list[int]
     pacer = PrefillPacer(slice_seconds=DEFAULT_SLICE_SECONDS, max_tokens=2048)
     chunks: list[int] = []
     while num_tokens > sum(chunks):
-        chunks.append(min(pacer.chunk_tokens(contended=False), num_tokens - sum(chunks)))
-        pacer.observe_prefill(chunks[-1], chunks[-1] * seconds_per_token, contended=False)
+        chunks.append(min(pacer.chunk_tokens(rows=0), num_tokens - sum(chunks)))
+        pacer.observe_prefill(chunks[-1], chunks[-1] * seconds_per_token, rows=0)
     return chunks
 
 
