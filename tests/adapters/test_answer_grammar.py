@@ -137,7 +137,7 @@ def _declared_call(parser: ToolParser) -> str:
 
 
 # A format that is not listed is held to what it declares.
-CALLS |= {parser_id: _declared_call(tool_parser(parser_id)) for parser_id in {*TOOL_PARSER_IDS} - {*CALLS, "null"}}
+CALLS |= {parser_id: _declared_call(tool_parser(parser_id)) for parser_id in sorted({*TOOL_PARSER_IDS} - {*CALLS, "null"})}
 
 
 @pytest.mark.parametrize("parser_id", CALLS)
