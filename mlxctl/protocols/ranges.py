@@ -22,7 +22,7 @@ StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1)]
 
-MAX_MESSAGES = 16_384
+MAX_MESSAGES = 8192
 """The most messages, items or parts of a message in one list."""
 
 MAX_TOOLS = 2048
