@@ -23,7 +23,7 @@ StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)]
 
-MAX_MESSAGES = 16_384
+MAX_MESSAGES = 8192
 """The most messages, items or parts of a message in one list."""
 
 MAX_TOOLS = 2048
