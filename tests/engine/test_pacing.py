@@ -64,15 +64,15 @@ def test_a_prompt_that_waits_too_long_lets_passes_take_what_the_gap_allows_and_n
     assert in_time == pytest.approx(0.045, rel=0.05)
 
 
-def test_a_pass_is_never_shorter_than_twice_its_fixed_cost() -> None:
+def test_a_pass_beside_rows_is_never_shorter_than_one_and_a_half_times_its_fixed_cost() -> None:
     pacer = make_pacer(step=0.001)
     read(pacer, fixed=0.05, per_token=0.0005)
 
     # Every fourth pass tries whether half the size is really no shorter.
     seconds = sorted(0.05 + 0.0005 * read(pacer, fixed=0.05, per_token=0.0005, passes=1) for _ in range(8))
 
-    assert seconds[0] >= 0.07
-    assert seconds[2:] == pytest.approx([0.1] * 6, rel=0.1)
+    assert seconds[0] >= 0.06
+    assert seconds[2:] == pytest.approx([0.075] * 6, rel=0.1)
 
 
 @pytest.mark.parametrize("step", [None, 0.02, 0.15], ids=["no step was measured", "quick steps", "steps as slow as passes"])
@@ -85,8 +85,8 @@ def test_a_fixed_cost_above_every_target_does_not_make_passes_tiny(step: float |
         pacer.observe_prefill(num_tokens, duration, rows=rows)
         seconds, num_read = seconds + duration, num_read + num_tokens
 
-    # In passes of 2048 tokens it takes 3.8 s; beside rows, at twice the fixed cost, it takes 6.4.
-    assert seconds < (8.5 if rows else 6)
+    # In passes of 2048 tokens it takes 3.8 s; beside rows, at 1.5 times the fixed cost, it takes 9.6.
+    assert seconds < (12 if rows else 6)
 
 
 @pytest.mark.parametrize("num_streams", [1, 1000])
