@@ -11,6 +11,7 @@ from mlxctl.adapters import ModelAdapter
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.seen import SeenRequest
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from tests.adapters.families import CASES, adapter_for
 from tests.inference.changed_requests import KINDS, Changed, changed_request, conversation
@@ -59,7 +60,7 @@ def seen(number: int, request: GenerationRequest, adapter: ModelAdapter, earlier
         number=number,
         at=0.0,
         model="small",
-        request=request,
+        packed=PackedRequest.of(request),
         prompt_ids=ids,
         engine_life=0,
         num_cached=num_cached,

@@ -162,5 +162,6 @@ def test_the_doctor_tells_an_installation_that_gives_no_answer(tmp_path: Path) -
     missing.unlink()
     run = run_command(python, tmp_path, "doctor")
     assert run.returncode == 1
-    assert "the demo model gave no answer over HTTP: ModuleNotFoundError: No module named 'jinja2'" in run.stdout
+    assert "the demo model gave no answer over HTTP" in run.stdout
+    assert "No module named 'jinja2'" in run.stdout
     assert run.stdout.endswith("broken: answer\n")

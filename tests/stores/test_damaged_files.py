@@ -40,18 +40,32 @@ from mlxctl.stores.agent_ids import read_agent_ids
 from mlxctl.stores.damage import MAX_KEPT, set_aside_files
 from mlxctl.tui.export import open_exported
 from mlxctl.tui.keeper import Keeper
+from mlxctl.tui.preferences import Preferences
 from tests.prefix_cache.disk_records import closed, opened, read_all, store
 from tests.stores.damage import damages
 
 MANIFEST, SEGMENT = "cache/prefixes/manifest.sqlite", "cache/prefixes/00000000.segment"
 SQLITE_FILES = ["agents.sqlite", "responses.sqlite", "capabilities.sqlite", "chats.db"]
-FILES = [*SQLITE_FILES, MANIFEST, SEGMENT, "cache/prefixes/lock", "mlxctl.toml", "capabilities.toml", "chat.json", "cache.archive"]
+FILES = [
+    *SQLITE_FILES,
+    MANIFEST,
+    SEGMENT,
+    "cache/prefixes/lock",
+    "mlxctl.toml",
+    "capabilities.toml",
+    "chat.json",
+    "screen.json",
+    "cache.archive",
+]
 
 WRITERS = {
     "bench/own_server.py": "what a measured server says, in a temporary directory",
     "bench/report.py": "a report, which is never read",
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
+    "doctor/answer.py": "an empty settings file, in a temporary directory",
+    "inference/preparation/process.py": "nothing: it discards the output of a process",
+    "inspector/rendering.py": "nothing: it truncates text",
     "prefix_cache/disk/lock.py": "cache/prefixes/lock",
     "prefix_cache/disk/segments.py": SEGMENT,
     "prefix_cache/disk/transfer.py": "cache.archive",
@@ -60,6 +74,7 @@ WRITERS = {
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
     "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
+    "tui/preferences.py": "screen.json",
     "tui/terminal.py": "a log, which is never read",
 }
 """Every module that writes files, and which of FILES they are. Who adds one adds its file to FILES, or says here why not."""
@@ -121,6 +136,7 @@ def intact() -> Iterator[Path]:
         write_alias(home / "mlxctl.toml", "short", "org/long-name")
         (home / "capabilities.toml").write_text(write_overrides([RECORD]))
         (home / "chat.json").write_text('{"model": "m", "messages": [{"role": "user", "content": "hello"}]}')
+        Preferences(home / "screen.json").remember_theme("nord")
         yield home
 
 
@@ -247,6 +263,7 @@ READERS: list[Callable[[Path], object]] = [
     edit_settings,
     lambda home: read_overrides(home / "capabilities.toml"),
     lambda home: open_exported(home / "chat.json"),
+    lambda home: Preferences(home / "screen.json").theme,
 ]
 
 
