@@ -5,6 +5,7 @@ of a model cannot break the template: they break a fork of it.
 """
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -42,8 +43,10 @@ class Template:
         with theirs:
             command = [sys.executable, "-m", "mlxctl.inference.preparation.process", str(theirs.fileno()), *self._modules]
             # It returns once the program was found; what it does then is not waited for.
+            # macOS ends forks that touch Objective-C, which some libraries do when they are imported.
+            environment = {**os.environ, "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=environment
             )
         self.generation += 1
         self._worker = Worker(ours, generation=self.generation)
