@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import falcon
 import forge
 import openai
 import pytest
 from falcon import testing
 
-from mlxctl.bootstrap import build_services
+from mlxctl.bootstrap import Services, build_services
 from mlxctl.server import create_app
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
 from mlxctl.settings import ModelSettings, ServerSettings, Settings
@@ -63,11 +64,23 @@ class LocalClient(testing.TestClient):
         return super().simulate_request(*arguments, **{"host": "localhost", **more})
 
 
+_UNSTARTED: list[Services] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close_unstarted_apps() -> Iterator[None]:
+    """End the processes in which requests to them were prepared, on the event loop of Falcon's own client."""
+    yield
+    while _UNSTARTED:
+        falcon.async_to_sync(_UNSTARTED.pop().inference.preparation.close)
+
+
 def unstarted_app(model: Path, settings: ServerSettings) -> testing.TestClient:
     """A client of the application as it is before the engine runs: every route is there, no generation is taken."""
 
     async def build() -> testing.TestClient:
         services = build_services(Settings(server=settings, model=ModelSettings(path=model, name="tiny")))
+        _UNSTARTED.append(services)
         return LocalClient(create_app(services, settings))
 
     return asyncio.run(build())
