@@ -45,7 +45,7 @@ def test_a_hit_at_any_length_on_a_quantised_cache_continues_like_a_cold_run(mode
     read(model, caches, PROMPT)
     records = [layout.cut(caches, start, min(start + 256, 700)) for start in range(0, 700, 256)]
 
-    for num_tokens in (700, 699, 600, 512, 400, 256, 17):
+    for num_tokens in (699, 512, 400, 17):
         warm, cold = quantised(model, bits), quantised(model, bits)
         layout.restore(warm, records[: -(-num_tokens // 256)], num_tokens, None, capacity=750)
         read(model, cold, PROMPT[:num_tokens])

@@ -16,7 +16,7 @@ from mlxctl.tui.contrast import MIN_CONTRAST, contrast, readable
 from .screens import Screen, drive
 from .scripted import ScriptedPartner, call, end, text
 
-THEMES = ("solarized-light", "dracula", "nord", "gruvbox", "textual-light", "textual-dark")
+THEMES = ("solarized-light", "dracula", "textual-light", "textual-dark")
 ANSWER = """# Heading
 
 Use **bold**, *emphasis*, `inline <code>` and [a link](https://a.b/c).
