@@ -17,6 +17,7 @@ from mlxctl.errors import EngineDied, SettingsError
 _START_SECONDS = 600.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
+_REASON = re.compile(r"[\w.]+(Error|Exception): ")
 _LISTENING = re.compile(rb"mlxctl \S+ on (http://\S+)")
 
 
@@ -94,4 +95,6 @@ class OwnServer:
         lines = self._errors.read_text(errors="replace").strip().splitlines()
         if not lines:
             return EngineDied(f"the server ended with exit code {process.returncode} and gave no reason")
-        return SettingsError(lines[-1].removeprefix("mlxctl: "))
+        # What a native library prints of its own end comes after the reason.
+        reasons = [line for line in lines if line.startswith("mlxctl: ") or _REASON.match(line)]
+        return SettingsError((reasons or lines)[-1].removeprefix("mlxctl: "))
