@@ -1,7 +1,7 @@
 """Read a form with files from a request, never holding more of it than the limit allows."""
 
-import asyncio
 import io
+from functools import partial
 
 import falcon
 from falcon.asgi import Request
@@ -9,17 +9,20 @@ from falcon.media import MultipartFormHandler
 from falcon.media.multipart import MultipartParseOptions
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.inference.preparation import PreparationPool
 from mlxctl.server.body import read_body
 
 _MAX_FIELDS = 64
 
 
-async def read_form(request: Request, *, limit_bytes: int) -> dict[str, list[bytes]]:
-    """Return all values of every field of a `multipart/form-data` body. Raises InvalidRequest, BodyTooLarge."""
+async def read_form(request: Request, preparation: PreparationPool, *, limit_bytes: int) -> dict[str, list[bytes]]:
+    """Return all values of every field of a `multipart/form-data` body. Raises InvalidRequest, BodyTooLarge, QueueFull."""
     content_type = request.content_type or ""
     if not content_type.lower().startswith("multipart/form-data"):
         raise InvalidRequest("the request body must be a form with a file; send it as multipart/form-data")
-    return await asyncio.to_thread(_parse, await read_body(request, limit_bytes=limit_bytes), content_type)
+    body = await read_body(request, limit_bytes=limit_bytes)
+    fields: dict[str, list[bytes]] = await preparation.parse(body, partial(_parse, content_type=content_type))
+    return fields
 
 
 def _parse(body: bytes, content_type: str) -> dict[str, list[bytes]]:

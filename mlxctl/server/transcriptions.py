@@ -32,7 +32,7 @@ class TranscriptionsResource:
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
         deadline = Deadline(self._settings.request_timeout_seconds)
-        form = await read_form(request, limit_bytes=self._settings.max_body_bytes)
+        form = await read_form(request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             asked = formatter.parse(form)
             await self._inference.pool.find(asked.model, "speech")
