@@ -10,7 +10,7 @@ _BYTE_STEPS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Spl
 
 
 class LeastTokens:
-    """Knows the longest token of a tokenizer, and whether all bytes of a text are in its tokens; if not, nothing is told."""
+    """A lower bound for the number of tokens of a text, from the longest token. No bound if tokens do not keep all bytes."""
 
     def __init__(self, tokenizer: Any, tokens: Iterable[bytes]) -> None:
         """`tokens` are all of the tokenizer's, as bytes."""
@@ -31,7 +31,7 @@ class LeastTokens:
         self._composes = any(step["type"] == "NFC" for step in normalizers)
 
     def of(self, text: str, *, may_lose_spaces: bool = False) -> int:
-        """Return a number of tokens that the text has or exceeds; 0 if that cannot be told.
+        """Return a lower bound for the number of tokens of the text; 0 without a bound.
 
         Of a text that `may_lose_spaces` before it is tokenized these do not count.
         """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 _HINTS = {
-    signal.SIGKILL: "if nobody sent it, the system did because memory was short: lower --memory-limit, or close other programs",
+    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit, or close other programs",
     signal.SIGABRT: "a native library gave up, often because the GPU had no memory left: lower --memory-limit",
 }
 

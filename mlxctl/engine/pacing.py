@@ -7,7 +7,7 @@ The policy, in decode steps (what one stream alone feels between two tokens) and
 - Rows decode: every prompt that waits buys two steps of a pass, up to `_MOST_STEPS`. Prompts that a pass reads to their end may
   always have the most, since it ends with their first tokens. So one long prompt makes the gap between two tokens three steps,
   and many short ones make it ten.
-- Only rows decode that came together with the prompts: they are read as if nothing decoded, since nobody's stream is interrupted.
+- Only rows decode that came together with the prompts: they are read as if nothing decoded, since no stream is interrupted.
 - A prompt has got nothing for the target time to first token: passes may take so long that the gap is the target gap. The prompt
   that waits longest sets the pace.
 - The gap is never meant to be longer than the target gap. Where the operator set none, it is `_GAP_SECONDS` or, if that is more,

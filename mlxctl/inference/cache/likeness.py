@@ -52,7 +52,7 @@ def _likeness(samples: Sequence[str], other: SeenRequest) -> int:
 
 
 def _samples(text: str) -> list[str]:
-    """Return pieces of the text, spread evenly; a text of less than one piece is too short to be told from others."""
+    """Return evenly spread pieces of the text; none of a text shorter than one piece, which cannot be identified."""
     num = len(text) // _SAMPLE_CHARS
     step = max(1, num // _NUM_SAMPLES)
     return [text[_SAMPLE_CHARS * place : _SAMPLE_CHARS * (place + 1)] for place in range(0, num, step)]

@@ -1,4 +1,4 @@
-"""What answers of one model were, for those processes that have not been told yet. Bounded; event-loop thread only."""
+"""Token ids of one model's answers, kept for workers that do not have them yet. Bounded; event-loop thread only."""
 
 from collections import deque
 from collections.abc import Iterable

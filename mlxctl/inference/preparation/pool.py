@@ -196,7 +196,7 @@ class PreparationPool:
                 raise _too_long(limits.cpu_seconds) from None
             raise SequenceFailed("the process that prepared the request has ended") from None
         except BaseException:
-            # Its client has left: what it does is done for nobody.
+            # The client has left, so the result is not needed.
             worker.kill()
             raise
 

@@ -129,7 +129,7 @@ def main(descriptor: str, *modules: str) -> None:
     # The terminal and service managers signal the whole group; the front decides when this ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # Nobody waits for forks: the system forgets them.
+    # Forks are reaped by the system.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # PERF: what a large body becomes is no garbage, and looking through it again and again takes as long as to make it.
