@@ -193,10 +193,7 @@ class ModelAdapter(AnswerReader):
         Raises InvalidRequest for what this model cannot do, ContextTooLong when the prompt leaves no place for an answer.
         """
         sampling = self._sampling(request)
-        # A template may trim what is said, but leaves none of it out.
-        self._refuse_hopeless((message.text for message in request.messages if message.role == "user"), may_lose_spaces=True)
-        prompt = self._write(request)
-        self._refuse_hopeless([prompt.text])
+        prompt = self._write_hopeful(request)
         token_ids, prompt_tail, opened = self._encode(prompt, request)
         seen = self._put_images_in(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
@@ -257,6 +254,12 @@ class ModelAdapter(AnswerReader):
         """Return a request's prompt, however long it is; raises InvalidRequest as `prepare_input` does."""
         return self._put_images_in(self._encode(self._write(request), request)[0], request)
 
+    def fitting_prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
+        """Return a request's prompt; raises InvalidRequest and ContextTooLong as `prepare_input` does."""
+        prompt = self._put_images_in(self._encode(self._write_hopeful(request), request)[0], request)
+        self._max_tokens(request, prompt.token_ids)
+        return prompt
+
     def remember_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
         if prepared.opened is not None:
@@ -274,6 +277,14 @@ class ModelAdapter(AnswerReader):
         if self._writer is None:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
         return self._writer.write(request)
+
+    def _write_hopeful(self, request: GenerationRequest) -> Prompt:
+        """Write a prompt; raises ContextTooLong before it is written or tokenized if its length alone says that it cannot fit."""
+        # A template may trim what is said, but leaves none of it out.
+        self._refuse_hopeless((message.text for message in request.messages if message.role == "user"), may_lose_spaces=True)
+        prompt = self._write(request)
+        self._refuse_hopeless([prompt.text])
+        return prompt
 
     def _encode(self, prompt: Prompt, request: GenerationRequest) -> tuple[tuple[int, ...], str, OpenSegment]:
         """Tokenise; give the tail as it is then, and what an answer continues. Ids that the embedding table lacks are garbage."""

@@ -64,7 +64,9 @@ class CacheInspector:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
         _, lease = await self._pool.use(packed.head.model)
         try:
-            prompt = await self._preparation.run(jobs.prompt_tokens, packed, manners, num_bytes=packed.num_bytes, model=lease.name)
+            prompt = await self._preparation.run(
+                jobs.fitting_prompt_tokens, packed, manners, num_bytes=packed.num_bytes, model=lease.name
+            )
             found = await self._engine.look_up(lease.name, prompt.token_ids, prompt.salts)
             seen = SeenRequest(
                 number=self._seen.next_number,

@@ -9,6 +9,7 @@ from typing import Any
 from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.agent_headers import without_agent_headers
 from mlxctl.adapters.known_text import KnownSegment, OpenSegment
+from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.inference.preparation.image_digests import without_image_bytes
@@ -83,10 +84,19 @@ def count_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners)
 
 
 def prompt_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> PackedPrompt:
-    """Return a conversation's prompt. Raises InvalidRequest."""
+    """Return a conversation's prompt, which may be longer than the model takes. Raises InvalidRequest."""
+    return _prompt_tokens(packed, manners, adapter.prompt_tokens)
+
+
+def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> PackedPrompt:
+    """Return a conversation's prompt. Raises InvalidRequest, ContextTooLong."""
+    return _prompt_tokens(packed, manners, adapter.fitting_prompt_tokens)
+
+
+def _prompt_tokens(packed: PackedRequest, manners: Manners, read: Callable[[GenerationRequest], PromptTokens]) -> PackedPrompt:
     asked = packed.unpack()
     request = _mannered(asked, manners)
-    prompt = adapter.prompt_tokens(request)
+    prompt = read(request)
     return PackedPrompt(
         token_ids=array("I", prompt.token_ids),
         salts=prompt_salts(request.cache.namespace, prompt.pictures),
