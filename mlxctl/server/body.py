@@ -8,26 +8,30 @@ from falcon.asgi import Request
 from mlxctl.errors import BodyTooLarge, InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 
+_LARGE_BYTES = 1 << 20
+
 Body = TypeVar("Body")
 
 
-async def read_body(request: Request, *, limit_bytes: int) -> bytes:
-    """Return the whole body; raises BodyTooLarge at the first byte beyond the limit, announced or not."""
+async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
+    """Return the whole body; raises BodyTooLarge at the first byte beyond the limit, announced or not.
+
+    A large one is a bytearray.
+    """
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
         raise InvalidRequest(f"content-encoding {encoding!r} is not accepted; send the body as it is")
     if (request.content_length or 0) > limit_bytes:
         raise BodyTooLarge(limit_bytes=limit_bytes)
-    chunks: list[bytes] = []
-    num_bytes = 0
+    # PERF: to join the chunks of a large body at its end takes as long as a pause that others notice.
+    body = bytearray()
     async for chunk in request.stream:
-        num_bytes += len(chunk)
-        if num_bytes > limit_bytes:
+        if len(body) + len(chunk) > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        chunks.append(chunk)
-    return b"".join(chunks)
+        body += chunk
+    return bytes(body) if len(body) < _LARGE_BYTES else body
 
 
 async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, limit_bytes: int) -> Body:
     """Return the body as what `decoder` reads. Raises InvalidRequest, BodyTooLarge."""
-    return decode_body(await read_body(request, limit_bytes=limit_bytes), decoder)
+    return decode_body(bytes(await read_body(request, limit_bytes=limit_bytes)), decoder)

@@ -61,7 +61,7 @@ class GenerationResource(Generic[FormatterType]):
         self._settings = settings
         self._left_out = LeftOut()
 
-    async def parse(self, formatter: FormatterType, body: bytes, request: Request) -> Asked:  # noqa: ARG002
+    async def parse(self, formatter: FormatterType, body: bytes | bytearray, request: Request) -> Asked:  # noqa: ARG002
         """Read the body. Raises RequestError, CapacityError; so does the request that it returns."""
         return Asked.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
 

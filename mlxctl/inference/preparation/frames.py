@@ -13,6 +13,7 @@ from typing import Any
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 _SMALL_BYTES = 64 * 1024
+_PIECE_BYTES = 1 << 18
 
 Parts = list[bytes | pickle.PickleBuffer]
 
@@ -90,16 +91,15 @@ async def receive_soon(connection: socket.socket) -> Any:
         data += more
     place = _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size
     parts: list[bytearray] = []
+    piece = memoryview(bytearray(_PIECE_BYTES))
     for (length,) in _LENGTH.iter_unpack(memoryview(data)[_COUNT.size : place]):
-        part = bytearray(length)
-        num_here = min(length, len(data) - place)
-        part[:num_here] = memoryview(data)[place : place + num_here]
-        place += num_here
-        view = memoryview(part)
-        while num_here < length:
-            count = await loop.sock_recv_into(connection, view[num_here:])
+        part = data[place : place + length]
+        place += len(part)
+        # PERF: a part grows with what arrives; to make room for a large one at once takes as long as a pause that others notice.
+        while len(part) < length:
+            count = await loop.sock_recv_into(connection, piece[: length - len(part)])
             if not count:
                 raise ConnectionEnded
-            num_here += count
+            part += piece[:count]
         parts.append(part)
     return decode(parts)

@@ -101,11 +101,11 @@ class PreparationPool:
             with suppress(WorkerEnded):
                 await self._template.tell(Forget(name=name))
 
-    async def parse(self, body: bytes, function: Callable[..., Any]) -> Any:
+    async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
         """Return what `function` makes of a body. A request that it returns comes packed. Raises what it raises, and `run` does."""
         return await self.call(function, pickle.PickleBuffer(body), num_bytes=len(body))
 
-    async def parse_with(self, target: Any, method: str, body: bytes) -> Any:
+    async def parse_with(self, target: Any, method: str, body: bytes | bytearray) -> Any:
         """Return what a method of `target` makes of a body; `target` is then as that left it. Raises as `parse` does."""
         return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
 
