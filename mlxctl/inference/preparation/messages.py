@@ -8,6 +8,8 @@ from mlxctl.adapters.known_text import KnownSegment
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
+_MAX_QUOTED_CHARS = 2000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
@@ -89,8 +91,9 @@ class Refused:
 
     @classmethod
     def of(cls, error: MlxctlError) -> "Refused":
-        """Take an error apart."""
-        return cls(kind=type(error), arguments=error.args, attributes=vars(error))
+        """Take an error apart; what it quotes of a request may be long, and is cut."""
+        attributes = {name: _cut(value) for name, value in vars(error).items()}
+        return cls(kind=type(error), arguments=tuple(map(_cut, error.args)), attributes=attributes)
 
     def error(self) -> MlxctlError:
         """Put it together again."""
@@ -107,3 +110,8 @@ class Failed:
     reason: str
     traceback: str
     is_native: bool
+
+
+def _cut(value: Any) -> Any:
+    is_long = isinstance(value, str) and len(value) > _MAX_QUOTED_CHARS
+    return f"{value[:_MAX_QUOTED_CHARS]} ..." if is_long else value

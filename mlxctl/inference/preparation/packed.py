@@ -12,6 +12,9 @@ MAX_MODEL_CHARS = 1024
 MAX_VALUES = 100_000
 """What the schemas of a request's tools may hold together, and the options for its template: objects, lists, names and values."""
 
+MAX_HEAD_BYTES = 4 << 20
+"""How large a head may be: the front reads it on its event loop."""
+
 _WORDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
 
 
@@ -42,7 +45,9 @@ class PackedRequest:
             template_kwargs={},
         )
         has_answers = any(message.role == "assistant" for message in request.messages)
-        return cls(head, pickle.dumps(request, protocol=5), has_answers=has_answers)
+        packed = pickle.dumps(request, protocol=5)
+        _refuse_large_head(head, packed)
+        return cls(head, packed, has_answers=has_answers)
 
     @property
     def num_bytes(self) -> int:
@@ -101,6 +106,13 @@ def _refuse_excess(request: GenerationRequest) -> None:
     for param, values in (("tools", schemas), ("chat_template_kwargs", (request.template_kwargs,))):
         if _num_values(values) > MAX_VALUES:
             raise InvalidRequest(f"{param} hold more than {MAX_VALUES} values, lists and names within them; send less", param=param)
+
+
+def _refuse_large_head(head: GenerationRequest, packed: bytes) -> None:
+    # PERF: a head is never larger than the whole, which is small as a rule.
+    if len(packed) > MAX_HEAD_BYTES and len(pickle.dumps(head, protocol=5)) > MAX_HEAD_BYTES:
+        message = f"the schemas of tools and all names of a request may have {MAX_HEAD_BYTES} bytes together; send less"
+        raise InvalidRequest(message, param="tools")
 
 
 def _refuse_long_name(model: str) -> None:
