@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from pickle import PickleBuffer
 
 from falcon.asgi import Request
 
@@ -30,12 +31,14 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         self._store = store
         self._queue = AgentQueue(max_waiting=settings.agent_queue)
 
-    async def parse(self, formatter: AgentTurnFormatter, body: bytes, request: Request) -> Asked:
+    async def parse(self, formatter: AgentTurnFormatter, body: bytes | bytearray, request: Request) -> Asked:
         """Read the body; the request is there when the agent's earlier turns are over. Raises RequestError, QueueFull."""
-        num_new_bytes: int = await self._inference.preparation.parse_with(formatter, "read", body)
-        return Asked(stream=formatter.streams, request=partial(self._wait, formatter, num_new_bytes, request))
+        num_new_bytes, streams = await self._inference.preparation.parse_with(formatter, "outline", body)
+        return Asked(stream=streams, request=partial(self._wait, formatter, body, num_new_bytes, request))
 
-    async def _wait(self, formatter: AgentTurnFormatter, num_new_bytes: int, request: Request) -> PackedRequest:
+    async def _wait(
+        self, formatter: AgentTurnFormatter, body: bytes | bytearray, num_new_bytes: int, request: Request
+    ) -> PackedRequest:
         """Wait for the agent, and put its history before the new messages."""
         caller: str = request.context.caller
         call_at_end(request.scope, await self._queue.enter((caller, formatter.agent_id)))
@@ -51,7 +54,7 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
                 code="agent_history_full",
             )
         packed: PackedRequest = await self._inference.preparation.run_with(
-            formatter, "translate", agent, history, num_bytes=agent.num_bytes + num_new_bytes
+            formatter, "parse_again", PickleBuffer(body), agent, history, num_bytes=agent.num_bytes + len(body)
         )
         return packed
 

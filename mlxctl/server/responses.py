@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from pickle import PickleBuffer
 
 import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
 from mlxctl.inference import InferenceService
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import SamplingParams
 from mlxctl.protocols import OpenAIResponsesFormatter, Page, Recalled, References, encode_deletion, encode_item_list
 from mlxctl.server.generation import Asked, GenerationResource
@@ -27,18 +29,23 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)
         self._store = store
 
-    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes, request: Request) -> Asked:
+    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes | bytearray, request: Request) -> Asked:
         """Read the body and what it refers to. Raises RequestError."""
         caller: str = request.context.caller
         preparation = self._inference.preparation
-        wanted: References = await preparation.parse_with(formatter, "read", body)
+        wanted: PackedRequest | References = await preparation.parse_with(formatter, "parse_or_refer", body)
+        if isinstance(wanted, PackedRequest):
+            return Asked.at_once(wanted)
         conversation, items = None, dict[str, bytes]()
         if wanted.previous_id is not None:
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
         recalled = Recalled(conversation=conversation, items=items)
-        return Asked.at_once(await preparation.run_with(formatter, "translate", recalled, num_bytes=len(body) + recalled.num_bytes))
+        num_bytes = len(body) + recalled.num_bytes
+        asked = await preparation.run_with(formatter, "parse_again", PickleBuffer(body), recalled, num_bytes=num_bytes)
+        formatter.earlier = recalled.conversation or ()
+        return Asked.at_once(asked)
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Tell the sampling."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import PickleBuffer
+from typing import Any
 
 from mlxctl.errors import StoreUnavailable
 from mlxctl.stores.database import MAX_FREE_BYTES, Database
@@ -68,6 +70,8 @@ _UNNEEDED = """
         SELECT 1 FROM responses AS later WHERE later.owner = responses.owner AND later.previous_id = responses.id
     )
 """
+# Items of fewer bytes are pickled as they are.
+_LARGE_BYTES = 1 << 16
 # A file has some pages before anything is in it; a store that may keep less than that counts contents only.
 _MIN_FILE_BYTES = 256 * 1024
 
@@ -78,6 +82,11 @@ class StoredItem:
 
     id: str
     body: bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # PERF: large ones are not copied into what goes to another process.
+        body = self.body if len(self.body) < _LARGE_BYTES else PickleBuffer(self.body)
+        return _stored_item, (self.id, body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,3 +308,7 @@ def _items(
     for item_id, _, is_sound in rows:
         check_row(is_sound, f"item {item_id!r} of response {response_id!r}")
     return tuple(StoredItem(id=item_id, body=body) for item_id, body, _ in rows)
+
+
+def _stored_item(item_id: str, body: bytes) -> StoredItem:
+    return StoredItem(id=item_id, body=body)

@@ -1,6 +1,8 @@
 """What a responses body means: items, tools, choices, and what it refers to."""
 
 import json
+import pickle
+from pickle import PickleBuffer
 from typing import Any
 
 import pytest
@@ -216,6 +218,30 @@ def test_a_request_says_what_it_refers_to() -> None:
     items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, said("user", "Hi")]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0"}
     assert formatter.read(json.dumps(body).encode()) == References(previous_id="resp_0", item_ids=("msg_1", "msg_2"))
+
+
+def test_a_request_that_refers_to_nothing_leaves_its_input_behind_once() -> None:
+    formatter = OpenAIResponsesFormatter()
+    body = {"model": "tiny", "input": "x" * 1_000_000}
+    asked = formatter.parse_or_refer(json.dumps(body).encode())
+    assert isinstance(asked, GenerationRequest)
+    assert asked.messages[0].text == body["input"]
+    apart: list[PickleBuffer] = []
+    kept = pickle.dumps(vars(formatter), protocol=5, buffer_callback=apart.append)
+    assert len(kept) < 10_000
+    assert [memoryview(part).nbytes // 1000 for part in apart] == [1000]
+
+
+def test_a_request_that_refers_to_something_is_forgotten_until_that_is_found() -> None:
+    formatter = OpenAIResponsesFormatter()
+    body = {"model": "tiny", "input": "x" * 1_000_000, "previous_response_id": "resp_0"}
+    written = json.dumps(body).encode()
+    assert formatter.parse_or_refer(written) == References(previous_id="resp_0")
+    assert len(pickle.dumps(vars(formatter))) < 10_000
+    earlier = (stored("msg_0", said("user", "Light!")),)
+    asked = formatter.parse_again(written, Recalled(conversation=earlier))
+    assert [message.text[:6] for message in asked.messages] == ["Light!", "xxxxxx"]
+    assert formatter.earlier == ()
 
 
 def stored(item_id: str, item: dict[str, Any]) -> StoredItem:

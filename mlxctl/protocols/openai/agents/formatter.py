@@ -32,6 +32,19 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self.said: tuple[bytes, ...] = ()
         self._collector = Collector()
 
+    def outline(self, body: bytes) -> tuple[int, bool]:
+        """Return what `read` does, and whether the answer is to be streamed; forget the body. Raises InvalidRequest."""
+        num_bytes, streams = self.read(body), self.streams
+        del self._turn, self._new
+        return num_bytes, streams
+
+    def parse_again(self, body: bytes, agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
+        """Read and translate; keep nothing that is not needed later. Raises InvalidRequest."""
+        self.read(body)
+        request = self.translate(agent, history)
+        del self._turn
+        return request
+
     def read(self, body: bytes) -> int:
         """Read a body and return how many bytes its messages will take to keep. Raises InvalidRequest."""
         self._turn = decode_body(body, _DECODER)

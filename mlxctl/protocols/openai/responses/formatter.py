@@ -12,7 +12,7 @@ from typing import assert_never
 
 import msgspec
 
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Finished,
     GenerationRequest,
@@ -42,6 +42,9 @@ from mlxctl.protocols.openai.responses.resource import ResponseTemplate
 from mlxctl.protocols.openai.responses.tools import ToolOffer
 from mlxctl.stores import StoredItem, StoredResponse
 
+MAX_REPEATED_BYTES = 4 << 20
+"""How much of a request its response may repeat: it is written several times, on the event loop."""
+
 _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode
 
@@ -50,8 +53,10 @@ class OpenAIResponsesFormatter:
     """One response. `response_id` is made up when not given; `now` is the clock, in unix seconds.
 
     Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is both, with nothing
-    found. `settle` may tell the sampling that is used. After the end, `record` is what has to be kept,
-    and `earlier` the conversation that it goes on from.
+    found. `parse_or_refer` and `parse_again` leave nothing of a body behind that is not needed later.
+
+    `settle` may tell the sampling that is used. After the end, `record` is what has to be kept, and `earlier` the conversation that
+    it goes on from.
     """
 
     begins_with_counts = False
@@ -69,6 +74,21 @@ class OpenAIResponsesFormatter:
         self.read(body)
         return self.translate(Recalled())
 
+    def parse_or_refer(self, body: bytes) -> GenerationRequest | References:
+        """Read a request; if it refers to something, return to what, and forget it. Raises InvalidRequest."""
+        wanted = self.read(body)
+        if wanted == References():
+            return self._translate_whole(body, Recalled())
+        del self._request
+        return wanted
+
+    def parse_again(self, body: bytes, recalled: Recalled) -> GenerationRequest:
+        """Read a request with what it referred to; what goes before it is not kept here. Raises InvalidRequest."""
+        self.read(body)
+        request = self._translate_whole(body, recalled)
+        self.earlier = ()
+        return request
+
     def read(self, body: bytes) -> References:
         """Read a request body and return what it refers to. Raises InvalidRequest."""
         self._request = decode_responses(body)
@@ -83,6 +103,8 @@ class OpenAIResponsesFormatter:
         request = to_generation_request(asked, read.messages, offer)
         self.dropped_tools = (*offer.dropped, *read.dropped)
         self._own_items = read.own_items
+        # PERF: nothing needs the input again, and what is kept here goes from process to process.
+        self._request = msgspec.structs.replace(asked, input=None)
         style = OutputStyle(
             offer=offer,
             item_suffix=suffix,
@@ -92,6 +114,16 @@ class OpenAIResponsesFormatter:
         self._style, self._events = style, EventWriter(style)
         self._offer, self._created = offer, int(self._now())
         self.settle(_said(request))
+        return request
+
+    def _translate_whole(self, body: bytes, recalled: Recalled) -> GenerationRequest:
+        request = self.translate(recalled)
+        # PERF: a small body repeats nothing large.
+        if len(body) > MAX_REPEATED_BYTES and len(_encode(self._template.in_progress())) > MAX_REPEATED_BYTES:
+            message = (
+                f"what a response repeats (instructions, tools, names) may have {MAX_REPEATED_BYTES} bytes together; send less"
+            )
+            raise InvalidRequest(message, param="instructions" if self._request.instructions else "tools")
         return request
 
     def settle(self, sampling: SamplingParams) -> None:
