@@ -1,4 +1,7 @@
-"""What each model family is like: how it is asked, and how its answer is read. Never imports mlx or transformers."""
+"""What each model family is like: how it is asked, and how its answer is read.
+
+Never imports mlx or transformers.
+"""
 
 from mlxctl.adapters.adapter import ModelAdapter
 from mlxctl.adapters.families import create_adapter
@@ -6,4 +9,11 @@ from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import StreamProcessor
 from mlxctl.adapters.verdict import AdapterVerdict
 
-__all__ = ["AdapterVerdict", "ModelAdapter", "PreparedInput", "PromptTokens", "StreamProcessor", "create_adapter"]
+__all__ = [
+    "AdapterVerdict",
+    "ModelAdapter",
+    "PreparedInput",
+    "PromptTokens",
+    "StreamProcessor",
+    "create_adapter",
+]

@@ -1,4 +1,6 @@
-"""The half of an adapter that reads answers: no tokenizer and no template, small enough to be handed to another process."""
+"""The half of an adapter that reads answers: no tokenizer and no template, small enough to be handed to
+another process.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +8,8 @@ from typing import Any
 
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor
-from mlxctl.adapters.token_logprobs import prompt_logprobs
-from mlxctl.adapters.token_table import TokenBytes
+from mlxctl.adapters.tokens.logprobs import prompt_logprobs
+from mlxctl.adapters.tokens.token_table import TokenBytes
 from mlxctl.adapters.verdict import AdapterVerdict
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
@@ -30,7 +32,10 @@ class Abilities:
 
 
 class AnswerReader:
-    """Reads what one model generates. Thread-safe: nothing changes after it was made. Pickles by the ids of its parsers."""
+    """Reads what one model generates.
+
+    Thread-safe: nothing changes after it was made. Pickles by the ids of its parsers.
+    """
 
     def __init__(
         self,
@@ -68,7 +73,9 @@ class AnswerReader:
         return self.abilities.verdict
 
     def check_width(self, num_logits: int) -> None:
-        """Raise BrokenModel when the tokenizer has more tokens than the loaded weights: their ids would be read as garbage."""
+        """Raise BrokenModel when the tokenizer has more tokens than the loaded weights: their ids would be
+        read as garbage.
+        """
         if self.vocabulary_size > num_logits:
             message = f"model {self.name!r}: the tokenizer knows {self.vocabulary_size} tokens, the weights only {num_logits}"
             raise BrokenModel(self.facts.path, message)
@@ -79,8 +86,14 @@ class AnswerReader:
         tools = self._tools if offers_tools else NO_TOOLS
         thinking = NO_THINKING if request.prompts else self._thinking
         hidden_ids = self._hidden_ids[tools.id, thinking.id]
-        return StreamProcessor(request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
+        return StreamProcessor(
+            request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids
+        )
 
-    def prompt_logprobs(self, prepared: PreparedInput, scores: Sequence[TokenScore]) -> tuple[TokenLogprob, ...]:
-        """Return the log-probabilities of an echoed prompt; `scores` are those of its tokens from the second on."""
+    def prompt_logprobs(
+        self, prepared: PreparedInput, scores: Sequence[TokenScore]
+    ) -> tuple[TokenLogprob, ...]:
+        """Return the log-probabilities of an echoed prompt; `scores` are those of its tokens from the second
+        on.
+        """
         return prompt_logprobs(prepared.echo, prepared.token_ids, scores, self.tokens)

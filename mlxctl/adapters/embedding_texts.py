@@ -1,10 +1,13 @@
-"""Texts as an embedding model reads them: behind a prompt, between the tokens that the tokenizer puts around, not too long."""
+"""Texts as an embedding model reads them: behind a prompt, between the tokens that the tokenizer puts around,
+not too long.
+"""
 
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir import EmbeddingRecipe
 
-# Texts of fewer characters are tokenized before it is said that they are too long, so that the number is the right one.
+# Texts of fewer characters are tokenized before it is said that they are too long, so that the number is the
+# right one.
 _LONG_CHARS = 1 << 17
 
 
@@ -17,18 +20,22 @@ class EmbeddingTexts:
         self._vocabulary = vocabulary
         self._model = model
 
-    def token_ids(self, text: str | tuple[int, ...], *, prompt_name: str | None, may_cut: bool) -> tuple[int, ...]:
+    def token_ids(
+        self, text: str | tuple[int, ...], *, prompt_name: str | None, may_cut: bool
+    ) -> tuple[int, ...]:
         """Return what the model reads; token ids are taken as they are.
 
-        A text stands behind the prompt of that name, or the model's usual one. Raises InvalidRequest for another name, and
-        ContextTooLong for what is longer than the model takes; if it `may_cut`, a text loses its end, but not the tokens that the
-        tokenizer ends it with.
+        A text stands behind the prompt of that name, or the model's usual one. Raises InvalidRequest for
+        another name, and ContextTooLong for what is longer than the model takes; if it `may_cut`, a text
+        loses its end, but not the tokens that the tokenizer ends it with.
         """
         if isinstance(text, str):
             written = self._prompt(prompt_name) + text
             if not may_cut and len(written) >= _LONG_CHARS:
                 self._refuse_hopeless(written)
-            ids, num_end_tokens = self._vocabulary.encode_with_ends(written.lower() if self._recipe.is_uncased else written)
+            ids, num_end_tokens = self._vocabulary.encode_with_ends(
+                written.lower() if self._recipe.is_uncased else written
+            )
         else:
             ids, num_end_tokens = list(text), 0
         limit = self._recipe.max_length
@@ -48,5 +55,7 @@ class EmbeddingTexts:
             return self._recipe.prompt
         if name not in self._recipe.prompts:
             known = ", ".join(sorted(self._recipe.prompts)) or "none"
-            raise InvalidRequest(f"model {self._model!r} has no prompt {name!r}; it has: {known}", param="prompt_name")
+            raise InvalidRequest(
+                f"model {self._model!r} has no prompt {name!r}; it has: {known}", param="prompt_name"
+            )
         return self._recipe.prompts[name]

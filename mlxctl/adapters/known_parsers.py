@@ -1,7 +1,17 @@
-"""The parsers of a model whose capabilities are known already: nothing is looked for. Unknown ids are as good as nothing known."""
+"""The parsers of a model whose capabilities are known already: nothing is looked for.
+
+Unknown ids are as good as nothing known.
+"""
 
 from mlxctl.ir import ModelCapabilities
-from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS, ThinkingParser, ToolParser, thinking_parser, tool_parser
+from mlxctl.parsers import (
+    THINKING_PARSER_IDS,
+    TOOL_PARSER_IDS,
+    ThinkingParser,
+    ToolParser,
+    thinking_parser,
+    tool_parser,
+)
 
 
 def known_tool_parser(capabilities: ModelCapabilities) -> ToolParser | None:

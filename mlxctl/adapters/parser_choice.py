@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mlxctl.adapters.chat_template import ChatTemplate
-from mlxctl.adapters.conversation import arguments_value
-from mlxctl.adapters.shape import PROBE_CALL_ARGUMENTS, PROBE_CALL_NAME, PROBE_TOOL, TemplateShape
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.templates.chat_template import ChatTemplate
+from mlxctl.adapters.templates.conversation import arguments_value
+from mlxctl.adapters.templates.shape import PROBE_CALL_ARGUMENTS, PROBE_CALL_NAME, PROBE_TOOL, TemplateShape
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import InvalidRequest
 from mlxctl.parsers import (
     THINKING_PARSER_IDS,
@@ -25,15 +25,20 @@ def find_tool_parser(
 ) -> ToolParser:
     """Choose the parser that reads back the call which the template wrote, and leaves the least of it over.
 
-    `parser_ids` are tried before all others. A template that shows no calls is believed to mean one of them where it or the
-    vocabulary knows the format's markers. A format that no parser reads gets the null parser: its calls would only be guessed at.
+    `parser_ids` are tried before all others. A template that shows no calls is believed to mean one of them
+    where it or the vocabulary knows the format's markers. A format that no parser reads gets the null parser:
+    its calls would only be guessed at.
     """
     if template is None:
         return tool_parser("null")
     if not shape.takes_calls:
         return _mentioned(parser_ids, template, vocabulary)
     parsers = [tool_parser(parser_id) for parser_id in dict.fromkeys((*parser_ids, *TOOL_PARSER_IDS))]
-    leftovers = [(left, index) for index, parser in enumerate(parsers) if (left := _leftover(parser, shape)) is not None]
+    leftovers = [
+        (left, index)
+        for index, parser in enumerate(parsers)
+        if (left := _leftover(parser, shape)) is not None
+    ]
     return parsers[min(leftovers)[1]] if leftovers else tool_parser("null")
 
 
@@ -42,13 +47,17 @@ def with_native_formats(
 ) -> ToolParser:
     """Let a parser read the family's own formats, too, of which template or vocabulary know the markers.
 
-    A model that is asked for calls in another way, since its template offers no tools, may still make them as it was trained to.
+    A model that is asked for calls in another way, since its template offers no tools, may still make them as
+    it was trained to.
     """
     if not parser.opener:
         return parser
     source = "" if template is None else template.source
     natives = [tool_parser(parser_id) for parser_id in parser_ids if parser_id != parser.id]
-    return combined(parser, [native for native in natives if any(_is_known(mark, source, vocabulary) for mark in native.openers)])
+    return combined(
+        parser,
+        [native for native in natives if any(_is_known(mark, source, vocabulary) for mark in native.openers)],
+    )
 
 
 def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) -> ThinkingParser:
@@ -58,14 +67,21 @@ def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) 
     for parser in parsers:
         if all(marker in source for marker in (parser.opener, parser.closer, *parser.signs)):
             return parser
-    known = (parser for parser in parsers if parser.opener and not parser.signs and vocabulary.id_of(parser.opener) is not None)
+    known = (
+        parser
+        for parser in parsers
+        if parser.opener and not parser.signs and vocabulary.id_of(parser.opener) is not None
+    )
     return next(known, thinking_parser("null"))
 
 
 def _rendered_thought(template: ChatTemplate) -> str:
     """A conversation with a thought: some templates put their markers together from pieces."""
     fields = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), "a thought")
-    turn = [{"role": "user", "content": "a question"}, {"role": "assistant", "content": "an answer", **fields}]
+    turn = [
+        {"role": "user", "content": "a question"},
+        {"role": "assistant", "content": "an answer", **fields},
+    ]
     rendered = []
     for messages, is_open in ((turn, False), (turn[:1], True)):
         with suppress(InvalidRequest):
@@ -74,7 +90,9 @@ def _rendered_thought(template: ChatTemplate) -> str:
 
 
 def _leftover(parser: ToolParser, shape: TemplateShape) -> int | None:
-    """How much of what the model would have said stays text when its call is read; None if the call is not read."""
+    """How much of what the model would have said stays text when its call is read; None if the call is not
+    read.
+    """
     spoken = extract(shape.said_call, tools=parser, offered=(PROBE_TOOL,))
     for message in (spoken, extract(shape.rendered_call, tools=parser, offered=(PROBE_TOOL,))):
         for call in message.tool_calls:
@@ -95,7 +113,9 @@ def _mentioned(parser_ids: Sequence[str], template: ChatTemplate, vocabulary: Vo
 
 
 def _num_known_markers(parser: ToolParser, source: str, vocabulary: Vocabulary) -> int:
-    """How many of a format's markers template or vocabulary know; none unless the opener and all inner ones are among them."""
+    """How many of a format's markers template or vocabulary know; none unless the opener and all inner ones
+    are among them.
+    """
     known = [marker for marker in parser.markers if _is_known(marker, source, vocabulary)]
     return len(known) if parser.opener and {parser.opener, *parser.inner_markers} <= set(known) else 0
 

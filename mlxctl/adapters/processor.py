@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Literal
 
 from mlxctl.adapters.prepared import PreparedInput
-from mlxctl.adapters.token_logprobs import LogprobLedger
-from mlxctl.adapters.token_table import TokenBytes
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.logprobs import LogprobLedger
+from mlxctl.adapters.tokens.token_table import TokenBytes
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import Finished, FinishReason, GenerationRequest, StreamEvent, TokenScore, Usage
 from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
 
@@ -15,10 +15,10 @@ from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
 class StreamProcessor:
     """Turns the ids of one answer into events, the same for every chunking once adjacent deltas are joined.
 
-    `hidden_ids` are tokens that are no text. `num_completion_tokens` counts every id up to the one that completed
-    a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the one that ends it included.
-    Without parallel tool calls the answer is over with the first complete call. The service sets
-    `num_cached_tokens` and `num_kept_tokens`.
+    `hidden_ids` are tokens that are no text. `num_completion_tokens` counts every id up to the one that
+    completed a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the
+    one that ends it included. Without parallel tool calls the answer is over with the first complete call.
+    The service sets `num_cached_tokens` and `num_kept_tokens`.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class StreamProcessor:
         self.num_kept_tokens = 0
         self.is_finished = False
         self._num_prompt_tokens = len(prepared.token_ids)
-        self._num_longer_tokens = prepared.num_longer_tokens
+        self._num_longer_tokens = prepared.num_long_ttl_tokens
         self._num_completion_tokens = 0
         self._num_thinking_tokens = 0
         self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
@@ -63,7 +63,9 @@ class StreamProcessor:
         )
 
     def feed(self, token_ids: Sequence[int], scores: Sequence[TokenScore] = ()) -> list[StreamEvent]:
-        """Take generated ids, the final stop token included, with their scores if log-probabilities were asked for."""
+        """Take generated ids, the final stop token included, with their scores if log-probabilities were
+        asked for.
+        """
         assert not scores or len(scores) == len(token_ids), "one score for each token"
         events: list[StreamEvent] = []
         for index, token_id in enumerate(token_ids):

@@ -1,4 +1,6 @@
-"""Whether an answer is drawn along a tone curve, and along which: what a request says wins one by one over what the server does."""
+"""Whether an answer is drawn along a tone curve, and along which: what a request says wins one by one over
+what the server does.
+"""
 
 from dataclasses import fields, replace
 
@@ -10,13 +12,18 @@ _UNSAID = ToneCurveOptions()
 def with_tone_curve(options: SamplingOptions, default: ToneCurveOptions) -> SamplingOptions:
     """Return the options with the server's word where a request has none.
 
-    A request for top_p or top_k that does not ask for a curve gets what it asks for: under a curve they would do nothing.
+    A request for top_p or top_k that does not ask for a curve gets what it asks for: under a curve they would
+    do nothing.
     """
     said = options.tone_curve or _UNSAID
     cuts = options.top_p not in (None, 1) or options.top_k not in (None, 0, -1)
     if said.enabled is None and cuts:
         return replace(options, tone_curve=None)
-    unsaid = {field.name: getattr(default, field.name) for field in fields(said) if getattr(said, field.name) is None}
+    unsaid = {
+        field.name: getattr(default, field.name)
+        for field in fields(said)
+        if getattr(said, field.name) is None
+    }
     return replace(options, tone_curve=replace(said, **unsaid))
 
 

@@ -10,10 +10,11 @@ Delivery = Literal["template", "injected", "none"]
 class AdapterVerdict:
     """What the model is taken for, and what the canary conversations showed of its template.
 
-    `tool_delivery` is how tools are offered: by the template, in the system prompt, or not. `opens_thinking` says that a prompt
-    ends with an open thought unless told otherwise; `keeps_thinking` that thinking of finished turns is shown again,
-    `keeps_turn_thinking` that thinking within a turn of calls is. What is not taken is converted (`reshaping`, `call_shape`), but
-    for images; `sight_problem` is why a model whose files claim that it sees takes none.
+    `tool_delivery` is how tools are offered: by the template, in the system prompt, or not. `opens_thinking`
+    says that a prompt ends with an open thought unless told otherwise; `keeps_thinking` that thinking of
+    finished turns is shown again, `keeps_turn_thinking` that thinking within a turn of calls is. What is not
+    taken is converted (`reshaping`, `call_shape`), but for images; `vision_problem` is why a model whose
+    files claim that it sees takes none.
     """
 
     family: str
@@ -35,18 +36,30 @@ class AdapterVerdict:
     takes_text_beside_calls: bool
     takes_results: bool
     takes_images: bool
-    sight_problem: str | None
+    vision_problem: str | None
 
     def in_words(self) -> str:
         """Say on one line what a person who loads the model should know."""
         place = "by the template" if self.tool_delivery == "template" else "in the system prompt"
-        tools = "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {place}"
+        tools = (
+            "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {place}"
+        )
         switch = f", switched by {self.thinking_switch}" if self.thinking_switch else ""
-        thinking = "no thinking" if self.thinking_parser_id == "null" else f"thinking {self.thinking_parser_id}{switch}"
+        thinking = (
+            "no thinking"
+            if self.thinking_parser_id == "null"
+            else f"thinking {self.thinking_parser_id}{switch}"
+        )
         converted = [name for name, is_taken in self._shapes().items() if not is_taken]
         shapes = f"; converted for its template: {', '.join(converted)}" if converted else ""
-        sight = "; takes images" if self.takes_images else f"; reads text only: {self.sight_problem}" if self.sight_problem else ""
-        return f"family {self.family}; {tools}; {thinking}{sight}{shapes}"
+        vision = (
+            "; takes images"
+            if self.takes_images
+            else f"; reads text only: {self.vision_problem}"
+            if self.vision_problem
+            else ""
+        )
+        return f"family {self.family}; {tools}; {thinking}{vision}{shapes}"
 
     def _shapes(self) -> dict[str, bool]:
         return {

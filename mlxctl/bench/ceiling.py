@@ -7,9 +7,16 @@ from mlxctl.models import Machine, ModelDescription, fit_model
 
 
 def speed_ceiling(
-    model: ModelDescription, machine: Machine, *, context_tokens: int, bandwidth_bytes_per_second: float | None
+    model: ModelDescription,
+    machine: Machine,
+    *,
+    context_tokens: int,
+    bandwidth_bytes_per_second: float | None,
 ) -> Ceiling | None:
-    """Return the ceiling; a bandwidth that a person gave wins over the published one. None when nobody knows the bandwidth."""
+    """Return the ceiling; a bandwidth that a person gave wins over the published one.
+
+    None when nobody knows the bandwidth.
+    """
     if bandwidth_bytes_per_second is not None:
         machine = replace(machine, bandwidth_bytes_per_second=bandwidth_bytes_per_second)
     fit = fit_model(model, machine, context_tokens=context_tokens)

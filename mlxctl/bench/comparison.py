@@ -9,8 +9,9 @@ from mlxctl.bench.figures import Better, Unit
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.errors import SettingsError
 
-# Two runs are not paired, so every round of one is held against every round of the other. A difference counts when so many of these
-# pairs agree on its direction; with five rounds each, chance alone does that about 3 times in 100.
+# Two runs are not paired, so every round of one is held against every round of the other. A difference counts
+# when so many of these pairs agree on its direction; with five rounds each, chance alone does that about 3
+# times in 100.
 _AGREEMENT = 0.9
 _MIN_ROUNDS = 3
 # What may differ between two runs without a word: a run draws its nonce, and the load is never the same.
@@ -45,9 +46,14 @@ class Comparison:
 
 
 def compare_results(before: Result, after: Result) -> Comparison:
-    """Compare server A of both. Raises SettingsError for results of different scenarios, or without a common figure."""
+    """Compare server A of both.
+
+    Raises SettingsError for results of different scenarios, or without a common figure.
+    """
     if before.scenario != after.scenario:
-        raise SettingsError(f"{before.scenario!r} and {after.scenario!r} are different measurements and cannot be compared")
+        raise SettingsError(
+            f"{before.scenario!r} and {after.scenario!r} are different measurements and cannot be compared"
+        )
     pairs = [(found, after.find(found.name)) for found in before.measurements if found.target == "A"]
     changes = tuple(_change(old, new) for old, new in pairs if new is not None)
     if not changes:

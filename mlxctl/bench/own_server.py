@@ -1,4 +1,6 @@
-"""A server of our own as a child process: `mlxctl serve` on a free port, with files of its own, so that nothing is warm."""
+"""A server of our own as a child process: `mlxctl serve` on a free port, with files of its own, so that
+nothing is warm.
+"""
 
 import asyncio
 import contextlib
@@ -25,7 +27,9 @@ class OwnServer:
     """One server after the other, all with the same arguments and the same state. Event-loop thread only."""
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] = os.environ) -> None:
-        """Take the options of `mlxctl serve`, and the environment, which decides all but where the server keeps its files."""
+        """Take the options of `mlxctl serve`, and the environment, which decides all but where the server
+        keeps its files.
+        """
         self._arguments = tuple(arguments)
         self._environment = environment
         self._state = tempfile.TemporaryDirectory(prefix="mlxctl-")
@@ -33,14 +37,21 @@ class OwnServer:
         self._errors = Path(self._state.name) / "stderr"
 
     async def start(self) -> str:
-        """Start it and return its URL when it takes requests. Raises SettingsError with the server's own words when it ends."""
-        directories = {f"XDG_{kind}_HOME": str(Path(self._state.name) / kind.lower()) for kind in ("STATE", "CACHE", "DATA")}
+        """Start it and return its URL when it takes requests.
+
+        Raises SettingsError with the server's own words when it ends.
+        """
+        directories = {
+            f"XDG_{kind}_HOME": str(Path(self._state.name) / kind.lower())
+            for kind in ("STATE", "CACHE", "DATA")
+        }
         with self._errors.open("wb") as errors:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mlxctl", "serve", "--port", "0", *self._arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=errors,
                 env={**self._environment, **directories},
-                # Ctrl-C is for the bench, which still has to keep what it measured and to end the server in order.
+                # Ctrl-C is for the bench, which still has to keep what it measured and to end the server in
+                # order.
                 start_new_session=True,
             )  # fmt: skip
         async with asyncio.timeout(_START_SECONDS):

@@ -26,9 +26,15 @@ class ProbeTimes:
 
     @property
     def sample(self) -> Sample:
-        """Return it as figures: `probe`, each phase, and as `command` what is in no phase: starting Python, and the way out."""
+        """Return it as figures: `probe`, each phase, and as `command` what is in no phase: starting Python,
+        and the way out.
+        """
         phases = {figure_name(phase): seconds for phase, seconds in self.phases.items()}
-        return {"probe": self.seconds, **phases, "command": max(0.0, self.seconds - sum(self.phases.values()))}
+        return {
+            "probe": self.seconds,
+            **phases,
+            "command": max(0.0, self.seconds - sum(self.phases.values())),
+        }
 
 
 class _Told(msgspec.Struct):
@@ -40,13 +46,19 @@ class _Told(msgspec.Struct):
 
 
 class ProbeCommand:
-    """Runs the command for one model, again and again. What it finds out is thrown away: a person's own store is not touched."""
+    """Runs the command for one model, again and again.
+
+    What it finds out is thrown away: a person's own store is not touched.
+    """
 
     def __init__(self, model: str) -> None:
         self._arguments = ("probe", model, "--force", "--json")
 
     async def run(self) -> ProbeTimes:
-        """Probe the model once. Raises SettingsError with the command's own words when it could not be asked."""
+        """Probe the model once.
+
+        Raises SettingsError with the command's own words when it could not be asked.
+        """
         with tempfile.TemporaryDirectory(prefix="mlxctl-bench-") as state:
             started = time.perf_counter()
             process = await asyncio.create_subprocess_exec(

@@ -17,7 +17,10 @@ _LABEL = "A"
 
 
 def run_probing(model: str, *, num_rounds: int, num_warmups: int, observer: Observer) -> Result:
-    """Probe it again and again; Ctrl-C ends it early with a partial result. Raises MlxctlError when nothing could be measured."""
+    """Probe it again and again; Ctrl-C ends it early with a partial result.
+
+    Raises MlxctlError when nothing could be measured.
+    """
     return asyncio.run(_run(model, num_rounds, num_warmups, observer))
 
 
@@ -44,7 +47,9 @@ async def _run(model: str, num_rounds: int, num_warmups: int, observer: Observer
         num_rounds_wanted=num_rounds,
         settings={"num_warmups": num_warmups},
         environment=environment,
-        servers=(MeasuredServer(label=_LABEL, name="mlxctl probe", url="", model=last.model, context_length=None),),
+        servers=(
+            MeasuredServer(label=_LABEL, name="mlxctl probe", url="", model=last.model, context_length=None),
+        ),
         measurements=measurements(_figures(last), rounds),
         ratios=(),
         charts=(_chart(last),),
@@ -58,10 +63,17 @@ def _figures(times: ProbeTimes) -> tuple[Figure, ...]:
     return (
         Figure(name="probe", unit="s", better="lower", meaning="the whole command"),
         *(
-            Figure(name=figure_name(phase), unit="s", better="lower", meaning=_MEANINGS.get(phase, f"questions about {phase}"))
+            Figure(
+                name=figure_name(phase),
+                unit="s",
+                better="lower",
+                meaning=_MEANINGS.get(phase, f"questions about {phase}"),
+            )
             for phase in times.phases
         ),
-        Figure(name="command", unit="s", better="lower", meaning="starting the command, printing the answers"),
+        Figure(
+            name="command", unit="s", better="lower", meaning="starting the command, printing the answers"
+        ),
     )
 
 
@@ -70,4 +82,8 @@ def _chart(times: ProbeTimes) -> Chart:
     return Chart(title="where the time goes", bars=tuple((name, figure_name(name)) for name in names))
 
 
-_MEANINGS = {"files": "reading the model's files", "loading": "starting an engine, loading", "ending": "ending the engine"}
+_MEANINGS = {
+    "files": "reading the model's files",
+    "loading": "starting an engine, loading",
+    "ending": "ending the engine",
+}

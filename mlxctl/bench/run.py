@@ -1,4 +1,6 @@
-"""One run from options to a result: open the servers, measure in rounds, close what was opened, describe it all."""
+"""One run from options to a result: open the servers, measure in rounds, close what was opened, describe it
+all.
+"""
 
 import asyncio
 import secrets
@@ -34,7 +36,10 @@ class ServerChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Whom to measure, how often, and what the results need to know. `described` is the model of our own server."""
+    """Whom to measure, how often, and what the results need to know.
+
+    `described` is the model of our own server.
+    """
 
     servers: tuple[ServerChoice, ...]
     num_rounds: int = 5
@@ -45,7 +50,10 @@ class RunOptions:
 
 
 def run_bench(scenario: Scenario, options: RunOptions, observer: Observer) -> Result:
-    """Run it; Ctrl-C ends it early with a partial result. Raises MlxctlError when nothing could be measured."""
+    """Run it; Ctrl-C ends it early with a partial result.
+
+    Raises MlxctlError when nothing could be measured.
+    """
     return asyncio.run(_run(scenario, options, observer))
 
 
@@ -63,9 +71,19 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
         for target in targets:
             target.is_last = target is targets[-1]
         rounds = await run_rounds(
-            scenario, targets, prompts, observer, num_rounds=options.num_rounds, num_warmups=options.num_warmups
+            scenario,
+            targets,
+            prompts,
+            observer,
+            num_rounds=options.num_rounds,
+            num_warmups=options.num_warmups,
         )
-    settings = {"seed": options.seed, "nonce": prompts.nonce, "num_warmups": options.num_warmups, **scenario.settings}
+    settings = {
+        "seed": options.seed,
+        "nonce": prompts.nonce,
+        "num_warmups": options.num_warmups,
+        **scenario.settings,
+    }
     return Result(
         scenario=scenario.name,
         started=started,

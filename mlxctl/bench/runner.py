@@ -1,6 +1,7 @@
 """Rounds in the order A B A B: what disturbs the machine for a while disturbs both. Event-loop thread only.
 
-What was measured is never lost: when a person interrupts or a server fails, the finished rounds are the result, marked as partial.
+What was measured is never lost: when a person interrupts or a server fails, the finished rounds are the
+result, marked as partial.
 """
 
 import asyncio
@@ -42,7 +43,10 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Rounds:
-    """What was measured so far: for each target its samples, in order. Only rounds that every target finished count."""
+    """What was measured so far: for each target its samples, in order.
+
+    Only rounds that every target finished count.
+    """
 
     samples: dict[str, list[Sample]]
     problem: str | None = None
@@ -79,7 +83,9 @@ async def run_rounds(
     num_rounds: int,
     num_warmups: int,
 ) -> Rounds:
-    """Calibrate, warm up, then measure every target in every round. Raises MlxctlError only before the first round.
+    """Calibrate, warm up, then measure every target in every round.
+
+    Raises MlxctlError only before the first round.
 
     A cancellation ends the rounds and is reported as the problem.
     """
@@ -108,7 +114,9 @@ class Turn:
 
 def turns(*, num_rounds: int, num_warmups: int) -> Iterator[Turn]:
     """Yield the warm-ups, then the rounds."""
-    yield from (Turn(what=f"warm-up {number}/{num_warmups}", counts=False) for number in range(1, num_warmups + 1))
+    yield from (
+        Turn(what=f"warm-up {number}/{num_warmups}", counts=False) for number in range(1, num_warmups + 1)
+    )
     yield from (Turn(what=f"round {number}/{num_rounds}", counts=True) for number in range(1, num_rounds + 1))
 
 
@@ -130,7 +138,7 @@ def keeping_what_is_over(rounds: Rounds) -> Iterator[None]:
 
 
 def measurements(figures: Sequence[Figure], rounds: Rounds) -> tuple[Measurement, ...]:
-    """Summarise each figure of each target over the rounds that had it."""
+    """Summarize each figure of each target over the rounds that had it."""
     return tuple(
         Measurement.of(target, figure, values)
         for figure in figures

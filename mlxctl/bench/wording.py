@@ -40,9 +40,10 @@ def say_beside(value: float, first: float, unit: Unit) -> str:
 
 
 def sparkline(values: tuple[float, ...]) -> str:
-    """Return a tick for each value, from nothing to the highest, so that the height of the ticks can be trusted.
+    """Return a tick for each value, from nothing to the highest, so that the height of the ticks can be
+    trusted.
 
-    Of more values than there is room for, each tick is the median of some neighbours.
+    Of more values than there is room for, each tick is the median of some neighbors.
     """
     num_ticks = min(len(values), _MAX_TICKS)
     edges = [len(values) * number // num_ticks for number in range(num_ticks + 1)]
@@ -62,7 +63,11 @@ def ratio_verdict(ratio: Spread, better: Better, *, is_noise: bool) -> str:
 def client_line(client: ClientCost) -> str:
     """Say what measuring cost, and whether it was in the way."""
     rate = f", {client.per_thousand:.1%} for each 1,000 tokens/s" if client.per_thousand is not None else ""
-    verdict = "it was the bottleneck: the server may be faster than this" if client.was_bottleneck else "it was not the bottleneck"
+    verdict = (
+        "it was the bottleneck: the server may be faster than this"
+        if client.was_bottleneck
+        else "it was not the bottleneck"
+    )
     return f"the client took {client.core_share:.1%} of a core{rate}; {verdict}"
 
 

@@ -7,7 +7,9 @@ import typer
 
 from mlxctl.cli.failures import plain_failures
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+app = typer.Typer(
+    rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True
+)
 
 
 @app.callback()
@@ -17,8 +19,12 @@ def demo() -> None:
 
 @app.command(epilog="Example: mlxctl demo train --out ./my-demo/model")
 def train(
-    out: Annotated[Path | None, typer.Option(metavar="DIRECTORY", help="Where to write it, instead of its own place.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="NUMBER", help="Another seed than that of the shipped model.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Where to write it, instead of its own place.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Another seed than that of the shipped model.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps only, to see that it runs.")] = False,
 ) -> None:
     """Train the built-in demo model from its recipe. Takes several minutes; reproducible by seed."""

@@ -10,11 +10,13 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 
 @app.command(epilog="Example: mlxctl doctor --json")
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
     """Check this installation, and suggest fixes.
 
-    Looks at platform, packages, MLX, settings, memory, disks and port, then starts a server and has the demo model answer. Takes a
-    few seconds. Exit code 1 when something is broken; advice alone is 0.
+    Looks at platform, packages, MLX, settings, memory, disks and port, then starts a server and has the demo
+    model answer. Takes a few seconds. Exit code 1 when something is broken; advice alone is 0.
     """
     from mlxctl.doctor import examine
 

@@ -7,13 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mlxctl.cli.console import console
-from mlxctl.doctor import Finding
+from mlxctl.doctor import CheckResult
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
 _NAME_COLUMNS = 12
 
 
-def print_examination(findings: Iterable[Finding]) -> list[Finding]:
+def print_examination(findings: Iterable[CheckResult]) -> list[CheckResult]:
     """Print each finding when it comes, then the sum; returns them all."""
     out = console()
     seen = []
@@ -34,7 +34,7 @@ def print_examination(findings: Iterable[Finding]) -> list[Finding]:
     return seen
 
 
-def finding_line(finding: Finding) -> Table:
+def finding_line(finding: CheckResult) -> Table:
     """Return mark, name and facts; long facts stay in their column."""
     mark, style = _MARKS[finding.verdict]
     table = Table.grid(padding=(0, 1))
@@ -45,7 +45,7 @@ def finding_line(finding: Finding) -> Table:
     return table
 
 
-def summary(findings: list[Finding]) -> Text:
+def summary(findings: list[CheckResult]) -> Text:
     """Say it in one line."""
     broken = [finding.name for finding in findings if finding.verdict == "broken"]
     if broken:

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from mlxctl.doctor.finding import Finding
+from mlxctl.doctor.check_result import CheckResult
 
 _ROOT = "mlxctl"
 _MAX_CLASHES_SHOWN = 3
@@ -14,19 +14,22 @@ _MAX_CLASHES_SHOWN = 3
 Look = Callable[[str], tuple[str, list[str]]]
 
 
-def check_packages() -> Finding:
+def check_packages() -> CheckResult:
     """Follow the requirements of mlxctl as they are installed here."""
     return judge_packages(_look)
 
 
-def judge_packages(look: Look) -> Finding:
+def judge_packages(look: Look) -> CheckResult:
     """Say which requirements are not met, with the command that mends them."""
     try:
         look(_ROOT)
     except PackageNotFoundError:
         facts = "mlxctl runs from its source and is not installed, so what it needs is not known"
-        return Finding(
-            name="packages", verdict="advice", facts=facts, remedy="in its directory: `pip install -c constraints.txt -e .`"
+        return CheckResult(
+            name="packages",
+            verdict="advice",
+            facts=facts,
+            remedy="in its directory: `pip install -c constraints.txt -e .`",
         )
     num_seen, clashes = 0, dict[str, str]()
     for requirement, needed_by, found in _walk(look):
@@ -34,18 +37,23 @@ def judge_packages(look: Look) -> Finding:
         if found is None or not requirement.specifier.contains(found, prereleases=True):
             has = "is missing" if found is None else f"{found} is installed"
             clashes.setdefault(
-                str(requirement).partition(";")[0].strip(), f"{requirement.name} {has}, {needed_by} needs {_wish(requirement)}"
+                str(requirement).partition(";")[0].strip(),
+                f"{requirement.name} {has}, {needed_by} needs {_wish(requirement)}",
             )
     if not clashes:
-        return Finding(name="packages", verdict="ok", facts=f"{num_seen} requirements are met")
+        return CheckResult(name="packages", verdict="ok", facts=f"{num_seen} requirements are met")
     shown = list(clashes.values())[:_MAX_CLASHES_SHOWN]
     more = f", and {len(clashes) - len(shown)} more" if len(clashes) > len(shown) else ""
     wishes = " ".join(f"'{wish}'" for wish in clashes)
-    return Finding(name="packages", verdict="broken", facts="; ".join(shown) + more, remedy=f"`pip install {wishes}`")
+    return CheckResult(
+        name="packages", verdict="broken", facts="; ".join(shown) + more, remedy=f"`pip install {wishes}`"
+    )
 
 
 def _walk(look: Look) -> Iterator[tuple[Requirement, str, str | None]]:
-    """Yield every requirement that holds here, who needs it, and the version that is installed; each package is entered once."""
+    """Yield every requirement that holds here, who needs it, and the version that is installed; each package
+    is entered once.
+    """
     waiting, seen = [_ROOT], {_ROOT}
     while waiting:
         name = waiting.pop()
@@ -62,7 +70,9 @@ def _walk(look: Look) -> Iterator[tuple[Requirement, str, str | None]]:
 
 
 def _read(text: str) -> Requirement | None:
-    """Return the requirement when it holds on this platform without extras; None otherwise, and for what cannot be read."""
+    """Return the requirement when it holds on this platform without extras; None otherwise, and for what
+    cannot be read.
+    """
     try:
         requirement = Requirement(text)
     except InvalidRequirement:

@@ -8,18 +8,25 @@ import os
 import time
 from pathlib import Path
 
-from mlxctl.engine import loading
-from mlxctl.engine.audio.desk import SpeechDesk
-from mlxctl.engine.audio.listener import Listener
-from mlxctl.engine.batch import Batch, RowResult
-from mlxctl.engine.cache_desk import CacheDesk
-from mlxctl.engine.constraints import Guide, GuideWorkshop, needs_guide
-from mlxctl.engine.embedding.desk import EmbeddingDesk
-from mlxctl.engine.embedding.opening import open_embedder
-from mlxctl.engine.load_failures import failed_load
-from mlxctl.engine.loading import LoadedWeights
+from mlxctl.engine.audio.transcriber import Transcriber
+from mlxctl.engine.audio.worker import TranscriptionWorker
+from mlxctl.engine.cache_queries import CacheQueries
+from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
+from mlxctl.engine.embedding.loading import open_embedder
+from mlxctl.engine.embedding.worker import EmbeddingWorker
+from mlxctl.engine.generation.runner import describe_device
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading import loader
+from mlxctl.engine.loading.failures import failed_load
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
-from mlxctl.engine.messages import (
+from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.process_memory import resident_bytes, return_free_memory
+from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.model_queue import ModelCosts
+from mlxctl.engine.scheduling.scheduler import Scheduler
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.waker import Waker
+from mlxctl.engine.wire.messages import (
     AnyCommand,
     AskCache,
     Cancel,
@@ -39,13 +46,6 @@ from mlxctl.engine.messages import (
     Transcribe,
     UnloadModel,
 )
-from mlxctl.engine.model_queue import ModelCosts
-from mlxctl.engine.pool import ModelPool
-from mlxctl.engine.process_memory import resident_bytes, return_free_memory
-from mlxctl.engine.runner import describe_device
-from mlxctl.engine.scheduler import Scheduler
-from mlxctl.engine.sequence import Sequence
-from mlxctl.engine.waker import Waker
 from mlxctl.errors import ModelError
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
@@ -64,8 +64,8 @@ class EngineLoop:
     def __init__(self, mailbox: Mailbox, settings: EngineSettings, *, blas: str) -> None:
         self._mailbox = mailbox
         self._waker = Waker()
-        self._pool = ModelPool(
-            limit_bytes=settings.memory_limit_bytes or loading.default_memory_limit(),
+        self._pool = EngineMemory(
+            limit_bytes=settings.memory_limit_bytes or loader.default_memory_limit(),
             prefix_cache_bytes=settings.prefix_cache_bytes,
             disk=self._open_disk(settings),
             packing=_packing(settings),
@@ -77,10 +77,12 @@ class EngineLoop:
             target_gap_seconds=settings.target_gap_ms / 1e3 if settings.target_gap_ms is not None else None,
             target_ttft_seconds=settings.target_ttft_ms / 1e3,
         )
-        self._embedding = EmbeddingDesk(slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens)
-        self._speech = SpeechDesk(slice_seconds=settings.prefill_slice_seconds)
+        self._embedding = EmbeddingWorker(
+            slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens
+        )
+        self._speech = TranscriptionWorker(slice_seconds=settings.prefill_slice_seconds)
         self._blas = blas
-        self._workshop = GuideWorkshop(wake=self._waker.wake)
+        self._workshop = GrammarCompiler(wake=self._waker.wake)
         self._arrived: list[Submit] = []
         self._to_load: list[LoadModel] = []
         self._begun_load: LoadModel | None = None
@@ -121,7 +123,7 @@ class EngineLoop:
         for submit in arrived:
             if failure := self._reason_to_refuse(submit):
                 self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
-            elif needs_guide(submit):
+            elif needs_constraint(submit):
                 self._workshop.begin(submit, vocabulary_size=self._pool.runner(submit.model).vocabulary_size)
             else:
                 self._admit(submit, guide=None)
@@ -134,7 +136,9 @@ class EngineLoop:
                 self._admit(submit, guide=guide)
 
     def load(self) -> None:
-        """Go on with the model that is being loaded, or begin with the next; a slice between two steps of the others."""
+        """Go on with the model that is being loaded, or begin with the next; a slice between two steps of the
+        others.
+        """
         if self._pool.loading is None:
             if not self._to_load:
                 return
@@ -143,7 +147,7 @@ class EngineLoop:
         assert name is not None
         try:
             slice_seconds = _LOAD_SLICE_SECONDS if self._has_work else _IDLE_LOAD_SLICE_SECONDS
-            weights = self._pool.go_on_loading(seconds=slice_seconds)
+            weights = self._pool.load_step(seconds=slice_seconds)
         except ModelError as error:
             weights = None
             self._mailbox.publish(failed_load(name, error))
@@ -177,7 +181,9 @@ class EngineLoop:
         self._scheduler.note_step(batch, seconds=time.monotonic() - started)
 
     def _rest(self) -> None:
-        """With nothing to decode, forget what expired and, once after each time of work, give free memory back to the system."""
+        """With nothing to decode, forget what expired and, once after each time of work, give free memory
+        back to the system.
+        """
         self._pool.tidy()
         if self._holds_free_memory and not self._has_jobs:
             return_free_memory()
@@ -209,7 +215,7 @@ class EngineLoop:
     def _has_work(self) -> bool:
         return self._scheduler.has_work or self._has_jobs
 
-    def _admit(self, submit: Submit, *, guide: Guide | None) -> None:
+    def _admit(self, submit: Submit, *, guide: TokenConstraint | None) -> None:
         self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), guide=guide))
 
     def _open_disk(self, settings: EngineSettings) -> DiskTier | None:
@@ -225,7 +231,7 @@ class EngineLoop:
     def _reason_to_refuse(self, submit: Submit) -> str | None:
         if not self._scheduler.is_open(submit.model):
             return f"model {submit.model!r} is not loaded"
-        if submit.pictures and not self._pool.runner(submit.model).sees:
+        if submit.images and not self._pool.runner(submit.model).sees:
             return f"model {submit.model!r} reads text only: what it sees with is not loaded"
         # Ids come packed, in four bytes each.
         needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids) // 4)
@@ -256,11 +262,15 @@ class EngineLoop:
         match command:
             case ReadGrammarVocabulary(name=name, stop_token_ids=stops):
                 if self._scheduler.is_open(name):
-                    self._workshop.read_vocabulary(name, frozenset(stops), self._pool.runner(name).vocabulary_size)
+                    self._workshop.read_vocabulary(
+                        name, frozenset(stops), self._pool.runner(name).vocabulary_size
+                    )
             case Submit():
                 self._arrived.append(command)
             case Embed():
-                if failed := self._embedding.add(command, cache_capacity_bytes=self._pool.cache_capacity_bytes):
+                if failed := self._embedding.add(
+                    command, cache_capacity_bytes=self._pool.cache_capacity_bytes
+                ):
                     self._mailbox.publish(failed)
             case Transcribe():
                 if refused := self._speech.add(command):
@@ -276,7 +286,7 @@ class EngineLoop:
             case LookUp():
                 self._mailbox.publish(self._pool.look_up(command))
             case AskCache():
-                self._mailbox.publish(CacheDesk(self._pool).answer(command))
+                self._mailbox.publish(CacheQueries(self._pool).answer(command))
             case Stop():
                 self._is_stopping = True
 
@@ -297,7 +307,7 @@ class EngineLoop:
             weights_bytes=command.weights_bytes,
             trust_remote_code=command.trust_remote_code,
             embedding=command.embedding,
-            sight=command.sight,
+            vision=command.vision,
             kv_format=command.kv_format,
             speech=command.speech,
         )
@@ -310,7 +320,7 @@ class EngineLoop:
             self._embedding.open_model(name, open_embedder(weights, recipe))
             dimensions = recipe.num_dimensions(weights.width)
         elif self._begun_load.speech is not None:
-            self._speech.open_model(name, Listener(weights.model, self._begun_load.speech))
+            self._speech.open_model(name, Transcriber(weights.model, self._begun_load.speech))
         else:
             self._open_for_text(name, weights)
         self._mailbox.publish(
@@ -323,7 +333,7 @@ class EngineLoop:
                 cache_kind=weights.cache_kind,
                 load_seconds=weights.load_seconds,
                 dimensions=dimensions,
-                sight_problem=weights.sight_problem,
+                vision_problem=weights.vision_problem,
             )
         )
 
@@ -337,7 +347,9 @@ class EngineLoop:
 
     def _unload(self, name: str) -> None:
         self._to_load = [command for command in self._to_load if command.name != name]
-        is_waited_for = self._workshop.has_work_for(name) or any(submit.model == name for submit in self._arrived)
+        is_waited_for = self._workshop.has_work_for(name) or any(
+            submit.model == name for submit in self._arrived
+        )
         has_jobs = self._embedding.is_in_use(name) or self._speech.is_in_use(name)
         if self._scheduler.is_in_use(name) or has_jobs or is_waited_for:
             self._mailbox.publish(ModelUnloaded(name=name, is_in_use=True))
@@ -353,7 +365,7 @@ class EngineLoop:
         self._mailbox.publish(ModelUnloaded(name=name, weights_bytes=weights_bytes, freed_bytes=freed_bytes))
 
     def _greet(self) -> None:
-        mlx_version, mlx_lm_version = loading.versions()
+        mlx_version, mlx_lm_version = loader.versions()
         self._mailbox.publish(
             Hello(
                 pid=os.getpid(),

@@ -1,9 +1,10 @@
 """Texts to vectors, for one request: count, check, hand to the engine. Event-loop thread only."""
 
-from mlxctl.engine import EngineClient, Lease
+from mlxctl.engine import EngineClient
 from mlxctl.errors import InvalidRequest
+from mlxctl.inference.models.lease import Lease
 from mlxctl.inference.preparation import PreparationPool, jobs
-from mlxctl.inference.preparation.packed import PackedTexts
+from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 
@@ -24,6 +25,10 @@ async def embed(
 
 
 def _check(request: EmbeddingRequest, *, most_dimensions: int | None) -> None:
-    if request.dimensions is not None and most_dimensions is not None and request.dimensions > most_dimensions:
+    if (
+        request.dimensions is not None
+        and most_dimensions is not None
+        and request.dimensions > most_dimensions
+    ):
         message = f"dimensions is {request.dimensions}, but model {request.model!r} makes vectors of {most_dimensions}"
         raise InvalidRequest(message, param="dimensions")

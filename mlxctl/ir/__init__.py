@@ -1,6 +1,7 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
+from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
 from mlxctl.ir.embeddings import (
     Activation,
     DenseLayer,
@@ -25,7 +26,7 @@ from mlxctl.ir.events import (
     TopLogprob,
     Usage,
 )
-from mlxctl.ir.guidance import Constraint, ConstraintKind, Guidance, ThinkingLimit
+from mlxctl.ir.images import ProcessedImage, VisionKind, VisionRecipe
 from mlxctl.ir.kv_format import KVFormat
 from mlxctl.ir.messages import (
     AudioPart,
@@ -41,12 +42,11 @@ from mlxctl.ir.messages import (
 )
 from mlxctl.ir.models import ModelFacts, Purpose
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
-from mlxctl.ir.pictures import Picture, SightKind, SightRecipe
 from mlxctl.ir.requests import (
+    CacheBreakpoint,
     CacheMode,
     CacheOptions,
     GenerationRequest,
-    LongerBeginning,
     Repetition,
     SamplingOptions,
     SamplingParams,
@@ -57,12 +57,19 @@ from mlxctl.ir.requests import (
     ToolSpec,
 )
 from mlxctl.ir.results import Collector, TextResult, collect
-from mlxctl.ir.speech import SpeechRecipe, SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir.transcription import (
+    SpeechSegment,
+    SpeechTask,
+    TranscriptionRecipe,
+    TranscriptionRequest,
+    TranscriptionResult,
+)
 
 __all__ = [
     "Activation",
     "AudioPart",
     "BraceNotation",
+    "CacheBreakpoint",
     "CacheMode",
     "CacheOptions",
     "Collector",
@@ -80,14 +87,13 @@ __all__ = [
     "ImagePart",
     "JsonNotation",
     "KVFormat",
-    "LongerBeginning",
     "Message",
     "ModelCapabilities",
     "ModelFacts",
     "Notation",
     "Part",
-    "Picture",
     "Pooling",
+    "ProcessedImage",
     "PromptProgress",
     "Purpose",
     "PythonNotation",
@@ -95,9 +101,6 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
-    "SightKind",
-    "SightRecipe",
-    "SpeechRecipe",
     "SpeechSegment",
     "SpeechTask",
     "StreamEvent",
@@ -122,9 +125,12 @@ __all__ = [
     "ToolResultPart",
     "ToolSpec",
     "TopLogprob",
+    "TranscriptionRecipe",
     "TranscriptionRequest",
     "TranscriptionResult",
     "Usage",
+    "VisionKind",
+    "VisionRecipe",
     "collect",
     "text_message",
 ]

@@ -1,4 +1,7 @@
-"""How model text becomes events: parsers declare markers and bodies, one machine runs them. Knows no tokens and no models."""
+"""How model text becomes events: parsers declare markers and bodies, one machine runs them.
+
+Knows no tokens and no models.
+"""
 
 from mlxctl.parsers.combination import combined
 from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser

@@ -1,6 +1,7 @@
 """Calls of Google's function models: `call:f{a:1,b:<escape>text<escape>}`, JSON without quotes around keys.
 
-Strings stand between two marks of their own, which are the same on both sides, and stream. Keys and other values are awaited.
+Strings stand between two marks of their own, which are the same on both sides, and stream. Keys and other
+values are awaited.
 """
 
 import re

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from mlxctl.ir import Finished, Message, ToolSpec, Usage, collect
-from mlxctl.parsers import null
 from mlxctl.parsers.declarations import ThinkingParser, ToolParser
+from mlxctl.parsers.formats import null
 from mlxctl.parsers.machine import AnswerMachine
 
 

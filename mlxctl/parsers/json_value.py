@@ -1,7 +1,7 @@
 """Finds the end of a JSON value that arrives in pieces, without parsing it.
 
-It follows strings, escapes and brackets, so that a brace or a marker inside a string ends nothing. What else is wrong with
-a value is found by parsing it once it is whole.
+It follows strings, escapes and brackets, so that a brace or a marker inside a string ends nothing. What else
+is wrong with a value is found by parsing it once it is whole.
 """
 
 import json
@@ -18,7 +18,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class JsonValueScanner:
     """Scans one value. `is_whole` once it has ended, `is_broken` once it cannot be JSON any more.
 
-    A number or literal ends before the first character that cannot belong to it, so at least one more is needed.
+    A number or literal ends before the first character that cannot belong to it, so at least one more is
+    needed.
     """
 
     __slots__ = ("_escaped", "_in_scalar", "_in_string", "_open", "_pieces", "is_broken", "is_whole")
@@ -106,12 +107,16 @@ def quote(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return what stands between the quotes of a JSON string; half a surrogate pair, which no encoding can carry, as an escape."""
+    """Return what stands between the quotes of a JSON string; half a surrogate pair, which no encoding can
+    carry, as an escape.
+    """
     return json_text(text)[1:-1]
 
 
 def json_text(value: Any) -> str:
-    """Return a parsed value as JSON text; "" for one that JSON cannot say, such as a number that became infinite."""
+    """Return a parsed value as JSON text; "" for one that JSON cannot say, such as a number that became
+    infinite.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):

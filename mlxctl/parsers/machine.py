@@ -1,16 +1,18 @@
-"""The one machine that turns model text into events: text, thinking and tool calls are its states, not parsers in a chain.
+"""The one machine that turns model text into events: text, thinking and tool calls are its states, not
+parsers in a chain.
 
-    state      ends with                what is said
-    text       <think>, <tool_call>     TextDelta; stop strings are looked for here and only here
-    thinking   </think>                 ThinkingDelta; a call in it is held until it is known whether the thought is closed
-    call       what the body decides    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all
-    aside      any marker               nothing: it is said to somebody who is not here
+    state      ends with                what is said text       <think>, <tool_call>     TextDelta; stop
+    strings are looked for here and only here thinking   </think>                 ThinkingDelta; a call in it
+    is held until it is known whether the thought is closed call       what the body decides
+    ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it is no call after all aside      any
+    marker               nothing: it is said to somebody who is not here
 
-Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A closing think marker
-without an opening is dropped, and so is an opening one at the very beginning of thinking, which the template may have opened
-already, and so are a format's wrappers. A call in a thought that is never closed is a call, and ends the thought: it has to name
-a tool that is on offer, or stand at the end of the answer. In a closed thought it is quoted, and part of the thought. White space
-is dropped where a format puts it: on the inner sides of thinking and behind it, before a call, and where there is nothing else
+Text is passed on as soon as it cannot become a marker, so joined deltas are the same for every chunking. A
+closing think marker without an opening is dropped, and so is an opening one at the very beginning of
+thinking, which the template may have opened already, and so are a format's wrappers. A call in a thought that
+is never closed is a call, and ends the thought: it has to name a tool that is on offer, or stand at the end
+of the answer. In a closed thought it is quoted, and part of the thought. White space is dropped where a
+format puts it: on the inner sides of thinking and behind it, before a call, and where there is nothing else
 before thinking, between calls or after the last. Nothing else is ever lost.
 """
 
@@ -29,7 +31,6 @@ from mlxctl.ir import (
     ToolCallStarted,
     ToolSpec,
 )
-from mlxctl.parsers import null
 from mlxctl.parsers.declarations import (
     WHITESPACE,
     BodyEnded,
@@ -44,6 +45,7 @@ from mlxctl.parsers.declarations import (
     ThinkingParser,
     ToolParser,
 )
+from mlxctl.parsers.formats import null
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
 from mlxctl.parsers.stop_strings import StopStrings
@@ -55,11 +57,12 @@ LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 class AnswerMachine:
     """Reads one answer. Request-scoped, not thread-safe, never raises on what a model says.
 
-    `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; what it says already
-    comes with the first text. `offered` are the tools that may be called; without them calls are read all the same, but untyped
-    arguments are guessed at. `max_calls` complete calls end the answer. `logprobs_between(start, end)` gives what is known of the
-    tokens that begin in that span of the generated text, counted in characters. `is_over` says that a stop string or the last
-    allowed call has ended the answer.
+    `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; what
+    it says already comes with the first text. `offered` are the tools that may be called; without them calls
+    are read all the same, but untyped arguments are guessed at. `max_calls` complete calls end the answer.
+    `logprobs_between(start, end)` gives what is known of the tokens that begin in that span of the generated
+    text, counted in characters. `is_over` says that a stop string or the last allowed call has ended the
+    answer.
     """
 
     def __init__(
@@ -87,7 +90,9 @@ class AnswerMachine:
         markers = thinking.markers | tools.openers
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._thinking_markers = MarkerSet(thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims)
+        self._thinking_markers = MarkerSet(
+            thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims
+        )
         self._thought_call: ThoughtCall | None = None
         self._any_markers = MarkerSet(markers | tools.closers)
         self._text_markers = self._outside_markers
@@ -261,7 +266,9 @@ class AnswerMachine:
         """What may be a call in a thought; its marker stands at `begin` of the buffer."""
         assert self._tools.open_body is not None
         body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
-        return ThoughtCall(body, self._schemas, self._tools, closers=self._thinking.closers, marker_end=begin + len(marker))
+        return ThoughtCall(
+            body, self._schemas, self._tools, closers=self._thinking.closers, marker_end=begin + len(marker)
+        )
 
     def _advance_thought_call(self, call: ThoughtCall) -> bool:
         verdict = call.read(self._buffer)
@@ -276,7 +283,9 @@ class AnswerMachine:
         return True
 
     def _think_marker(self, call: ThoughtCall) -> None:
-        """What is no call begins with a marker that is part of the thought; white space at its end may be the thought's."""
+        """What is no call begins with a marker that is part of the thought; white space at its end may be the
+        thought's.
+        """
         self._think(self._consume(len(self._buffer[: call.marker_end].rstrip(WHITESPACE))))
 
     def _finish_thought_call(self) -> None:

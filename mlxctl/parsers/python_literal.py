@@ -1,7 +1,7 @@
 """Python's literals as JSON text, rewritten token by token: nothing is evaluated, nothing can overflow.
 
-Understood are strings (of both quotes, single or triple, with Python's escapes), numbers, `True`, `False`, `None` and their
-JSON spellings, lists, tuples, sets and dictionaries.
+Understood are strings (of both quotes, single or triple, with Python's escapes), numbers, `True`, `False`,
+`None` and their JSON spellings, lists, tuples, sets and dictionaries.
 """
 
 import math
@@ -60,7 +60,9 @@ def literal_as_json(text: str) -> str | None:
 
 
 def unescape(text: str) -> str:
-    """The text that stands between the quotes of a string, with its escapes resolved; an unknown one stays as it is."""
+    """The text that stands between the quotes of a string, with its escapes resolved; an unknown one stays as
+    it is.
+    """
     return ESCAPE.sub(_resolve, text)
 
 
@@ -87,7 +89,9 @@ def _number(word: str) -> str | None:
     if _JSON_NUMBER.fullmatch(word):
         return word
     try:
-        value = float(word) if _DECIMAL.fullmatch(word) else int(word, 10 if _LEADING_ZERO.fullmatch(word) else 0)
+        value = (
+            float(word) if _DECIMAL.fullmatch(word) else int(word, 10 if _LEADING_ZERO.fullmatch(word) else 0)
+        )
     except (ValueError, OverflowError):
         return None
     return repr(value) if math.isfinite(value) else None

@@ -1,4 +1,6 @@
-"""Finds the end of an argument's value in a Python call that arrives in pieces: the next comma or parenthesis outside of it."""
+"""Finds the end of an argument's value in a Python call that arrives in pieces: the next comma or parenthesis
+outside of it.
+"""
 
 import re
 
@@ -8,7 +10,10 @@ _PARTNER = {")": "(", "]": "[", "}": "{"}
 
 
 class PythonValueScanner:
-    """Scans one value. `is_whole` once it has ended; brackets that do not match end it, too, as what it is."""
+    """Scans one value.
+
+    `is_whole` once it has ended; brackets that do not match end it, too, as what it is.
+    """
 
     __slots__ = ("_open", "_pieces", "_quote", "is_whole")
 
@@ -24,7 +29,9 @@ class PythonValueScanner:
         return "".join(self._pieces)
 
     def scan(self, text: str, start: int) -> int:
-        """Scan `text` from `start`; return where the value ended, or what is read now: the rest comes again with more text."""
+        """Scan `text` from `start`; return where the value ended, or what is read now: the rest comes again
+        with more text.
+        """
         at = start
         while at < len(text) and not self.is_whole:
             end = self._scan_string(text, at) if self._quote else self._scan_between(text, at)

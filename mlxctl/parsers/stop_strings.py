@@ -6,8 +6,8 @@ from collections.abc import Sequence
 class StopStrings:
     """Looks for stop strings in one stretch of visible text, across any chunking.
 
-    The match that is complete first wins; of several that are complete at the same character, the longest. `held` is text that
-    may be the beginning of a stop string and is not passed on yet.
+    The match that is complete first wins; of several that are complete at the same character, the longest.
+    `held` is text that may be the beginning of a stop string and is not passed on yet.
     """
 
     __slots__ = ("_stops", "held")
@@ -22,7 +22,10 @@ class StopStrings:
     def feed(self, text: str) -> tuple[str, str | None]:
         """Take more text; return what can be passed on, and the stop string that was found, if one was."""
         text = self.held + text
-        found = min(((start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0), default=None)
+        found = min(
+            ((start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0),
+            default=None,
+        )
         if found is not None:
             self.held = ""
             return text[: found[1]], found[2]

@@ -1,9 +1,19 @@
-"""A call that begins in a thought: whether it counts is known when the thought is closed, or the answer is over."""
+"""A call that begins in a thought: whether it counts is known when the thought is closed, or the answer is
+over.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyReader, BodyRejected, CallStarted, Signal, ToolParser
+from mlxctl.parsers.declarations import (
+    WHITESPACE,
+    BodyEnded,
+    BodyReader,
+    BodyRejected,
+    CallStarted,
+    Signal,
+    ToolParser,
+)
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
 
@@ -13,13 +23,19 @@ Verdict = Literal["undecided", "quoted", "no call"]
 class ThoughtCall:
     """Follows the text of a thought from a call's marker on, without consuming it.
 
-    `marker_end` is where the marker ends in the buffer, which grows and is otherwise left as it is; `closer_at` and
-    `closer_length` say where the thought is closed, once the verdict is "quoted". Of the tool parser's markers, none behind a
-    call is text.
+    `marker_end` is where the marker ends in the buffer, which grows and is otherwise left as it is;
+    `closer_at` and `closer_length` say where the thought is closed, once the verdict is "quoted". Of the tool
+    parser's markers, none behind a call is text.
     """
 
     def __init__(
-        self, body: BodyReader, tools: ToolSchemas, parser: ToolParser, *, closers: Collection[str], marker_end: int
+        self,
+        body: BodyReader,
+        tools: ToolSchemas,
+        parser: ToolParser,
+        *,
+        closers: Collection[str],
+        marker_end: int,
     ) -> None:
         self.marker_end = marker_end
         self.closer_at = -1
@@ -35,7 +51,9 @@ class ThoughtCall:
         self._has_call = False
 
     def read(self, buffer: str) -> Verdict:
-        """Look at what has come: "quoted" when the thought is closed, "no call" when there is no call behind the marker."""
+        """Look at what has come: "quoted" when the thought is closed, "no call" when there is no call behind
+        the marker.
+        """
         found = self._closers.find(buffer[self._searched :])
         if found is not None:
             self.closer_at, self.closer_length = self._searched + found.start(), len(found[0])
@@ -45,7 +63,11 @@ class ThoughtCall:
         if self._is_offered or not self._is_over:
             return "undecided"
         # Of a tool that is not on offer, only what ends the answer is a call.
-        return "undecided" if self._has_call and self._may_end(buffer[self._read_to :].lstrip(WHITESPACE)) else "no call"
+        return (
+            "undecided"
+            if self._has_call and self._may_end(buffer[self._read_to :].lstrip(WHITESPACE))
+            else "no call"
+        )
 
     def counts_at_the_end(self, buffer: str) -> bool:
         """Whether the answer, which ends here in an open thought, has called something."""

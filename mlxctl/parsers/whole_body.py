@@ -11,8 +11,9 @@ Calls = Sequence[tuple[str, str]]
 class WholeBodyReader:
     """Waits for the closing marker, or the end of the stream, and lets `parse` turn the body into calls.
 
-    `parse(body)` gives (name, arguments as JSON text) for each call; nothing, or a ValueError, says that it is no call. An
-    empty closer means that the body goes on to the end of the stream. The closing marker itself is left to the machine.
+    `parse(body)` gives (name, arguments as JSON text) for each call; nothing, or a ValueError, says that it
+    is no call. An empty closer means that the body goes on to the end of the stream. The closing marker
+    itself is left to the machine.
     """
 
     def __init__(self, closer: str, parse: Callable[[str], Calls]) -> None:

@@ -1,7 +1,8 @@
 """The facade that the engine calls: plan, restore, remember. MLX thread only.
 
-A failure in here is a miss, logged once, and never an error: restoring and remembering catch broadly, and nothing else in the house
-does. What a sequence has in its working caches is its own; what is kept is immutable and shared.
+A failure in here is a miss, logged once, and never an error: restoring and remembering catch broadly, and
+nothing else in the house does. What a sequence has in its working caches is its own; what is kept is
+immutable and shared.
 """
 
 import logging
@@ -13,10 +14,10 @@ import numpy as np
 
 from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens
-from mlxctl.prefix_cache.departures import Departure
 from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.eviction_reasons import EvictionReason
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 from mlxctl.prefix_cache.packing import Packing, Record, pack_record, unpack_record
@@ -33,7 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is known of a prompt: how many tokens can be taken over, from which chunks and state, and where to keep new states."""
+    """What is known of a prompt: how many tokens can be taken over, from which chunks and state, and where to
+    keep new states.
+    """
 
     match: Match[Record]
     chunks: tuple[Chunk[Record], ...]
@@ -44,7 +47,9 @@ class Plan:
 
     @property
     def num_known(self) -> int:
-        """How many tokens of the prompt are known; more than `num_cached` where the state to go on with is missing."""
+        """How many tokens of the prompt are known; more than `num_cached` where the state to go on with is
+        missing.
+        """
         return self.match.num_tokens
 
 
@@ -89,7 +94,10 @@ class PrefixCache:
         return num_tokens >= _MIN_TOKENS and self._index.max_bytes > 0
 
     def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int], salts: Sequence[Salt] = ()) -> Plan:
-        """Look up the longest usable prefix of a prompt; its last token is always left to be run. `salts` are its images."""
+        """Look up the longest usable prefix of a prompt; its last token is always left to be run.
+
+        `salts` are its images.
+        """
         most = len(tokens) - 1
         match = self._index.match(self._namespace, tokens, salts)
         num_cached, chunks, checkpoint = self._usable(match, most)
@@ -104,9 +112,16 @@ class PrefixCache:
                 num_cached=num_cached,
             )
         hit = self._classify(match, num_cached, most)
-        return Plan(match=match, chunks=chunks, checkpoint=checkpoint, num_cached=num_cached, hit=hit, positions=tuple(positions))
+        return Plan(
+            match=match,
+            chunks=chunks,
+            checkpoint=checkpoint,
+            num_cached=num_cached,
+            hit=hit,
+            positions=tuple(positions),
+        )
 
-    def why_gone(self, tokens: Tokens, plan: Plan) -> Departure | None:
+    def why_gone(self, tokens: Tokens, plan: Plan) -> EvictionReason | None:
         """Why what was known beyond the plan is not there any more."""
         return self._index.why_gone(self._namespace, plan.match, tokens)
 
@@ -114,11 +129,16 @@ class PrefixCache:
         """Return how many tokens of a prompt could be brought back from disk."""
         if self._disk is None:
             return 0
-        num_tokens, _, _ = self._usable(self._disk.index.match(self._namespace, tokens, salts), len(tokens) - 1)
+        num_tokens, _, _ = self._usable(
+            self._disk.index.match(self._namespace, tokens, salts), len(tokens) - 1
+        )
         return num_tokens
 
     def promote(self, tokens: Tokens, plan: Plan, salts: Sequence[Salt] = ()) -> Promotion | None:
-        """Begin to bring back from disk what it has beyond the plan; None when that is nothing. Make a new plan when it is done."""
+        """Begin to bring back from disk what it has beyond the plan; None when that is nothing.
+
+        Make a new plan when it is done.
+        """
         if self._disk is None:
             return None
         match = self._disk.index.match(self._namespace, tokens, salts)
@@ -136,21 +156,37 @@ class PrefixCache:
         return Promotion(self._disk, self._index, self._layout, match=match, wanted=wanted)
 
     def restore(
-        self, plan: Plan, caches: list[Any], *, capacity: int, lifetime: Lifetime = FOR_GOOD, is_lazy: bool = False
+        self,
+        plan: Plan,
+        caches: list[Any],
+        *,
+        capacity: int,
+        lifetime: Lifetime = FOR_GOOD,
+        is_lazy: bool = False,
     ) -> "tuple[int, Chunk[Record] | None]":
-        """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
+        """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full
+        chunk of these.
 
-        They get room for `capacity` tokens. What was used lives on for its `lifetime`. With `is_lazy` the copy is
-        made when it is used. After a failure nothing is held, and the caches are in no usable state.
+        They get room for `capacity` tokens. What was used lives on for its `lifetime`. With `is_lazy` the
+        copy is made when it is used. After a failure nothing is held, and the caches are in no usable state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
         if num_cached:
             self._index.lease(plan.match)
             try:
-                held = [payload for chunk in chunks for place, payload in chunk.payloads() if place < num_cached]
+                held = [
+                    payload for chunk in chunks for place, payload in chunk.payloads() if place < num_cached
+                ]
                 records = [unpack_record(payload) for payload in held]
-                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity, is_lazy=is_lazy)
+                self._layout.restore(
+                    caches,
+                    records,
+                    num_cached,
+                    _state_of(plan.checkpoint),
+                    capacity=capacity,
+                    is_lazy=is_lazy,
+                )
                 self._use(chunks[-1], lifetime)
                 if plan.checkpoint is not None:
                     self._index.touch_state(plan.checkpoint)
@@ -164,8 +200,11 @@ class PrefixCache:
         self._count(plan.hit, num_cached)
         return num_cached, _last_full(chunks, num_cached)
 
-    def take_over(self, plan: Plan, num_tokens: int, *, lifetime: Lifetime = FOR_GOOD) -> "Chunk[Record] | None":
-        """Take note that somebody goes on with a cache of his own that holds `num_tokens`, at least what the plan found.
+    def take_over(
+        self, plan: Plan, num_tokens: int, *, lifetime: Lifetime = FOR_GOOD
+    ) -> "Chunk[Record] | None":
+        """Take note that somebody goes on with a cache of his own that holds `num_tokens`, at least what the
+        plan found.
 
         Returns the last full chunk of these that is here.
         """
@@ -192,10 +231,11 @@ class PrefixCache:
         lifetime: Lifetime = FOR_GOOD,
         salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
-        """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`; `salts` are images.
+        """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`;
+        `salts` are images.
 
-        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for its
-        `lifetime`, or until it is evicted. Returns the last full chunk that is known now.
+        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives
+        for its `lifetime`, or until it is evicted. Returns the last full chunk that is known now.
         """
         if not self.keeps(num_tokens):
             return known
@@ -206,7 +246,9 @@ class PrefixCache:
             return known
 
     def _usable(self, match: Match[P], most: int) -> "tuple[int, tuple[Chunk[P], ...], Checkpoint[P] | None]":
-        """How much of a match can be taken over: all of it, or up to the last checkpoint when a layer's state is needed."""
+        """How much of a match can be taken over: all of it, or up to the last checkpoint when a layer's state
+        is needed.
+        """
         if not self._layout.has_states:
             return min(match.num_tokens, most), match.chunks, None
         found = match.checkpoint(at_most=most)
@@ -233,7 +275,12 @@ class PrefixCache:
             start = end
             if end % CHUNK_TOKENS == 0 and place.num_tokens == CHUNK_TOKENS:
                 known = place
-        if is_stop and self._layout.has_states and place is not None and place.start < num_tokens <= place.end:
+        if (
+            is_stop
+            and self._layout.has_states
+            and place is not None
+            and place.start < num_tokens <= place.end
+        ):
             state = self._layout.snapshot(caches, row=row)
             self._index.add_checkpoint(place, Checkpoint(num_tokens, state, state.num_bytes))
             self._thin(place)
@@ -259,14 +306,21 @@ class PrefixCache:
         cut = self._layout.cut(caches, start + offer.num_tokens, start + len(piece) // 4, row=row)
         record = self._stored(cut, start)
         return self._index.publish(
-            self._namespace, known, piece, record, record.num_bytes, salts, offer=offer, ttl_seconds=lifetime.of_chunk(start)
+            self._namespace,
+            known,
+            piece,
+            record,
+            record.num_bytes,
+            salts,
+            offer=offer,
+            ttl_seconds=lifetime.of_chunk(start),
         )
 
     def _use(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
         """Make the path to the chunk the most recently used, and let each part of it live on."""
         self._index.touch(chunk, ttl_seconds=lifetime.of_chunk(chunk.start))
-        place: Chunk[Record] | None = chunk if lifetime.num_longer_tokens else None
-        while place is not None and place.start >= lifetime.num_longer_tokens:
+        place: Chunk[Record] | None = chunk if lifetime.num_long_ttl_tokens else None
+        while place is not None and place.start >= lifetime.num_long_ttl_tokens:
             place = place.parent
         if place is not None and place is not chunk:
             self._index.touch(place, ttl_seconds=lifetime.longer_seconds)
@@ -282,7 +336,9 @@ class PrefixCache:
         while place is not None:
             path.append(place)
             place = place.parent
-        held = {checkpoint.position: (owner, checkpoint) for owner in path for checkpoint in owner.checkpoints}
+        held = {
+            checkpoint.position: (owner, checkpoint) for owner in path for checkpoint in owner.checkpoints
+        }
         for position in surplus(held):
             self._index.drop_checkpoint(*held[position])
 
@@ -307,9 +363,14 @@ def _last_full(chunks: "Sequence[Chunk[Record]]", num_tokens: int) -> "Chunk[Rec
 
 
 def _state_of(checkpoint: Checkpoint[Record] | None) -> StateRecord | None:
-    return checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
+    return (
+        checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
+    )
 
 
 def _boundaries(tokens: Tokens, boundary_ids: frozenset[int]) -> list[int]:
     """Positions after the tokens that end a message."""
-    return [int(place) + 1 for place in np.flatnonzero(np.isin(np.frombuffer(tokens, dtype=np.uint32), list(boundary_ids)))]
+    return [
+        int(place) + 1
+        for place in np.flatnonzero(np.isin(np.frombuffer(tokens, dtype=np.uint32), list(boundary_ids)))
+    ]

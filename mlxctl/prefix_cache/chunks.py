@@ -1,8 +1,9 @@
 """What a prefix is: a chain of chunks, each named by everything before it. Pure; knows no mlx and no storage.
 
-Chunk key = BLAKE2b-128(parent key, token ids as little-endian uint32, digests of the images whose span overlaps the chunk). The
-first parent is the namespace, so equal tokens of different models never meet. Text before an image is not salted by it and stays
-shared. A caller's namespace salts the first token, and with it all that follows: equal tokens of different callers never meet.
+Chunk key = BLAKE2b-128(parent key, token ids as little-endian uint32, digests of the images whose span
+overlaps the chunk). The first parent is the namespace, so equal tokens of different models never meet. Text
+before an image is not salted by it and stays shared. A caller's namespace salts the first token, and with it
+all that follows: equal tokens of different callers never meet.
 """
 
 import sys
@@ -13,7 +14,7 @@ from hashlib import blake2b
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from mlxctl.ir import Picture
+from mlxctl.ir import ProcessedImage
 
 CHUNK_TOKENS = 512
 _KEY_BYTES = 16
@@ -30,7 +31,8 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Salt:
-    """What separates the tokens `start` to `end` (exclusive) from equal ids: a digest of an image's pixels or a namespace.
+    """What separates the tokens `start` to `end` (exclusive) from equal ids: a digest of an image's pixels or
+    a namespace.
 
     A namespace begins before the first token, where no image can.
     """
@@ -50,18 +52,20 @@ def overlapping(salts: Sequence[Salt], start: int, end: int) -> tuple[Salt, ...]
     return tuple(salt for salt in salts if salt.start < end and salt.end > start)
 
 
-def picture_salts(pictures: Iterable[Picture]) -> tuple[Salt, ...]:
-    """Return what the pictures of a prompt make of its tokens."""
-    return tuple(Salt(picture.start, picture.end, picture.digest) for picture in pictures)
+def image_salts(images: Iterable[ProcessedImage]) -> tuple[Salt, ...]:
+    """Return what the images of a prompt make of its tokens."""
+    return tuple(Salt(image.start, image.end, image.digest) for image in images)
 
 
-def prompt_salts(namespace: bytes, pictures: Iterable[Picture]) -> tuple[Salt, ...]:
-    """Return the salts of a prompt: the caller's namespace, unless it is empty, then the pictures."""
-    return ((Salt(-1, 1, namespace),) if namespace else ()) + picture_salts(pictures)
+def prompt_salts(namespace: bytes, images: Iterable[ProcessedImage]) -> tuple[Salt, ...]:
+    """Return the salts of a prompt: the caller's namespace, unless it is empty, then the images."""
+    return ((Salt(-1, 1, namespace),) if namespace else ()) + image_salts(images)
 
 
 def before_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:
-    """Return how far from `start` on, up to `end`, the same images stand at the same places: to the first that does not."""
+    """Return how far from `start` on, up to `end`, the same images stand at the same places: to the first
+    that does not.
+    """
     pairs = zip_longest(overlapping(one, start, end), overlapping(other, start, end))
     differing = (salt.start for pair in pairs if pair[0] != pair[1] for salt in pair if salt is not None)
     return max(start, min(differing, default=end))
@@ -73,7 +77,10 @@ def pack(token_ids: Sequence[int]) -> Tokens:
 
 
 def narrow(tokens: bytes) -> bytes:
-    """Return packed uint32 ids in three bytes each, least significant first. Raises ValueError for an id that needs more."""
+    """Return packed uint32 ids in three bytes each, least significant first.
+
+    Raises ValueError for an id that needs more.
+    """
     places = range(4) if sys.byteorder == "little" else range(3, -1, -1)
     *kept, highest = (tokens[place::4] for place in places)
     if highest.count(0) != len(highest):
@@ -107,13 +114,19 @@ def chunk_key(parent: Key, tokens: bytes, salts: Sequence[Salt] = (), *, start: 
     return digest.digest()
 
 
-def state_key(parent: Key, tokens: bytes, num_tokens: int, salts: Sequence[Salt] = (), *, start: int = 0) -> Key:
-    """Return the key of the prefix that ends `num_tokens` into a chunk: the same for all chunks that begin alike."""
+def state_key(
+    parent: Key, tokens: bytes, num_tokens: int, salts: Sequence[Salt] = (), *, start: int = 0
+) -> Key:
+    """Return the key of the prefix that ends `num_tokens` into a chunk: the same for all chunks that begin
+    alike.
+    """
     return chunk_key(parent, tokens[: 4 * num_tokens], salts, start=start)
 
 
 def common_length(one: memoryview | bytes, other: memoryview | bytes) -> int:
-    """Return how many leading bytes agree, by halving: comparing is a memcmp, so the search costs little more than one."""
+    """Return how many leading bytes agree, by halving: comparing is a memcmp, so the search costs little more
+    than one.
+    """
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high
@@ -126,7 +139,11 @@ def common_length(one: memoryview | bytes, other: memoryview | bytes) -> int:
     return low
 
 
-def common_tokens(one: Tokens, other: Tokens, salts: Sequence[Salt] = (), other_salts: Sequence[Salt] = ()) -> int:
-    """Return the length of the longest common prefix, in tokens; `salts` are those of the one, `other_salts` of the other."""
+def common_tokens(
+    one: Tokens, other: Tokens, salts: Sequence[Salt] = (), other_salts: Sequence[Salt] = ()
+) -> int:
+    """Return the length of the longest common prefix, in tokens; `salts` are those of the one, `other_salts`
+    of the other.
+    """
     length = common_length(memoryview(one).cast("B"), memoryview(other).cast("B")) // 4
     return before_difference(salts, other_salts, 0, length)

@@ -1,4 +1,6 @@
-"""What the index is made of: chunks of a sequence, states at places in them, and a way through them that fits a prompt. Pure."""
+"""What the index is made of: chunks of a sequence, states at places in them, and a way through them that fits
+a prompt. Pure.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,10 @@ P = TypeVar("P")
 
 @dataclass(slots=True, eq=False)
 class Checkpoint(Generic[P]):
-    """The state after the first `position` tokens. Chunks that begin alike share it, as its `owners`; its bytes count once."""
+    """The state after the first `position` tokens.
+
+    Chunks that begin alike share it, as its `owners`; its bytes count once.
+    """
 
     position: int
     payload: P
@@ -21,8 +26,10 @@ class Checkpoint(Generic[P]):
 
 
 @dataclass(slots=True, eq=False)
-class Stem(Generic[P]):
-    """What chunks have in common that begin alike and part later: the payload of `num_tokens` tokens, whose bytes count once."""
+class SharedSegment(Generic[P]):
+    """What chunks have in common that begin alike and part later: the payload of `num_tokens` tokens, whose
+    bytes count once.
+    """
 
     num_tokens: int
     payload: P
@@ -32,11 +39,13 @@ class Stem(Generic[P]):
 
 @dataclass(slots=True, eq=False)
 class Chunk(Generic[P]):
-    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence, `expires_at` in unix seconds.
+    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence,
+    `expires_at` in unix seconds.
 
-    `salts` are those of the images that reach into it. `stems` hold the payload of its first tokens, in order, where others begin
-    alike; `payload` is for the rest. There are many chunks, and what they take beside their payload counts: `ids` are the tokens in
-    three bytes each, `children` is None for a leaf, and `older` and `newer` are its neighbours in the order of use.
+    `salts` are those of the images that reach into it. `stems` hold the payload of its first tokens, in
+    order, where others begin alike; `payload` is for the rest. There are many chunks, and what they take
+    beside their payload counts: `ids` are the tokens in three bytes each, `children` is None for a leaf, and
+    `older` and `newer` are its neighbors in the order of use.
     """
 
     key: Key
@@ -47,7 +56,7 @@ class Chunk(Generic[P]):
     payload_bytes: int
     namespace: bytes
     salts: tuple[Salt, ...] = ()
-    stems: "tuple[Stem[P], ...]" = ()
+    shared_segments: "tuple[SharedSegment[P], ...]" = ()
     checkpoints: "tuple[Checkpoint[P], ...]" = ()
     children: "dict[Key, Chunk[P]] | None" = None
     num_leases: int = 0
@@ -74,9 +83,9 @@ class Chunk(Generic[P]):
         return widened(self.ids)
 
     @property
-    def num_stem_tokens(self) -> int:
+    def num_segment_tokens(self) -> int:
         """How many of its tokens stems hold."""
-        return sum(stem.num_tokens for stem in self.stems)
+        return sum(shared_segment.num_tokens for shared_segment in self.shared_segments)
 
     @property
     def is_held(self) -> bool:
@@ -98,15 +107,17 @@ class Chunk(Generic[P]):
     def payloads(self) -> Iterator[tuple[int, P]]:
         """Its payloads in order, each with the position of its first token."""
         place = self.start
-        for stem in self.stems:
-            yield place, stem.payload
-            place += stem.num_tokens
+        for shared_segment in self.shared_segments:
+            yield place, shared_segment.payload
+            place += shared_segment.num_tokens
         yield place, self.payload
 
     def begins_with(self, ids: bytes, salts: Sequence[Salt]) -> bool:
         """Whether it says the same as a chunk of these ids, at the same place, and perhaps more."""
         end = self.start + len(ids) // ID_BYTES
-        return self.ids.startswith(ids) and overlapping(self.salts, self.start, end) == overlapping(salts, self.start, end)
+        return self.ids.startswith(ids) and overlapping(self.salts, self.start, end) == overlapping(
+            salts, self.start, end
+        )
 
     def has_checkpoint_at(self, position: int) -> bool:
         """Whether a state is kept there."""
@@ -117,8 +128,8 @@ class Chunk(Generic[P]):
 class Match(Generic[P]):
     """The longest known prefix of a prompt, to the token.
 
-    `full` are the chunks that agree whole, in order; `partial` those of their children that agree for some tokens more, each with
-    the position up to which it does, the furthest first.
+    `full` are the chunks that agree whole, in order; `partial` those of their children that agree for some
+    tokens more, each with the position up to which it does, the furthest first.
     """
 
     full: "tuple[Chunk[P], ...]"
@@ -148,5 +159,7 @@ class Match(Generic[P]):
             if found:
                 break
             path = self.full[: place + 1]
-            found = [(checkpoint, path) for checkpoint in path[-1].checkpoints if checkpoint.position <= at_most]
+            found = [
+                (checkpoint, path) for checkpoint in path[-1].checkpoints if checkpoint.position <= at_most
+            ]
         return max(found, key=lambda pair: pair[0].position, default=None)

@@ -1,18 +1,20 @@
 """Which prefixes are there, and what may go. Pure; payloads are opaque, and no method interprets one.
 
-A tree of chunks, named by their chain. Every chunk holds the payload of exactly its tokens, of which the first may be shared with
-others (see `stems`), and any number of checkpoints (the state of layers that cannot be cut, at one position). Invariants, recounted
-by `check_integrity`: a chunk's parent is in the index as long as the chunk is; a chunk shorter than the full size has no children;
-`num_bytes` is the sum of all payloads, `num_state_bytes` that of the states among them, `num_buffers` that of their buffers.
+A tree of chunks, named by their chain. Every chunk holds the payload of exactly its tokens, of which the
+first may be shared with others (see `stems`), and any number of checkpoints (the state of layers that cannot
+be cut, at one position). Invariants, recounted by `check_integrity`: a chunk's parent is in the index as long
+as the chunk is; a chunk shorter than the full size has no children; `num_bytes` is the sum of all payloads,
+`num_state_bytes` that of the states among them, `num_buffers` that of their buffers.
 
-States have an order of use of their own, and a share of the room: one state may be as large as the keys and values of thousands of
-tokens, and would push out all the rest.
+States have an order of use of their own, and a share of the room: one state may be as large as the keys and
+values of thousands of tokens, and would push out all the rest.
 
-A chunk lives until it is evicted, or for a time: until the last of those who published or used it with a `ttl_seconds` need it no
-more; who names none needs it for good. What has expired is not found. A pinned chunk neither expires nor is evicted.
+A chunk lives until it is evicted, or for a time: until the last of those who published or used it with a
+`ttl_seconds` need it no more; who names none needs it for good. What has expired is not found. A pinned chunk
+neither expires nor is evicted.
 
-Recency is one order over all chunks in which a chunk is always older than its parent, so that the oldest is always a leaf and
-eviction is O(1). Owned by one thread.
+Recency is one order over all chunks in which a chunk is always older than its parent, so that the oldest is
+always a leaf and eviction is O(1). Owned by one thread.
 """
 
 import math
@@ -20,14 +22,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, Tokens, chunk_key, narrow, overlapping, root_key
-from mlxctl.prefix_cache.departures import Departure, Departures, begins_alike
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P, Stem
-from mlxctl.prefix_cache.integrity import check_books
+from mlxctl.prefix_cache.chunks import (
+    CHUNK_TOKENS,
+    Key,
+    Salt,
+    Tokens,
+    chunk_key,
+    narrow,
+    overlapping,
+    root_key,
+)
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P, SharedSegment
+from mlxctl.prefix_cache.eviction_reasons import EvictionReason, EvictionReasons, begins_alike
+from mlxctl.prefix_cache.integrity_check import check_books
 from mlxctl.prefix_cache.lookup import agree, covering, walk
 from mlxctl.prefix_cache.recency import Recency
+from mlxctl.prefix_cache.shared_segments import Divide, ReusablePrefix, best_reusable_prefix, share
 from mlxctl.prefix_cache.states import States
-from mlxctl.prefix_cache.stems import Divide, Offer, best_offer, share
 
 # How much of the room may be states.
 STATE_SHARE = 0.5
@@ -38,11 +49,12 @@ def _one_buffer(_: object) -> int:
 
 
 class PrefixIndex(Generic[P]):
-    """All prefixes of all namespaces within one budget, in bytes and in buffers (`buffers_of` counts those of a payload).
+    """All prefixes of all namespaces within one budget, in bytes and in buffers (`buffers_of` counts those of
+    a payload).
 
     `clock` gives unix seconds. Where payloads cannot be cut by `divide`, chunks that begin alike share none.
-    `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that has left the index,
-    for whatever reason. Neither may change the index.
+    `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that
+    has left the index, for whatever reason. Neither may change the index.
     """
 
     def __init__(
@@ -64,7 +76,7 @@ class PrefixIndex(Generic[P]):
         self._on_evict = on_evict
         self._on_release = on_release
         self.num_evicted = 0
-        self.departures = Departures()
+        self.departures = EvictionReasons()
         self._payload_bytes = 0
         self._payload_buffers = 0
         self._chunks: dict[Key, Chunk[P]] = {}
@@ -102,11 +114,16 @@ class PrefixIndex(Generic[P]):
         root = root_key(namespace)
         return walk(self._roots.get(root, {}), root, tokens, salts, now=self._clock())
 
-    def offer(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Offer[P]":
-        """Return what a chunk of packed `tokens` after `parent` need not bring along. It holds until the index changes."""
+    def offer(
+        self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
+    ) -> "ReusablePrefix[P]":
+        """Return what a chunk of packed `tokens` after `parent` need not bring along.
+
+        It holds until the index changes.
+        """
         if self._divide is None:
-            return Offer()
-        return best_offer(self._following(namespace, parent).values(), narrow(tokens), salts)
+            return ReusablePrefix()
+        return best_reusable_prefix(self._following(namespace, parent).values(), narrow(tokens), salts)
 
     def publish(
         self,
@@ -117,14 +134,16 @@ class PrefixIndex(Generic[P]):
         num_bytes: int,
         salts: Sequence[Salt] = (),
         *,
-        offer: "Offer[P] | None" = None,
+        offer: "ReusablePrefix[P] | None" = None,
         ttl_seconds: float | None = None,
     ) -> "Chunk[P] | None":
-        """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk that is still there.
+        """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk
+        that is still there.
 
-        With an `offer` the payload is that of the tokens behind what is offered. Returns the chunk, or the one that was there
-        already and begins with the same tokens; None when its parent is gone or the budget is too small. Whoever has published a
-        run of chunks touches its path once, at the end, with the same `ttl_seconds`. Raises ValueError for ids beyond 24 bits.
+        With an `offer` the payload is that of the tokens behind what is offered. Returns the chunk, or the
+        one that was there already and begins with the same tokens; None when its parent is gone or the budget
+        is too small. Whoever has published a run of chunks touches its path once, at the end, with the same
+        `ttl_seconds`. Raises ValueError for ids beyond 24 bits.
         """
         if parent is not None and not self.holds(parent):
             return None
@@ -147,7 +166,9 @@ class PrefixIndex(Generic[P]):
         self.evict()
         return chunk if key in self._chunks else None
 
-    def covering(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Chunk[P] | None":
+    def covering(
+        self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
+    ) -> "Chunk[P] | None":
         """Return the chunk after `parent` that `publish` would return instead of adding one."""
         return covering(self._following(namespace, parent), narrow(tokens), salts)
 
@@ -156,7 +177,9 @@ class PrefixIndex(Generic[P]):
         return self._chunks.get(chunk.key) is chunk
 
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Keep a state in the chunk that covers its position (start < position <= end); one that is there already stays."""
+        """Keep a state in the chunk that covers its position (start < position <= end); one that is there
+        already stays.
+        """
         assert chunk.start < checkpoint.position <= chunk.end, "a checkpoint lies in its chunk"
         if chunk.has_checkpoint_at(checkpoint.position):
             return
@@ -176,7 +199,9 @@ class PrefixIndex(Generic[P]):
         self._states.renew(checkpoint)
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
-        """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
+        """Make the path to this chunk the most recently used, each chunk on it newer than its children, and
+        let it live on.
+        """
         self._live_on(chunk, self._expiry(ttl_seconds))
         now = self._clock()
         place: Chunk[P] | None = chunk
@@ -190,7 +215,9 @@ class PrefixIndex(Generic[P]):
         return self._chunks.get(key)
 
     def pin(self, key: Key) -> bool:
-        """Keep the prefix that ends with this chunk, whatever the budget, until `unpin`; False when it is not there."""
+        """Keep the prefix that ends with this chunk, whatever the budget, until `unpin`; False when it is not
+        there.
+        """
         chunk = self._chunks.get(key)
         if chunk is None:
             return False
@@ -199,7 +226,9 @@ class PrefixIndex(Generic[P]):
         return True
 
     def unpin(self, key: Key) -> bool:
-        """Let the chunk be evicted like any other, though it does not expire; False when it is not there or was not pinned."""
+        """Let the chunk be evicted like any other, though it does not expire; False when it is not there or
+        was not pinned.
+        """
         chunk = self._chunks.get(key)
         if chunk is None or not chunk.is_pinned:
             return False
@@ -217,17 +246,25 @@ class PrefixIndex(Generic[P]):
             chunk.num_leases -= 1
 
     def evict(self) -> None:
-        """Drop the oldest states beyond their share, then the oldest leaves, until the budget holds; nothing leased or pinned."""
+        """Drop the oldest states beyond their share, then the oldest leaves, until the budget holds; nothing
+        leased or pinned.
+        """
         while self.num_state_bytes > self.max_bytes * STATE_SHARE:
-            victim = next((state for state in self._states if not any(owner.is_held for owner in state.owners)), None)
+            victim = next(
+                (state for state in self._states if not any(owner.is_held for owner in state.owners)), None
+            )
             if victim is None:
                 break
             self._drop_state(victim)
         self.shrink(self.max_bytes)
 
     def shrink(self, max_bytes: int) -> None:
-        """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes`, or buffers, are held."""
-        while self.num_bytes > max_bytes or (self.max_buffers is not None and self.num_buffers > self.max_buffers):
+        """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes`, or
+        buffers, are held.
+        """
+        while self.num_bytes > max_bytes or (
+            self.max_buffers is not None and self.num_buffers > self.max_buffers
+        ):
             victim = next((chunk for chunk in self._order if chunk.may_go), None)
             if victim is None:
                 return
@@ -237,7 +274,9 @@ class PrefixIndex(Generic[P]):
             self.num_evicted += 1
 
     def clear(self) -> int:
-        """Drop everything that is neither leased nor pinned, nor what such chunks build on; return how many chunks that were."""
+        """Drop everything that is neither leased nor pinned, nor what such chunks build on; return how many
+        chunks that were.
+        """
         return self._drop(list(self._order))
 
     def drop(self, key: Key) -> int:
@@ -246,7 +285,9 @@ class PrefixIndex(Generic[P]):
         return self._drop(chunk.and_descendants()[::-1]) if chunk is not None else 0
 
     def discard(self, chunk: Chunk[P]) -> None:
-        """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be unusable."""
+        """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be
+        unusable.
+        """
         for place in reversed(chunk.and_descendants()):
             if self.holds(place):
                 self._remove(place)
@@ -256,7 +297,8 @@ class PrefixIndex(Generic[P]):
         now = self._clock()
         if now < self._next_expiry:
             return 0
-        # A child never outlives its parent and is always older, so one pass finds every chunk when its children are gone.
+        # A child never outlives its parent and is always older, so one pass finds every chunk when its
+        # children are gone.
         expired = [chunk for chunk in self._order if chunk.expires_at <= now]
         num_before = len(self)
         for chunk in expired:
@@ -265,8 +307,10 @@ class PrefixIndex(Generic[P]):
         self._next_expiry = min((chunk.expires_at for chunk in self._chunks.values()), default=math.inf)
         return num_before - len(self)
 
-    def why_gone(self, namespace: bytes, match: Match[P], tokens: Tokens) -> Departure | None:
-        """Return why what a prompt would go on with behind the full chunks of its match has left; None when nothing did."""
+    def why_gone(self, namespace: bytes, match: Match[P], tokens: Tokens) -> EvictionReason | None:
+        """Return why what a prompt would go on with behind the full chunks of its match has left; None when
+        nothing did.
+        """
         start = match.full[-1].end if match.full else 0
         parent = match.full[-1].key if match.full else root_key(namespace)
         children = self._following(namespace, match.full[-1] if match.full else None)
@@ -283,10 +327,16 @@ class PrefixIndex(Generic[P]):
     def check_integrity(self) -> None:
         """Recount everything; an AssertionError is a bug in here."""
         check_books(self._chunks, list(self._order), list(self._states))
-        stems = {id(stem): stem for chunk in self._chunks.values() for stem in chunk.stems}.values()
-        payloads = [chunk.payload for chunk in self._chunks.values()] + [stem.payload for stem in stems]
+        shared_segments = {
+            id(shared_segment): shared_segment
+            for chunk in self._chunks.values()
+            for shared_segment in chunk.shared_segments
+        }.values()
+        payloads = [chunk.payload for chunk in self._chunks.values()] + [
+            shared_segment.payload for shared_segment in shared_segments
+        ]
         assert self._payload_bytes == sum(holder.payload_bytes for holder in self._chunks.values()) + sum(
-            stem.num_bytes for stem in stems
+            shared_segment.num_bytes for shared_segment in shared_segments
         )
         assert self._payload_buffers == sum(map(self._buffers_of, payloads))
         assert self._states.num_bytes == sum(state.num_bytes for state in self._states)
@@ -309,13 +359,15 @@ class PrefixIndex(Generic[P]):
         self._payload_bytes += chunk.payload_bytes
         self._payload_buffers += self._buffers_of(chunk.payload)
 
-    def _share(self, chunk: Chunk[P], offer: "Offer[P]") -> None:
+    def _share(self, chunk: Chunk[P], offer: "ReusablePrefix[P]") -> None:
         assert self._divide is not None, "only what can be cut is offered"
-        for stem in share(chunk, offer, self._divide):
-            self._payload_buffers += self._buffers_of(stem.payload)
+        for shared_segment in share(chunk, offer, self._divide):
+            self._payload_buffers += self._buffers_of(shared_segment.payload)
 
     def _inherit(self, chunk: Chunk[P]) -> None:
-        """Share the states of siblings that begin alike, and drop a sibling that says nothing more than the chunk does."""
+        """Share the states of siblings that begin alike, and drop a sibling that says nothing more than the
+        chunk does.
+        """
         for sibling in list(self._siblings(chunk).values()):
             if sibling is chunk:
                 continue
@@ -336,7 +388,8 @@ class PrefixIndex(Generic[P]):
 
     @staticmethod
     def _live_on(chunk: Chunk[P], expires_at: float) -> None:
-        # A parent lives at least as long as its children, so the first that lives long enough ends the way up.
+        # A parent lives at least as long as its children, so the first that lives long enough ends the way
+        # up.
         place: Chunk[P] | None = chunk
         while place is not None and place.expires_at < expires_at:
             place.expires_at = expires_at
@@ -353,7 +406,7 @@ class PrefixIndex(Generic[P]):
                 self._depart(chunk, "cleared")
         return num_before - len(self)
 
-    def _depart(self, chunk: Chunk[P], reason: Departure) -> None:
+    def _depart(self, chunk: Chunk[P], reason: EvictionReason) -> None:
         self._remove(chunk)
         parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
         self.departures.add(parent, chunk.ids, reason)
@@ -375,15 +428,15 @@ class PrefixIndex(Generic[P]):
         self._payload_bytes -= chunk.payload_bytes
         self._payload_buffers -= self._buffers_of(chunk.payload)
         self._released(chunk.payload)
-        for stem in chunk.stems:
-            self._leave(stem, chunk)
+        for shared_segment in chunk.shared_segments:
+            self._leave(shared_segment, chunk)
 
-    def _leave(self, stem: Stem[P], chunk: Chunk[P]) -> None:
-        stem.owners.remove(chunk)
-        if not stem.owners:
-            self._payload_bytes -= stem.num_bytes
-            self._payload_buffers -= self._buffers_of(stem.payload)
-            self._released(stem.payload)
+    def _leave(self, shared_segment: SharedSegment[P], chunk: Chunk[P]) -> None:
+        shared_segment.owners.remove(chunk)
+        if not shared_segment.owners:
+            self._payload_bytes -= shared_segment.num_bytes
+            self._payload_buffers -= self._buffers_of(shared_segment.payload)
+            self._released(shared_segment.payload)
 
     def _released(self, payload: P) -> None:
         if self._on_release is not None:

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
-    """Chunks that begin among the first `num_longer_tokens` are kept for `longer_seconds`, all others for `seconds`.
+    """Chunks that begin among the first `num_long_ttl_tokens` are kept for `longer_seconds`, all others for
+    `seconds`.
 
     That is counted from the last use, and None is for good. What others keep for longer stays.
     """
 
     seconds: float | None = None
-    num_longer_tokens: int = 0
+    num_long_ttl_tokens: int = 0
     longer_seconds: float | None = None
 
     def of_chunk(self, start: int) -> float | None:
         """Return how long a chunk that begins at position `start` is kept."""
-        return self.longer_seconds if start < self.num_longer_tokens else self.seconds
+        return self.longer_seconds if start < self.num_long_ttl_tokens else self.seconds
 
 
 FOR_GOOD = Lifetime()

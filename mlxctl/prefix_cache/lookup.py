@@ -16,8 +16,12 @@ from mlxctl.prefix_cache.chunks import (
 from mlxctl.prefix_cache.entries import Chunk, Match, P
 
 
-def walk(children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: Sequence[Salt], *, now: float) -> "Match[P]":
-    """Return the longest way on which the prompt and what lives `now` agree, from the chunks that begin prompts."""
+def walk(
+    children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: Sequence[Salt], *, now: float
+) -> "Match[P]":
+    """Return the longest way on which the prompt and what lives `now` agree, from the chunks that begin
+    prompts.
+    """
     key = root
     path: list[Chunk[P]] = []
     view = memoryview(tokens).cast("B")
@@ -41,13 +45,19 @@ def covering(children: "Mapping[Key, Chunk[P]]", ids: bytes, salts: Sequence[Sal
 def agree(one: "Chunk[P]", other: "Chunk[P]", position: int) -> bool:
     """Whether two siblings say the same up to `position`, which must lie in both."""
     ids = one.ids[: ID_BYTES * (position - one.start)]
-    return one.end >= position <= other.end and one.begins_with(ids, other.salts) and other.begins_with(ids, one.salts)
+    return (
+        one.end >= position <= other.end
+        and one.begins_with(ids, other.salts)
+        and other.begins_with(ids, one.salts)
+    )
 
 
 def _agreeing(
     children: "Sequence[Chunk[P]]", tokens: bytes, start: int, salts: Sequence[Salt]
 ) -> "tuple[tuple[Chunk[P], int], ...]":
-    """The grid ends here; among the children one may agree for some more tokens, but never into an image that is another one."""
+    """The grid ends here; among the children one may agree for some more tokens, but never into an image that
+    is another one.
+    """
     if not children:
         return ()
     ids = narrow(tokens)

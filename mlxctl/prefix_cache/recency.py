@@ -1,6 +1,9 @@
-"""The order of use: chunks from the least to the most recently used, as a list through the chunks themselves. Pure.
+"""The order of use: chunks from the least to the most recently used, as a list through the chunks themselves.
 
-Linked by hand, because an OrderedDict takes more memory for a chunk than all else that the index keeps of it but its tokens.
+Pure.
+
+Linked by hand, because an OrderedDict takes more memory for a chunk than all else that the index keeps of it
+but its tokens.
 """
 
 from collections.abc import Iterator
@@ -17,7 +20,10 @@ class Recency(Generic[P]):
         self._newest: Chunk[P] | None = None
 
     def __iter__(self) -> "Iterator[Chunk[P]]":
-        """All, the least recently used first. The chunk that was given last may be removed meanwhile, no other."""
+        """All, the least recently used first.
+
+        The chunk that was given last may be removed meanwhile, no other.
+        """
         place = self._oldest
         while place is not None:
             following = place.newer

@@ -1,4 +1,7 @@
-"""Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes. Knows no HTTP and no model."""
+"""Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes.
+
+Knows no HTTP and no model.
+"""
 
 from mlxctl.protocols.anthropic.count_tokens import encode_token_count, parse_count_tokens
 from mlxctl.protocols.anthropic.errors import anthropic_error

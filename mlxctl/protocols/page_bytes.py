@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 MAX_PAGE_BYTES = 4 << 20
-"""What the entries of one page may take together; a page ends before the entry that goes beyond it, but has at least one."""
+"""What the entries of one page may take together; a page ends before the entry that goes beyond it, but has
+at least one.
+"""
 
 
 def num_fitting(sizes: Sequence[int]) -> int:

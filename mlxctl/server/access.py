@@ -5,9 +5,10 @@ from typing import Literal
 Access = Literal["open", "caller", "admin", "all_callers"]
 """What a route needs where there are keys.
 
-`open` needs no key, and tells nothing of anybody. `caller` needs a key, and shows the server's models and what belongs to this key.
-`admin` needs an admin key where there are some, else any key; it shows totals, or what belongs to this key. `all_callers` shows or
-changes what belongs to others, too: it needs an admin key where there are several keys.
+`open` needs no key, and tells nothing of anybody. `caller` needs a key, and shows the server's models and
+what belongs to this key. `admin` needs an admin key where there are some, else any key; it shows totals, or
+what belongs to this key. `all_callers` shows or changes what belongs to others, too: it needs an admin key
+where there are several keys.
 """
 
 ACCESS: dict[str, Access] = {

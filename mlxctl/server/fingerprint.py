@@ -6,7 +6,8 @@ from functools import cache
 from mlxctl import __version__
 from mlxctl.installed import version_of
 
-# What computes tokens: our own sampling and batching, the arithmetic, and the models. mlx-vlm comes with an extra.
+# What computes tokens: our own sampling and batching, the arithmetic, and the models. mlx-vlm comes with an
+# extra.
 _PACKAGES = ("mlx", "mlx-lm", "mlx-vlm")
 
 

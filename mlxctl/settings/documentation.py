@@ -1,4 +1,6 @@
-"""What help pages say of a setting, read from the sections themselves: the text under the field, and its default."""
+"""What help pages say of a setting, read from the sections themselves: the text under the field, and its
+default.
+"""
 
 import ast
 import inspect
@@ -21,7 +23,9 @@ def _texts(section: type) -> dict[str, str]:
         field.target.id: text.value.value
         for field, text in pairwise(declaration.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        if isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
     }
 
 

@@ -1,6 +1,8 @@
-"""Changes one alias in the settings file and leaves everything else as its owner wrote it: comments, order, spacing.
+"""Changes one alias in the settings file and leaves everything else as its owner wrote it: comments, order,
+spacing.
 
-The file is edited as lines, then read back: only a text that says exactly what was meant replaces it, in one step.
+The file is edited as lines, then read back: only a text that says exactly what was meant replaces it, in one
+step.
 """
 
 import json
@@ -37,19 +39,36 @@ def _change(file: Path, name: str, target: str | None) -> None:
     edited = "\n".join(lines) + "\n"
     wanted = {key: value for key, value in (aliases | {name: target}).items() if value is not None}
     if not _says(edited, content, wanted):
-        raise SettingsError(f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}")
+        raise SettingsError(
+            f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}"
+        )
     _replace(file, edited)
 
 
 def _edit(lines: list[str], name: str, target: str | None) -> None:
-    header = next((number for number, line in enumerate(lines) if line.partition("#")[0].strip() == _HEADER), None)
+    header = next(
+        (number for number, line in enumerate(lines) if line.partition("#")[0].strip() == _HEADER), None
+    )
     if header is None:
         lines += [*([""] if lines else []), _HEADER]
         header = len(lines) - 1
-    end = next((number for number in range(header + 1, len(lines)) if lines[number].lstrip().startswith("[")), len(lines))
-    keys = {json.dumps(name, ensure_ascii=False), f"'{name}'", *([name] if re.fullmatch(r"[A-Za-z0-9_-]+", name) else [])}
-    place = next((number for number in range(header + 1, end) if lines[number].partition("=")[0].strip() in keys), None)
-    new = [] if target is None else [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(target, ensure_ascii=False)}"]
+    end = next(
+        (number for number in range(header + 1, len(lines)) if lines[number].lstrip().startswith("[")),
+        len(lines),
+    )
+    keys = {
+        json.dumps(name, ensure_ascii=False),
+        f"'{name}'",
+        *([name] if re.fullmatch(r"[A-Za-z0-9_-]+", name) else []),
+    }
+    place = next(
+        (number for number in range(header + 1, end) if lines[number].partition("=")[0].strip() in keys), None
+    )
+    new = (
+        []
+        if target is None
+        else [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(target, ensure_ascii=False)}"]
+    )
     if place is None:
         while end > header + 1 and not lines[end - 1].strip():
             end -= 1
@@ -74,8 +93,14 @@ def _aliases(content: dict[str, Any]) -> dict[str, Any]:
 
 def _without_aliases(content: dict[str, Any]) -> dict[str, Any]:
     library = content.get("library")
-    rest = {key: value for key, value in library.items() if key != "aliases"} if isinstance(library, dict) else {}
-    return {key: value for key, value in content.items() if key != "library"} | ({"library": rest} if rest else {})
+    rest = (
+        {key: value for key, value in library.items() if key != "aliases"}
+        if isinstance(library, dict)
+        else {}
+    )
+    return {key: value for key, value in content.items() if key != "library"} | (
+        {"library": rest} if rest else {}
+    )
 
 
 def _read(file: Path) -> str:
@@ -95,7 +120,10 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write beside the file and rename: whoever reads it meanwhile sees the old or the new one. A link stays a link."""
+    """Write beside the file and rename: whoever reads it meanwhile sees the old or the new one.
+
+    A link stays a link.
+    """
     place = file.resolve()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """The one place where settings come together: defaults < `mlxctl.toml` < environment < flags.
 
-A key nobody knows and a value that cannot be honoured are errors that name the key and where it was written.
+A key nobody knows and a value that cannot be honored are errors that name the key and where it was written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,8 +35,9 @@ def resolve(
 ) -> Settings:
     """Return the settings as they will hold for the life of the process.
 
-    A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one (`locations.config_file()`) need not.
-    `flags` maps section to key to value; None, or an empty list, means not given. Raises SettingsError.
+    A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one
+    (`locations.config_file()`) need not. `flags` maps section to key to value; None, or an empty list, means
+    not given. Raises SettingsError.
     """
     named = config_file or _named_by(environment)
     chosen: dict[str, dict[str, object]] = {section: {} for section in _sections()}
@@ -83,24 +84,36 @@ def _from_file(named: Path | None) -> Iterator[Choice]:
         raise SettingsError(f"settings file {str(path)!r} cannot be read: {error}") from None
     for section, table in content.items():
         if section not in _sections():
-            raise SettingsError(f"unknown section {section!r} in {str(path)!r}; known: {', '.join(_sections())}")
+            raise SettingsError(
+                f"unknown section {section!r} in {str(path)!r}; known: {', '.join(_sections())}"
+            )
         if not isinstance(table, dict):
-            raise SettingsError(f"{section!r} in {str(path)!r} must be a table: write [{section}] above its keys")
+            raise SettingsError(
+                f"{section!r} in {str(path)!r} must be a table: write [{section}] above its keys"
+            )
         for key, value in table.items():
             if key not in _keys(section):
-                raise SettingsError(f"unknown key '{section}.{key}' in {str(path)!r}; known: {', '.join(_keys(section))}")
+                raise SettingsError(
+                    f"unknown key '{section}.{key}' in {str(path)!r}; known: {', '.join(_keys(section))}"
+                )
             yield Choice(section, key, value, f"'{section}.{key}' in {str(path)!r}")
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[Choice]:
-    known = {f"{ENVIRONMENT_PREFIX}{section}_{key}".upper(): (section, key) for section in _sections() for key in _keys(section)}
+    known = {
+        f"{ENVIRONMENT_PREFIX}{section}_{key}".upper(): (section, key)
+        for section in _sections()
+        for key in _keys(section)
+    }
     prefixes = tuple(f"{ENVIRONMENT_PREFIX}{section}_".upper() for section in _sections())
     for variable, text in environment.items():
         if variable in known:
             section, key = known[variable]
             yield Choice(section, key, text, f"environment variable {variable}")
         elif variable.startswith(prefixes):
-            raise SettingsError(f"environment variable {variable} names no setting; known: {', '.join(known)}")
+            raise SettingsError(
+                f"environment variable {variable} names no setting; known: {', '.join(known)}"
+            )
 
 
 def _from_flags(flags: Mapping[str, Mapping[str, object]]) -> Iterator[Choice]:

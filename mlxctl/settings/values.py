@@ -1,6 +1,7 @@
 """From what a person wrote (TOML values, text from the environment or a flag) to the type of a field.
 
-Every refusal is a ValueError whose message says what was expected; it repeats the value only if that is not a secret.
+Every refusal is a ValueError whose message says what was expected; it repeats the value only if that is not a
+secret.
 """
 
 import math
@@ -13,14 +14,27 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_TRUTHS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 
 def convert(value: object, kind: Any, declared: "Field[Any]") -> object:
-    """Return `value` as the type `kind` of the field `declared`, within the field's bounds; raises ValueError."""
+    """Return `value` as the type `kind` of the field `declared`, within the field's bounds; raises
+    ValueError.
+    """
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     target = next(candidate for candidate in kinds if candidate is not NoneType)
-    converted = _convert_one(value, target, is_size=declared.name.endswith("_bytes"), is_secret=not declared.repr)
+    converted = _convert_one(
+        value, target, is_size=declared.name.endswith("_bytes"), is_secret=not declared.repr
+    )
     _check_bounds(converted, declared)
     return converted
 
@@ -47,7 +61,9 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
             # As for a single choice, 8 is "8".
             value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
         names = _as_names(value, shown)
-        return {name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()}
+        return {
+            name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()
+        }
     if get_origin(target) is Literal:
         choices, written = get_args(target), value if isinstance(value, bool) else str(value)
         if written not in choices:
@@ -81,19 +97,28 @@ def _as_names(value: object, shown: str) -> dict[str, str]:
     if isinstance(value, str):
         pairs = (item.partition("=") for item in value.split(","))
         value = {name.strip(): text.strip() for name, _, text in pairs}
-    if not isinstance(value, Mapping) or not all(isinstance(text, str) and text for pair in value.items() for text in pair):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(text, str) and text for pair in value.items() for text in pair
+    ):
         raise ValueError(f"expected a table of names and texts, none of them empty, got {shown}")
     return dict(value)
 
 
 def _as_groups(value: object, shown: str) -> dict[str, tuple[str, ...]]:
-    """Return a table of lists of texts; from texts (environment, flag) each is `name=text`, a name as often as it has texts."""
+    """Return a table of lists of texts; from texts (environment, flag) each is `name=text`, a name as often
+    as it has texts.
+    """
     if isinstance(value, Mapping):
         pairs = [(name, text) for name, texts in value.items() for text in _as_texts(texts, shown)]
     else:
-        pairs = [(name.strip(), text.strip()) for name, _, text in (item.partition("=") for item in _as_texts(value, shown))]
+        pairs = [
+            (name.strip(), text.strip())
+            for name, _, text in (item.partition("=") for item in _as_texts(value, shown))
+        ]
     if not all(isinstance(name, str) and name and text for name, text in pairs):
-        raise ValueError(f"expected a table of names and lists of texts, or texts like 'name=text', got {shown}")
+        raise ValueError(
+            f"expected a table of names and lists of texts, or texts like 'name=text', got {shown}"
+        )
     return {name: tuple(text for owner, text in pairs if owner == name) for name, _ in pairs}
 
 
@@ -106,7 +131,11 @@ def _as_truth(value: object, shown: str) -> bool:
 
 def _as_number(value: object, target: type[int] | type[float], shown: str) -> int | float:
     expected = f"expected {_NAMES[target]}, got {shown}"
-    if isinstance(value, bool) or not isinstance(value, int | float | str) or (target is int and isinstance(value, float)):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or (target is int and isinstance(value, float))
+    ):
         raise ValueError(expected)
     try:
         number = target(value)
@@ -125,4 +154,9 @@ def _check_bounds(value: object, declared: "Field[Any]") -> None:
         raise ValueError(f"expected at most {most}, got {value}")
 
 
-_NAMES: dict[Any, str] = {str: "a text that is not empty", Path: "a path", int: "a whole number", float: "a number"}
+_NAMES: dict[Any, str] = {
+    str: "a text that is not empty",
+    Path: "a path",
+    int: "a whole number",
+    float: "a number",
+}

@@ -6,8 +6,9 @@
     tool_delivery = "template"
     thinking = "no"
 
-A table is named like the model: by its directory's name, ORG/NAME, an alias, the name that it is served under, or its path. Its
-keys are the questions, answered "yes", "no" or "unknown", and the values that go with them.
+A table is named like the model: by its directory's name, ORG/NAME, an alias, the name that it is served
+under, or its path. Its keys are the questions, answered "yes", "no" or "unknown", and the values that go with
+them.
 """
 
 import difflib
@@ -19,7 +20,7 @@ from typing import Any
 
 from mlxctl.errors import SettingsError
 from mlxctl.settings.documents import DocumentError, parse_toml, read_text
-from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord, Verdict
+from mlxctl.stores.probe_findings import QUESTIONS, Finding, ProbeRecord, Verdict
 
 VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "tool_parser": ("tools", "parser", str),
@@ -27,7 +28,9 @@ VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "thinking_parser": ("thinking", "parser", str),
     "max_tokens": ("practical_context", "tokens", int),
 }
-"""The keys of a table that are no questions: the question that each belongs to, the name of the value there, and its type."""
+"""The keys of a table that are no questions: the question that each belongs to, the name of the value there,
+and its type.
+"""
 
 _VERDICTS: tuple[Verdict, ...] = ("yes", "no", "unknown")
 
@@ -69,12 +72,18 @@ def _read_table(table: object, model: str, path: Path) -> Override:
         elif key in VALUE_KEYS:
             question, name, kind = VALUE_KEYS[key]
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise SettingsError(f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}")
+                raise SettingsError(
+                    f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}"
+                )
             values.setdefault(question, {})[name] = value
         elif isinstance(value, dict):
-            raise SettingsError(f'{where} is a table within a table: put the whole name of the model in quotes, ["{model}.{key}"]')
+            raise SettingsError(
+                f'{where} is a table within a table: put the whole name of the model in quotes, ["{model}.{key}"]'
+            )
         else:
-            raise SettingsError(f"unknown key {where}{_near(key)}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}")
+            raise SettingsError(
+                f"unknown key {where}{_near(key)}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}"
+            )
     return Override(origin=str(path), verdicts=verdicts, values=values)
 
 

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 _COPY_SECONDS = 2.0
 
 
-def clipboard_command(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> list[str] | None:
-    """Return the command that takes text for this person's clipboard, None when only the terminal can reach it."""
+def clipboard_command(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> list[str] | None:
+    """Return the command that takes text for this person's clipboard, None when only the terminal can reach
+    it.
+    """
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         # The clipboard of the machine that we run on is not the one of the person.
         return None

@@ -26,7 +26,9 @@ class Said:
 
 
 class Conversation:
-    """Questions, answers and tool results in order; the system prompt is among the options, so that it can be changed."""
+    """Questions, answers and tool results in order; the system prompt is among the options, so that it can be
+    changed.
+    """
 
     def __init__(self, said: Sequence[Said] = ()) -> None:
         self._said = list(said)
@@ -62,7 +64,9 @@ class Conversation:
     @property
     def images(self) -> tuple[ImagePart, ...]:
         """All images that were shown."""
-        return tuple(part for said in self._said for part in said.message.parts if isinstance(part, ImagePart))
+        return tuple(
+            part for said in self._said for part in said.message.parts if isinstance(part, ImagePart)
+        )
 
     def ask(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         """Add a question, with the images that it is about."""

@@ -24,9 +24,9 @@ from mlxctl.ir import (
     ToolResultPart,
     Usage,
 )
+from mlxctl.tui.chat_backend import Answering, BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.conversation import Conversation, Said
 from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import Answering, Partner, PartnerModel, retry_seconds
 from mlxctl.tui.tools import DEMO_TOOLS, run_call
 
 MAX_ROUNDS = 8
@@ -76,20 +76,25 @@ Updates = AsyncGenerator[list[Update], None]
 
 
 class Exchange:
-    """Runs once. What came is in the conversation at the end, however that came about: a partial answer is kept as such."""
+    """Runs once.
+
+    What came is in the conversation at the end, however that came about: a partial answer is kept as such.
+    """
 
     def __init__(
         self,
-        partner: Partner,
-        model: PartnerModel,
+        backend: ChatBackend,
+        model: BackendModel,
         conversation: Conversation,
         options: ChatOptions,
         *,
         ask: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
     ) -> None:
-        """`ask` has a person decide what a call gives, if the options want that; without it calls run by themselves."""
+        """`ask` has a person decide what a call gives, if the options want that; without it calls run by
+        themselves.
+        """
         self._ask = ask if options.asks_before_tools else None
-        self._partner = partner
+        self._backend = backend
         self._model = model
         self._conversation = conversation
         # The demo model knows no end when it is at a loss; a real one does.
@@ -99,7 +104,9 @@ class Exchange:
     async def run(self) -> Updates:
         """Yield what happens. Raises MlxctlError; close the generator to stop the model."""
         if self._options.uses_tools and self._model.supports_tools is False:
-            raise InvalidRequest(f"{self._model.name} cannot call tools: its chat template does not support them. Turn tools off")
+            raise InvalidRequest(
+                f"{self._model.name} cannot call tools: its chat template does not support them. Turn tools off"
+            )
         for _ in range(MAX_ROUNDS):
             answer = _Answer()
             yield [RoundStarted()]
@@ -124,7 +131,7 @@ class Exchange:
         generation: Answering | None = None
         while generation is None:
             try:
-                generation = await self._partner.start(request)
+                generation = await self._backend.start(request)
             except ServerUnreachable:
                 raise
             except CapacityError as error:
@@ -147,7 +154,10 @@ class Exchange:
 
 
 class _Answer:
-    """What came of one answer so far. A call that never ended is no call, and calls of a stopped answer are not run."""
+    """What came of one answer so far.
+
+    A call that never ended is no call, and calls of a stopped answer are not run.
+    """
 
     def __init__(self) -> None:
         self._events: list[StreamEvent] = []
@@ -178,12 +188,16 @@ class _Answer:
 
     def said(self) -> Said:
         """Return the message, whole or partial."""
-        return Said(message=self._message(), is_partial=not self._is_finished, thinking_seconds=self._thinking_seconds)
+        return Said(
+            message=self._message(), is_partial=not self._is_finished, thinking_seconds=self._thinking_seconds
+        )
 
     def _message(self) -> Message:
         collector = Collector()
         for event in self._events:
-            if self._is_finished or not isinstance(event, ToolCallStarted | ToolArgumentsDelta | ToolCallEnded):
+            if self._is_finished or not isinstance(
+                event, ToolCallStarted | ToolArgumentsDelta | ToolCallEnded
+            ):
                 collector.add(event)
         if not self._is_finished:
             reason: FinishReason = "stop"

@@ -1,4 +1,7 @@
-"""A conversation as a file: Markdown to read, JSON to work with and to open again. A file that exists is never overwritten."""
+"""A conversation as a file: Markdown to read, JSON to work with and to open again.
+
+A file that exists is never overwritten.
+"""
 
 import json
 from collections.abc import Sequence
@@ -35,7 +38,9 @@ def open_exported(path: Path) -> tuple[str, list[Said]]:
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except DocumentError:
-        raise StoreError(f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again") from None
+        raise StoreError(
+            f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again"
+        ) from None
     try:
         return from_messages(document.get("messages") if isinstance(document, dict) else document)
     except StoreError as error:
@@ -43,7 +48,9 @@ def open_exported(path: Path) -> tuple[str, list[Said]]:
 
 
 def to_markdown(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
-    """Return the conversation to read: one section a message, thinking folded away, calls and results as code."""
+    """Return the conversation to read: one section a message, thinking folded away, calls and results as
+    code.
+    """
     lines = [f"# Chat with {model}", ""]
     if system_prompt:
         lines += ["## System", "", system_prompt, ""]
@@ -57,7 +64,10 @@ def to_markdown(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
 def to_json(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
     """Return the conversation as one JSON document, messages in the words of OpenAI's chat completions."""
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    return json.dumps({"model": model, "messages": [*system, *to_messages(said)]}, ensure_ascii=False, indent=2) + "\n"
+    return (
+        json.dumps({"model": model, "messages": [*system, *to_messages(said)]}, ensure_ascii=False, indent=2)
+        + "\n"
+    )
 
 
 def _markdown_part(part: object) -> list[str]:

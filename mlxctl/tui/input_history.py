@@ -29,7 +29,10 @@ class InputHistory:
         return draft
 
     def older(self, current: str) -> str | None:
-        """Return the question before; None at the first. `current` is kept as the draft when browsing begins."""
+        """Return the question before; None at the first.
+
+        `current` is kept as the draft when browsing begins.
+        """
         if self._place == 0:
             return None
         if self._place == len(self._sent):

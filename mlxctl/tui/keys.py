@@ -1,4 +1,6 @@
-"""Every command of the chat, once: key bindings, slash commands, the command palette and the help page are made from here."""
+"""Every command of the chat, once: key bindings, slash commands, the command palette and the help page are
+made from here.
+"""
 
 from typing import NamedTuple
 
@@ -6,8 +8,9 @@ from typing import NamedTuple
 class Command(NamedTuple):
     """One thing that the chat can do.
 
-    `action` is a method of the chat screen; `keys` are Textual's names, `shown_as` is theirs for people; `word` stands in the
-    footer (empty: not there); `names` are slash commands, the first one is shown; `argument` is what may follow the name.
+    `action` is a method of the chat screen; `keys` are Textual's names, `shown_as` is theirs for people;
+    `word` stands in the footer (empty: not there); `names` are slash commands, the first one is shown;
+    `argument` is what may follow the name.
     """
 
     action: str

@@ -1,4 +1,5 @@
-"""A conversation in the words of OpenAI's chat completions, there and back: what exported files and saved sessions hold.
+"""A conversation in the words of OpenAI's chat completions, there and back: what exported files and saved
+sessions hold.
 
 Beside OpenAI's fields an answer may have `reasoning_content`, `is_partial` and `thinking_seconds`.
 """
@@ -18,7 +19,10 @@ def to_messages(said: Sequence[Said]) -> list[dict[str, Any]]:
 
 
 def from_messages(messages: object) -> tuple[str, list[Said]]:
-    """Return the system prompt ("" for none) and the conversation. Raises StoreError naming the message that makes no sense."""
+    """Return the system prompt ("" for none) and the conversation.
+
+    Raises StoreError naming the message that makes no sense.
+    """
     if not isinstance(messages, list):
         raise StoreError("messages: expected a list")
     system: list[str] = []
@@ -63,7 +67,10 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
     if not images:
         return message.text
     urls = [f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in images]
-    return [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": message.text}]
+    return [
+        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+        {"type": "text", "text": message.text},
+    ]
 
 
 def _read(message: Mapping[str, Any]) -> Said:
@@ -96,11 +103,14 @@ def _joined(first: Said, second: Said) -> Said:
 
 def _call(call: Mapping[str, Any]) -> ToolCallPart:
     function = call["function"]
-    return ToolCallPart(id=_string(call["id"]), name=_string(function["name"]), arguments=_string(function["arguments"]))
+    return ToolCallPart(
+        id=_string(call["id"]), name=_string(function["name"]), arguments=_string(function["arguments"])
+    )
 
 
 def _question(content: object) -> Iterable[Part]:
-    # PERF: only conversations with images need the room of protocols, and the first frame does not wait for it.
+    # PERF: only conversations with images need the room of protocols, and the first frame does not wait for
+    # it.
     from mlxctl.protocols.media import image_from_data_url
 
     parts = content if isinstance(content, list) else []
@@ -114,7 +124,9 @@ def _text(content: object) -> str:
     """Text as such, or in parts; a part that is no text cannot be kept."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list) or not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+    if not isinstance(content, list) or not all(
+        isinstance(part, dict) and part.get("type") == "text" for part in content
+    ):
         raise ValueError("its content is no text")
     return "".join(_string(part["text"]) for part in content)
 

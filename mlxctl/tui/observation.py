@@ -15,7 +15,9 @@ HISTORY = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Counters as `GET /stats` gives them, and the requests of `GET /requests`, at a time of a monotonic clock (seconds)."""
+    """Counters as `GET /stats` gives them, and the requests of `GET /requests`, at a time of a monotonic
+    clock (seconds).
+    """
 
     at: float
     stats: Mapping[str, Any]
@@ -33,7 +35,10 @@ def _history() -> "deque[float]":
 
 @dataclass(slots=True)
 class Trends:
-    """The last moments as rows of numbers to be plotted; the newest is last. `first_token` is in milliseconds."""
+    """The last moments as rows of numbers to be plotted; the newest is last.
+
+    `first_token` is in milliseconds.
+    """
 
     generated: "deque[float]" = field(default_factory=_history)
     read: "deque[float]" = field(default_factory=_history)
@@ -45,7 +50,10 @@ class Trends:
     _num_seen: int = 0
 
     def add(self, now: Observation) -> None:
-        """Take the next moment. Counters that went back are those of an engine that was started again: there is no rate then."""
+        """Take the next moment.
+
+        Counters that went back are those of an engine that was started again: there is no rate then.
+        """
         before, self.last = self.last, now
         self.waiting.append(now.count("num_waiting"))
         self.rows.append(now.count("num_prefilling") + now.count("num_decoding"))

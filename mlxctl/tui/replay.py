@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from mlxctl.ir import Message, TextDelta, ThinkingDelta, ToolArgumentsDelta, ToolCallEnded, ToolCallPart, ToolCallStarted
+from mlxctl.ir import (
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+)
 from mlxctl.tui.conversation import Said
 from mlxctl.tui.exchange import RoundStarted, ThinkingEnded, ToolReturned, Update
 
@@ -17,7 +25,11 @@ def replay(said: Sequence[Said]) -> list[Update]:
             updates += _answer(item)
         else:
             results = item.message.tool_results
-            updates += [ToolReturned(call=calls[result.call_id], result=result) for result in results if result.call_id in calls]
+            updates += [
+                ToolReturned(call=calls[result.call_id], result=result)
+                for result in results
+                if result.call_id in calls
+            ]
     return updates
 
 

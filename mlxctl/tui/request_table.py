@@ -13,7 +13,11 @@ _HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "mis
 def row(view: RequestView) -> tuple[str, ...]:
     """Return the cells of one request."""
     is_reading = view.state == "reading"
-    prompt = f"{view.num_read_tokens:,}/{view.num_prompt_tokens:,}" if is_reading else f"{view.num_prompt_tokens:,}"
+    prompt = (
+        f"{view.num_read_tokens:,}/{view.num_prompt_tokens:,}"
+        if is_reading
+        else f"{view.num_prompt_tokens:,}"
+    )
     return (
         str(view.number),
         view.model,
@@ -33,7 +37,9 @@ def cache_words(now: Observation) -> str:
     share = f" ({100 * used / budget:.0f}%)" if budget else ""
     hits = now.stats.get("cache_hits") or {}
     counts = {name: hits[name] for name in (*_HITS, *hits) if hits.get(name)}
-    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()) or "no prompt yet"
+    told = (
+        ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()) or "no prompt yet"
+    )
     return f"cache {_bytes(used)} of {_bytes(budget)}{share}, {now.count('cache_tokens_reused'):,.0f} tokens reused: {told}"
 
 

@@ -33,7 +33,9 @@ def read_input(text: str) -> str | SlashCommand | UnknownCommand:
         return text
     command = find_command(match[1])
     if command is None:
-        return UnknownCommand(message=f"Unknown command /{match[1]}. /help lists the commands; //{match[1]} sends the text.")
+        return UnknownCommand(
+            message=f"Unknown command /{match[1]}. /help lists the commands; //{match[1]} sends the text."
+        )
     argument = text[match.end() :].strip()
     if argument and not command.argument:
         return UnknownCommand(message=f"/{match[1]} takes no argument. //{match[1]} sends the text.")
@@ -49,4 +51,8 @@ def completions(text: str) -> list[str]:
     """Return the slash commands that begin with `text`, without aliases."""
     if not re.fullmatch(r"/[\w?-]*", text):
         return []
-    return [f"/{command.names[0]}" for command in COMMANDS if command.names and f"/{command.names[0]}".startswith(text.lower())]
+    return [
+        f"/{command.names[0]}"
+        for command in COMMANDS
+        if command.names and f"/{command.names[0]}".startswith(text.lower())
+    ]

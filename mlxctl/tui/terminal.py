@@ -17,7 +17,11 @@ def missing_screen(*ends: TextIO) -> str | None:
     if not all(end.isatty() for end in ends):
         return "input and output are not both a terminal" if len(ends) > 1 else "the output is not a terminal"
     kind = os.environ.get("TERM", "")
-    return f"a terminal of the kind {kind!r} (TERM) shows no screens" if kind.lower() in _WITHOUT_SCREEN else None
+    return (
+        f"a terminal of the kind {kind!r} (TERM) shows no screens"
+        if kind.lower() in _WITHOUT_SCREEN
+        else None
+    )
 
 
 def _open_log(file: Path) -> int:
@@ -31,7 +35,9 @@ def _open_log(file: Path) -> int:
 
 @contextmanager
 def own_terminal(log_file: Path) -> Iterator[None]:
-    """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output is."""
+    """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output
+    is.
+    """
     stderr = os.dup(2)
     log = _open_log(log_file)
     real = sys.__stderr__

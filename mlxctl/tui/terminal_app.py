@@ -1,4 +1,6 @@
-"""What every application here shares: readable colors, a remembered theme, the system's clipboard, Option-Enter."""
+"""What every application here shares: readable colors, a remembered theme, the system's clipboard,
+Option-Enter.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from mlxctl.tui.markdown import Palette
 
 
-# Option-Enter and Alt-Enter reach us as ESC CR, which Textual takes for Enter: a message would be sent that goes on.
+# Option-Enter and Alt-Enter reach us as ESC CR, which Textual takes for Enter: a message would be sent that
+# goes on.
 cast("dict[str, tuple[Keys, ...]]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (Keys.ControlJ,)
 
 
@@ -62,7 +65,9 @@ class TerminalApp(App[None]):
             self._preferences.remember_theme(theme.name)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy for all widgets, mouse selections included: with a command of the system, else over the terminal."""
+        """Copy for all widgets, mouse selections included: with a command of the system, else over the
+        terminal.
+        """
         self.copy_text(text)
 
     def copy_text(self, text: str) -> str:

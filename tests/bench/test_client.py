@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from mlxctl.bench.client import AnswerReader, Stream, run_stream
 from mlxctl.bench.endpoint import Endpoint
-from mlxctl.errors import AuthenticationFailed, ConnectionLost, InvalidRequest, MlxctlError, SequenceFailed, ServerUnreachable
-from tests.bench.metronome import metronome
+from mlxctl.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidRequest,
+    MlxctlError,
+    SequenceFailed,
+    ServerUnreachable,
+)
+from tests.bench.fixed_rate_server import metronome
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 DELTAS = [
@@ -70,8 +77,16 @@ def test_without_usage_the_pieces_are_the_tokens() -> None:
     ("data", "error", "words"),
     [
         (b"", ConnectionLost, "without an answer"),
-        (b"HTTP/1.1 401 Unauthorized\r\n\r\n" + b'{"error":{"message":"no key"}}', AuthenticationFailed, "no key"),
-        (b"HTTP/1.1 400 Bad\r\n\r\n1f\r\n" + b'{"error":{"message":"too long"}}' + b"\r\n0\r\n", InvalidRequest, "too long"),
+        (
+            b"HTTP/1.1 401 Unauthorized\r\n\r\n" + b'{"error":{"message":"no key"}}',
+            AuthenticationFailed,
+            "no key",
+        ),
+        (
+            b"HTTP/1.1 400 Bad\r\n\r\n1f\r\n" + b'{"error":{"message":"too long"}}' + b"\r\n0\r\n",
+            InvalidRequest,
+            "too long",
+        ),
         (answer(end=""), ConnectionLost, "mid-answer"),
         (answer(end='data: {"error":{"message":"boom"}}\n\ndata: [DONE]\n\n'), SequenceFailed, "boom"),
     ],
@@ -109,7 +124,11 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 def test_an_address_may_have_a_prefix_and_its_key_goes_along() -> None:
     endpoint = Endpoint.of("https://host/llm/v1/", api_key="secret")
-    assert (endpoint.base_url, endpoint.port, endpoint.path) == ("https://host/llm/v1", 443, "/llm/v1/chat/completions")
+    assert (endpoint.base_url, endpoint.port, endpoint.path) == (
+        "https://host/llm/v1",
+        443,
+        "/llm/v1/chat/completions",
+    )
     head, _, body = endpoint.message({"a": 1}).partition(b"\r\n\r\n")
     assert b"Authorization: Bearer secret" in head
     assert json.loads(body) == {"a": 1}

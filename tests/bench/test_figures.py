@@ -16,7 +16,9 @@ def test_percentiles_are_values_that_were_measured() -> None:
 
 
 def rounds(a: list[float], b: list[float]) -> Rounds:
-    return Rounds(samples={"A": [{"ttft_p50": value} for value in a], "B": [{"ttft_p50": value} for value in b]})
+    return Rounds(
+        samples={"A": [{"ttft_p50": value} for value in a], "B": [{"ttft_p50": value} for value in b]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,9 @@ def rounds(a: list[float], b: list[float]) -> Rounds:
         ([1.001, 1.101, 1.201], [1.0, 1.1, 1.2], "noise"),
     ],
 )
-def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(a: list[float], b: list[float], verdict: str) -> None:
+def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(
+    a: list[float], b: list[float], verdict: str
+) -> None:
     (ratio,) = paired_ratios(Latency(), rounds(a, b))
     assert ratio.name == "ttft_p50"
     assert ratio_verdict(ratio.ratio, "lower", is_noise=ratio.is_noise) == verdict
@@ -41,7 +45,9 @@ def test_what_drifts_for_both_is_no_difference_between_them() -> None:
 
 
 def test_a_figure_that_no_round_had_is_left_out() -> None:
-    (found,) = measurements(Latency().figures, Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]}))
+    (found,) = measurements(
+        Latency().figures, Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]})
+    )
     assert (found.name, found.rounds, found.median) == ("itl_p50", (0.1, 0.3), 0.2)
 
 
@@ -59,9 +65,12 @@ def test_numbers_are_said_with_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu_seconds", "words"), [(8.0, "it was the bottleneck: the server may be faster"), (0.2, "not the bottleneck")]
+    ("cpu_seconds", "words"),
+    [(8.0, "it was the bottleneck: the server may be faster"), (0.2, "not the bottleneck")],
 )
-def test_a_client_without_time_to_spare_says_that_it_was_the_bottleneck(cpu_seconds: float, words: str) -> None:
+def test_a_client_without_time_to_spare_says_that_it_was_the_bottleneck(
+    cpu_seconds: float, words: str
+) -> None:
     cost = Rounds(samples={"A": []}, cpu_seconds=cpu_seconds, wall_seconds=10.0, num_tokens=10_000).client
     assert cost.core_share == cpu_seconds / 10
     assert cost.per_thousand == cpu_seconds / 10

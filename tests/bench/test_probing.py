@@ -7,21 +7,40 @@ import pytest
 from mlxctl import demo
 from mlxctl.bench.probing import run_probing
 from mlxctl.errors import SettingsError
-from tests.bench.diary import Diary
+from tests.bench.recording_observer import Diary
 
 
-def test_an_interrupted_run_keeps_each_phase_of_the_probes_that_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_keeps_each_phase_of_the_probes_that_are_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     diary = Diary(cancels_at="A round 2/3")
     result = run_probing(str(demo.MODEL_DIR), num_rounds=3, num_warmups=0, observer=diary)
     assert (result.is_partial, result.problem, result.num_rounds) == (True, "interrupted", 1)
     whole, *phases = result.measurements
     assert [found.name for found in phases] == [
-        *("files", "loading", "its_template", "memory_and_cache", "thinking", "conversation", "tools", "json", "batches"),
+        *(
+            "files",
+            "loading",
+            "its_template",
+            "memory_and_cache",
+            "thinking",
+            "conversation",
+            "tools",
+            "json",
+            "batches",
+        ),
         *("ending", "command"),
     ]
     assert sum(found.median for found in phases) == pytest.approx(whole.median)
-    assert min(found.median for found in phases if found.name in ("loading", "thinking", "tools", "json", "command")) > 0
+    assert (
+        min(
+            found.median
+            for found in phases
+            if found.name in ("loading", "thinking", "tools", "json", "command")
+        )
+        > 0
+    )
     assert [name for _, name in result.charts[0].bars] == [found.name for found in phases]
     assert list(tmp_path.iterdir()) == []
 

@@ -8,8 +8,8 @@ from mlxctl.bench.result import Result, encode_result, load_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
-from tests.bench.diary import Diary
-from tests.bench.metronome import metronome
+from tests.bench.fixed_rate_server import metronome
+from tests.bench.recording_observer import Diary
 
 SMALL = Latency(num_requests=2, prompt_tokens=16, answer_tokens=5)
 
@@ -23,7 +23,14 @@ def test_two_servers_take_turns_on_the_same_texts() -> None:
     diary = Diary()
     with metronome() as one, metronome(pause_seconds=0.05) as other:
         result = run_bench(SMALL, options(one.url, other.url, num_rounds=2), diary)
-    assert diary.lines == ["A warm-up 1/1", "B warm-up 1/1", "A round 1/2", "B round 1/2", "A round 2/2", "B round 2/2"]
+    assert diary.lines == [
+        "A warm-up 1/1",
+        "B warm-up 1/1",
+        "A round 1/2",
+        "B round 1/2",
+        "A round 2/2",
+        "B round 2/2",
+    ]
     assert [body["messages"] for body in one.bodies] == [body["messages"] for body in other.bodies]
     texts = [str(body["messages"]) for body in one.bodies]
     assert len(set(texts)) == len(texts)
@@ -66,7 +73,9 @@ def test_prompts_have_the_length_in_tokens_that_was_asked_for() -> None:
 
 def test_prompts_that_do_not_fit_are_shortened_and_that_is_noted() -> None:
     with metronome() as server:
-        result = run_bench(Latency(num_requests=1, prompt_tokens=100_000), options(server.url, num_rounds=1), Diary())
+        result = run_bench(
+            Latency(num_requests=1, prompt_tokens=100_000), options(server.url, num_rounds=1), Diary()
+        )
     assert any("shortened to 3622" in note for note in result.notes)
 
 
@@ -86,7 +95,12 @@ def test_a_server_without_usage_is_measured_by_pieces_and_that_is_noted() -> Non
 def test_an_interruption_keeps_the_rounds_that_are_over() -> None:
     with metronome() as server:
         result = run_bench(SMALL, options(server.url), Diary(cancels_at="A round 3/3"))
-    assert (result.is_partial, result.problem, result.num_rounds, result.num_rounds_wanted) == (True, "interrupted", 2, 3)
+    assert (result.is_partial, result.problem, result.num_rounds, result.num_rounds_wanted) == (
+        True,
+        "interrupted",
+        2,
+        3,
+    )
     assert all(len(found.rounds) == 2 for found in result.measurements)
 
 
@@ -120,7 +134,9 @@ def test_a_server_that_lists_no_models_is_measured_when_one_is_named() -> None:
 
 def test_many_streams_are_faster_than_one() -> None:
     with metronome() as server:
-        result = run_bench(Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64), options(server.url), Diary())
+        result = run_bench(
+            Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64), options(server.url), Diary()
+        )
     one, eight = result.find("decode_tokens_per_second_x1"), result.find("decode_tokens_per_second_x8")
     assert one is not None
     assert eight is not None

@@ -24,7 +24,7 @@ from mlxctl.bench.scenarios import (
 )
 from mlxctl.bench.scenarios.throughput import decode_rate
 from mlxctl.bench.target import Target
-from tests.bench.metronome import Metronome, metronome
+from tests.bench.fixed_rate_server import Metronome, metronome
 
 SMALL: list[Scenario] = [
     Throughput(streams=(1, 2), answer_tokens=8, prompt_tokens=16),
@@ -108,13 +108,19 @@ def test_a_burst_asks_new_things_at_once_on_a_fresh_server_and_again_after_one_s
         target.restarter = restarts = Restarts(server.url)
         sample = measure(Burst(num_requests=4, prompt_tokens=16, answer_tokens=4), target)
     assert restarts.num == 1
-    assert len({str(body["messages"][0]["content"]) for body in server.bodies}) == len(server.bodies) == 4 + 1 + 4
+    assert (
+        len({str(body["messages"][0]["content"]) for body in server.bodies})
+        == len(server.bodies)
+        == 4 + 1 + 4
+    )
     assert sample["ttft_p50"] <= sample["ttft_p95"] <= sample["ttft_slowest"]
     assert sample["fresh_tokens_per_second"] > 0
 
 
 def test_arrivals_do_not_wait_for_a_slow_server_and_only_what_came_in_time_is_good() -> None:
-    scenario = Arrivals(rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000)
+    scenario = Arrivals(
+        rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000
+    )
     with metronome(pause_seconds=0.21) as server:
         slow = measure(scenario, target_on(server))
     with metronome(pause_seconds=0.01) as server:
@@ -160,7 +166,9 @@ def test_cached_shares_are_left_out_where_the_server_does_not_tell() -> None:
     assert not [name for name in sample if "cached" in name]
 
 
-def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(contention, "_HEAD_START_SECONDS", 60.0)
     with metronome(pause_seconds=0.001) as server:
         target = target_on(server)

@@ -9,16 +9,19 @@ from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.examination import finding_line, summary
-from mlxctl.doctor import Finding
+from mlxctl.doctor import CheckResult
 from tests.snapshot_location import TextSnapshots
 
 runner = CliRunner()
 FINDINGS = [
-    Finding(name="platform", verdict="ok", facts="macOS 26.0 on arm64"),
-    Finding(
-        name="open files", verdict="advice", facts="256 files may be open at once", remedy="for many clients: `ulimit -n 4096`"
+    CheckResult(name="platform", verdict="ok", facts="macOS 26.0 on arm64"),
+    CheckResult(
+        name="open files",
+        verdict="advice",
+        facts="256 files may be open at once",
+        remedy="for many clients: `ulimit -n 4096`",
     ),
-    Finding(
+    CheckResult(
         name="packages",
         verdict="broken",
         facts="mlx 0.31 is installed, mlxctl needs >=0.32.4",
@@ -52,4 +55,6 @@ def test_findings_on_a_terminal(width: int, snapshot: SnapshotAssertion) -> None
             console.print(finding_line(finding))
         console.print(summary(FINDINGS))
         console.print(summary(FINDINGS[:2]))
-    assert "\n".join(line.rstrip() for line in captured.get().splitlines()) == snapshot(extension_class=TextSnapshots)
+    assert "\n".join(line.rstrip() for line in captured.get().splitlines()) == snapshot(
+        extension_class=TextSnapshots
+    )

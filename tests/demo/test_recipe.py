@@ -1,4 +1,4 @@
-"""The recipe runs end to end, and what it practises is what its seed says."""
+"""The recipe runs end to end, and what it practices is what its seed says."""
 
 import json
 import subprocess
@@ -53,12 +53,17 @@ def test_called_tool_is_offered_and_its_arguments_are_in_the_question() -> None:
 def test_held_out_words_are_never_trained_on() -> None:
     trained = Lexicon(1, held_out=False)
     held_out = Lexicon(1, held_out=True)
-    assert not {trained.pick("cities") for _ in range(2_000)} & {held_out.pick("cities") for _ in range(2_000)}
+    assert not {trained.pick("cities") for _ in range(2_000)} & {
+        held_out.pick("cities") for _ in range(2_000)
+    }
 
 
 def test_held_out_tools_are_never_trained_on() -> None:
     names = [
-        {tool_tasks.known_tool(Lexicon(seed, held_out=held_out)).schema["function"]["name"] for seed in range(300)}
+        {
+            tool_tasks.known_tool(Lexicon(seed, held_out=held_out)).schema["function"]["name"]
+            for seed in range(300)
+        }
         for held_out in (False, True)
     ]
     assert not names[0] & names[1]

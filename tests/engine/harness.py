@@ -4,10 +4,18 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource, RowUpdate, Score, TokenStream
+from mlxctl.engine import (
+    EngineClient,
+    EngineProcess,
+    InlineEngine,
+    ModelSource,
+    RowUpdate,
+    Score,
+    TokenStream,
+)
 from mlxctl.ir import CacheOptions, Guidance, SamplingParams
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 
 GREEDY = SamplingParams(temperature=0)
 _ALL_CACHED = CacheOptions()
@@ -26,7 +34,7 @@ class Output:
 
 def sources(names: Sequence[str]) -> list[ModelSource]:
     """Forged models as the engine loads them, named like their recipe."""
-    return [ModelSource(name=name, path=forge.model(name), weights_bytes=1) for name in names]
+    return [ModelSource(name=name, path=tiny_models.model(name), weights_bytes=1) for name in names]
 
 
 @asynccontextmanager
@@ -37,9 +45,13 @@ async def running_engine(
     own_process: bool = False,
     max_queue: int = 100,
 ) -> AsyncIterator[EngineClient]:
-    """Start an engine with the forged models of these names, and with `models`; it has ended when the block is left."""
+    """Start an engine with the forged models of these names, and with `models`; it has ended when the block
+    is left.
+    """
     chosen = settings or EngineSettings(max_rows=8)
-    client = EngineClient(EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue)
+    client = EngineClient(
+        EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue
+    )
     await client.start([*sources(names), *models])
     try:
         await client.wait_ready()

@@ -1,4 +1,6 @@
-"""The engine's life as its one door sees it: starts, dies, comes back, refuses, ends, and leaves nothing behind."""
+"""The engine's life as its one door sees it: starts, dies, comes back, refuses, ends, and leaves nothing
+behind.
+"""
 
 import asyncio
 import os
@@ -13,9 +15,17 @@ import pytest
 
 from mlxctl import locations
 from mlxctl.engine import EngineClient, EngineProcess, ModelSource
-from mlxctl.errors import BrokenModel, EngineDied, EngineRecovering, NotEnoughMemory, QueueFull, SequenceFailed, ShuttingDown
+from mlxctl.errors import (
+    BrokenModel,
+    EngineDied,
+    EngineRecovering,
+    NotEnoughMemory,
+    QueueFull,
+    SequenceFailed,
+    ShuttingDown,
+)
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 from tests.engine.harness import finish, running_engine, sources, submit
 
 
@@ -42,7 +52,9 @@ def socket_files() -> list[Path]:
     return list(locations.runtime_directory().glob(f"engine-{os.getpid()}-*"))
 
 
-def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def run() -> None:
         async with running_engine("endless", own_process=True) as client:
             first_pid = engine_pid(client)
@@ -64,7 +76,9 @@ def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(c
             output = await finish(submit(client, "endless", range(20, 40), max_tokens=5))
             assert len(output.token_ids) == 5
             assert engine_pid(client) != first_pid
-            assert any(f"process {first_pid}: killed by signal 9 (SIGKILL)" in line for line in caplog.messages)
+            assert any(
+                f"process {first_pid}: killed by signal 9 (SIGKILL)" in line for line in caplog.messages
+            )
             assert "engine: starting again at once" in caplog.messages
 
     asyncio.run(run())
@@ -172,7 +186,7 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
     async def run() -> None:
         settings = EngineSettings(memory_limit_bytes=1000)
         client = EngineClient(EngineProcess(settings), settings, max_queue=1)
-        path = forge.model("qwen3")
+        path = tiny_models.model("qwen3")
         await client.start([ModelSource(name="m", path=path, weights_bytes=5_000_000)])
         with pytest.raises(NotEnoughMemory) as failure:
             await client.wait_ready()
@@ -183,9 +197,11 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
 
 
 def test_weights_that_are_cut_short_are_one_clear_line(tmp_path: Path) -> None:
-    for file in forge.model("qwen3").iterdir():
+    for file in tiny_models.model("qwen3").iterdir():
         content = file.read_bytes()
-        (tmp_path / file.name).write_bytes(content[: len(content) // 2] if file.suffix == ".safetensors" else content)
+        (tmp_path / file.name).write_bytes(
+            content[: len(content) // 2] if file.suffix == ".safetensors" else content
+        )
 
     async def run() -> None:
         settings = EngineSettings()

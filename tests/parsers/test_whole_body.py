@@ -1,4 +1,6 @@
-"""A format whose calls are known only at the end of a block: `[CALL]name(json)[/CALL]`, made up for this test."""
+"""A format whose calls are known only at the end of a block: `[CALL]name(json)[/CALL]`, made up for this
+test.
+"""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ def _calls(body: str) -> Sequence[tuple[str, str]]:
 
 
 def _parser(closer: str) -> ToolParser:
-    return ToolParser(id="shout", opener="[CALL]", closer=closer, open_body=lambda _: WholeBodyReader(closer, _calls))
+    return ToolParser(
+        id="shout", opener="[CALL]", closer=closer, open_body=lambda _: WholeBodyReader(closer, _calls)
+    )
 
 
 @pytest.mark.parametrize(

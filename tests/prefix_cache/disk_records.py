@@ -1,6 +1,8 @@
-"""Records without a model, for tests of the disk alone: what each must hold is told from its seed and its place.
+"""Records without a model, for tests of the disk alone: what each must hold is told from its seed and its
+place.
 
-`python -m tests.prefix_cache.disk_records DIRECTORY SEED` writes to a tier without an end, so that it can be killed at any moment.
+`python -m tests.prefix_cache.disk_records DIRECTORY SEED` writes to a tier without an end, so that it can be
+killed at any moment.
 """
 
 import itertools
@@ -24,10 +26,16 @@ NAMESPACE = b"weights"
 
 
 def opened(
-    directory: Path, *, max_bytes: int = 1 << 30, min_free_bytes: int = 0, clock: Callable[[], float] = time.time
+    directory: Path,
+    *,
+    max_bytes: int = 1 << 30,
+    min_free_bytes: int = 0,
+    clock: Callable[[], float] = time.time,
 ) -> DiskTier:
     """A tier on the directory."""
-    return DiskTier(claim(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None, clock=clock)
+    return DiskTier(
+        claim(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None, clock=clock
+    )
 
 
 def closed(tier: DiskTier) -> None:
@@ -50,14 +58,18 @@ def state(seed: int, position: int) -> StateRecord:
     return StateRecord(([window, None], (window + 1, position, True)))
 
 
-def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()) -> Chunk[Record]:
+def remember(
+    index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()
+) -> Chunk[Record]:
     """Publish a conversation with a state at its end and one in its middle."""
     tokens = conversation(seed, num_tokens)
     parent: Chunk[Record] | None = None
     for start in range(0, num_tokens, CHUNK_TOKENS):
         end = min(start + CHUNK_TOKENS, num_tokens)
         record = keys_and_values(seed, start, end)
-        parent = index.publish(NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes, salts)
+        parent = index.publish(
+            NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes, salts
+        )
         assert parent is not None
         if start in (0, end - end % CHUNK_TOKENS):
             kept = state(seed, end)

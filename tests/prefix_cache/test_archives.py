@@ -89,7 +89,9 @@ def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
 
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
     assert done.num_left_out == 0
-    assert imported(tmp_path / "target", tmp_path / "file") == Imported(num_taken=done.num_records, num_known=0, num_without_room=0)
+    assert imported(tmp_path / "target", tmp_path / "file") == Imported(
+        num_taken=done.num_records, num_known=0, num_without_room=0
+    )
     assert listed(tmp_path / "target") == listed(source)
     assert_whole(tmp_path / "target", done.num_records)
 
@@ -104,7 +106,8 @@ def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -
     exported(tmp_path / "source", tmp_path / "file")
     imported(tmp_path / "target", tmp_path / "file")
 
-    # The first chunk, before the image, is there once; the two behind it for each image, with the state at the end.
+    # The first chunk, before the image, is there once; the two behind it for each image, with the state at
+    # the end.
     for directory in (tmp_path / "source", tmp_path / "target"):
         assert len(listed(directory)) == 5
         assert_whole(directory, 8)

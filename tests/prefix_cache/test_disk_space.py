@@ -46,7 +46,9 @@ def test_extents_that_overlap_others_are_refused_at_the_start() -> None:
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
-    """Whatever is allocated and freed: extents never overlap, and files are as long as their last record says."""
+    """Whatever is allocated and freed: extents never overlap, and files are as long as their last record
+    says.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +76,9 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     @invariant()
     def nothing_overlaps(self) -> None:
         ordered = sorted(self.taken)
-        assert all(one.segment != other.segment or one.end <= other.offset for one, other in pairwise(ordered))
+        assert all(
+            one.segment != other.segment or one.end <= other.offset for one, other in pairwise(ordered)
+        )
 
     @invariant()
     def files_end_with_their_last_record(self) -> None:
@@ -84,5 +88,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         assert self.space.sizes == ends
 
 
-AgainstNaiveModel.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, derandomize=True)
+AgainstNaiveModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, derandomize=True
+)
 TestAgainstNaiveModel = AgainstNaiveModel.TestCase

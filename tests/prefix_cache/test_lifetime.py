@@ -17,7 +17,7 @@ from tests.prefix_cache.test_lifetimes import Clock
 
 PROMPT = pack([20 + place % 400 for place in range(2000)])
 # The marked place is in the second of four chunks.
-LIFETIME = Lifetime(seconds=300, num_longer_tokens=700, longer_seconds=3600)
+LIFETIME = Lifetime(seconds=300, num_long_ttl_tokens=700, longer_seconds=3600)
 
 
 class Kept:
@@ -89,6 +89,6 @@ def test_what_another_keeps_for_good_stays_for_good() -> None:
 @pytest.mark.parametrize("num_longer", [1, 512, 513, 5000])
 def test_every_chunk_that_begins_in_the_beginning_belongs_to_it(num_longer: int) -> None:
     kept = Kept()
-    kept.remember(Lifetime(seconds=300, num_longer_tokens=num_longer, longer_seconds=3600))
+    kept.remember(Lifetime(seconds=300, num_long_ttl_tokens=num_longer, longer_seconds=3600))
 
     assert kept.num_known_after(301) == min(2000, math.ceil(num_longer / 512) * 512)

@@ -17,7 +17,11 @@ def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenA
     completion = openai_client.completions.create(prompt="Hi", **asked)
 
     assert whole.system_fingerprint == system_fingerprint()
-    assert {chunk.system_fingerprint for chunk in chunks} == {whole.system_fingerprint} == {completion.system_fingerprint}
+    assert (
+        {chunk.system_fingerprint for chunk in chunks}
+        == {whole.system_fingerprint}
+        == {completion.system_fingerprint}
+    )
 
 
 @pytest.mark.parametrize("package", ["mlx", "mlx-lm"])

@@ -66,12 +66,15 @@ def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerP
     assert (messages.status_code, messages.json()["error"]["type"]) == (529, "overloaded_error")
     assert "retry-after" in chat.headers
     assert "retry-after" in messages.headers
-    # The first event counts what was cached, which is known when the request has its place; clients take no event before it.
+    # The first event counts what was cached, which is known when the request has its place; clients take no
+    # event before it.
     assert kept_alive.count(": ping") >= 3
     assert kept_alive.index(": ping") < kept_alive.index("event: message_start")
 
 
-def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behind(server: ServerProcess) -> None:
+def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behind(
+    server: ServerProcess,
+) -> None:
     refused = ask(server, "/v1/chat/completions", n=4)
     alone = ask(server, "/v1/chat/completions", max_tokens=1)
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "server_overloaded")

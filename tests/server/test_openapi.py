@@ -24,11 +24,13 @@ from mlxctl.server.openapi.operations import DOWNLOAD, OPERATIONS
 from mlxctl.settings import ModelSettings, ServerSettings, Settings
 
 from .conftest import unstarted_app
-from .description import DOCUMENT, check_answer, check_stream
+from .openapi_validation import DOCUMENT, check_answer, check_stream
 from .process import ServerProcess, serving
 
 
-def every_field_is_described(context: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case) -> None:
+def every_field_is_described(
+    context: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case
+) -> None:
     """Nothing is said that the description does not name, not even in a stream."""
     path, kind = case.operation.path, response.headers["content-type"][0]
     if kind.startswith("text/event-stream"):
@@ -56,7 +58,9 @@ def described(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @schema.parametrize()
 @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-def test_whatever_is_asked_the_answer_is_one_that_is_described(case: schemathesis.Case, described: ServerProcess) -> None:
+def test_whatever_is_asked_the_answer_is_one_that_is_described(
+    case: schemathesis.Case, described: ServerProcess
+) -> None:
     case.call_and_validate(base_url=described.url, checks=CHECKS, timeout=60)
 
 
@@ -76,7 +80,9 @@ def test_every_route_is_described(endless_model: Path) -> None:
         services = build_services(Settings(model=ModelSettings(path=endless_model)))
         return set(create_routes(services, ServerSettings(), OpenRequests()))
 
-    assert {template.replace(":path}", "}") for template in asyncio.run(templates())} == set(DOCUMENT["paths"])
+    assert {template.replace(":path}", "}") for template in asyncio.run(templates())} == set(
+        DOCUMENT["paths"]
+    )
 
 
 def test_downloads_are_described_where_they_are_allowed() -> None:

@@ -57,7 +57,9 @@ def test_what_is_about_all_callers_needs_an_admin_key(
     client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA, BETA), admin_keys=admin_keys))
     for route, resource in routes.items():
         for method in methods_of(resource):
-            result = client.simulate_request(method, _address(route, "x"), headers={"x-api-key": key}, body=b"{}")
+            result = client.simulate_request(
+                method, _address(route, "x"), headers={"x-api-key": key}, body=b"{}"
+            )
             assert (result.status_code == 403) == (ACCESS[route] in refused), (method, route)
 
 
@@ -69,7 +71,9 @@ def test_the_only_key_administers(endless_model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    server = ServerProcess("--model", str(endless_model), "--name", "tiny", "--api-key", ALPHA, "--api-key", BETA)
+    server = ServerProcess(
+        "--model", str(endless_model), "--name", "tiny", "--api-key", ALPHA, "--api-key", BETA
+    )
     try:
         server.wait_ready()
         yield server
@@ -77,16 +81,25 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         server.kill()
 
 
-def test_nothing_that_one_key_asked_is_told_to_another(server: ServerProcess, routes: dict[str, object]) -> None:
+def test_nothing_that_one_key_asked_is_told_to_another(
+    server: ServerProcess, routes: dict[str, object]
+) -> None:
     with (
         httpx.Client(base_url=server.url, headers={"x-api-key": ALPHA}, timeout=60) as alpha,
         httpx.Client(base_url=server.url, headers={"x-api-key": BETA}, timeout=60) as beta,
     ):
-        response = alpha.post("/v1/responses", json={"model": "tiny", "input": SECRET, "max_output_tokens": 2}).json()["id"]
-        agent = alpha.post("/v1/agents", json={"model": "tiny", "id": "agent-of-alpha", "instructions": SECRET}).json()["id"]
+        response = alpha.post(
+            "/v1/responses", json={"model": "tiny", "input": SECRET, "max_output_tokens": 2}
+        ).json()["id"]
+        agent = alpha.post(
+            "/v1/agents", json={"model": "tiny", "id": "agent-of-alpha", "instructions": SECRET}
+        ).json()["id"]
         turn = {"messages": [{"role": "user", "content": SECRET}], "max_tokens": 2}
         assert alpha.post(f"/v1/agents/{agent}/generate", json=turn).status_code == 200
-        before = alpha.get(f"/v1/agents/{agent}").json()["num_messages"], alpha.get(f"/v1/responses/{response}").json()
+        before = (
+            alpha.get(f"/v1/agents/{agent}").json()["num_messages"],
+            alpha.get(f"/v1/responses/{response}").json(),
+        )
 
         for route, resource in routes.items():
             for method in methods_of(resource):
@@ -97,9 +110,14 @@ def test_nothing_that_one_key_asked_is_told_to_another(server: ServerProcess, ro
 
         assert alpha.get("/requests").json()["requests"] != []
         assert beta.get("/requests").json()["requests"] == []
-        goes_on = beta.post("/v1/responses", json={"model": "tiny", "input": "x", "previous_response_id": response})
+        goes_on = beta.post(
+            "/v1/responses", json={"model": "tiny", "input": "x", "previous_response_id": response}
+        )
         assert goes_on.status_code in (400, 404)
-        assert (alpha.get(f"/v1/agents/{agent}").json()["num_messages"], alpha.get(f"/v1/responses/{response}").json()) == before
+        assert (
+            alpha.get(f"/v1/agents/{agent}").json()["num_messages"],
+            alpha.get(f"/v1/responses/{response}").json(),
+        ) == before
 
 
 def _address(route: str, name: str) -> str:

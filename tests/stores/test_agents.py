@@ -1,4 +1,6 @@
-"""What the agent store promises: histories that only grow from where they were, limits, and nothing for strangers."""
+"""What the agent store promises: histories that only grow from where they were, limits, and nothing for
+strangers.
+"""
 
 from pathlib import Path
 

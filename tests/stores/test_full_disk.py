@@ -1,4 +1,6 @@
-"""On a disk without a free byte: what is kept can be read, and deleted, which gives room back; what is new is refused."""
+"""On a disk without a free byte: what is kept can be read, and deleted, which gives room back; what is new is
+refused.
+"""
 
 import os
 import shutil
@@ -72,7 +74,9 @@ def test_responses_can_be_gone_on_from_and_deleted(disk: Path) -> None:
     responses = ResponseStore(disk / "responses.sqlite", max_bytes=10**7, ttl_seconds=3600)
     for name, before in (("a", None), ("b", "a")):
         item = StoredItem(id=f"{name}-item", body=os.urandom(300_000))
-        responses.save("ann", StoredResponse(id=name, previous_id=before, body=b"{}", input=(item,), output=()))
+        responses.save(
+            "ann", StoredResponse(id=name, previous_id=before, body=b"{}", input=(item,), output=())
+        )
     fill(disk)
 
     assert responses.find("ann", "b") is not None

@@ -11,17 +11,17 @@ from textual.events import Key
 from mlxctl.errors import ServerUnreachable
 from mlxctl.ir import TextDelta
 from mlxctl.tui.app import ChatApp
+from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.clipboard import clipboard_command, copy_with
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.keys import COMMANDS
 from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import PartnerModel
 from mlxctl.tui.preferences import Preferences, theme_of_terminal
 from mlxctl.tui.slash import SlashCommand, UnknownCommand, completions, read_input
 from mlxctl.tui.widgets.composer import Composer
 
-from .screens import Screen, drive
-from .scripted import ScriptedPartner, text
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, text
 
 
 async def send(screen: Screen, words: str) -> None:
@@ -36,7 +36,7 @@ def typed(screen: Screen) -> str:
 
 
 def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
-    partner = ScriptedPartner(text("One."), text("Two."))
+    backend = ScriptedBackend(text("One."), text("Two."))
 
     async def look(screen: Screen) -> None:
         await screen.press(*"first", "enter", *"second")
@@ -49,12 +49,12 @@ def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
         await screen.press("up")
         assert typed(screen) == "first"
 
-    drive(partner, look)
-    assert [request.messages[-1].text for request in partner.requests] == ["first", "second"]
+    drive(backend, look)
+    assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
 
 
 def test_a_second_question_during_an_answer_goes_back_into_the_input() -> None:
-    partner = ScriptedPartner([TextDelta(text="Half"), 60.0])
+    backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
 
     async def look(screen: Screen) -> None:
         await send(screen, "first")
@@ -65,12 +65,12 @@ def test_a_second_question_during_an_answer_goes_back_into_the_input() -> None:
         screen.app.screen.query_one(Composer).give_back("before it")
         assert typed(screen) == "before it\nsecond"
 
-    drive(partner, look)
-    assert len(partner.requests) == 1
+    drive(backend, look)
+    assert len(backend.requests) == 1
 
 
 def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
-    partner = ScriptedPartner(text("One."), text("Two."))
+    backend = ScriptedBackend(text("One."), text("Two."))
 
     async def look(screen: Screen) -> None:
         await send(screen, "first")
@@ -86,7 +86,7 @@ def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
         await screen.wait_for("Two.")
         assert typed(screen) == "draft"
 
-    drive(partner, look)
+    drive(backend, look)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,14 @@ def test_an_unknown_command_is_named(sent: str) -> None:
 
 
 def test_every_command_has_a_way_that_a_mac_has() -> None:
-    assert [command for command in COMMANDS if not command.names and not command.keys.startswith("ctrl+")] == []
+    assert [
+        command for command in COMMANDS if not command.names and not command.keys.startswith("ctrl+")
+    ] == []
     assert completions("/mo") == ["/model", "/monitor"]
 
 
 def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
-    partner = ScriptedPartner(text("One."))
+    backend = ScriptedBackend(text("One."))
 
     async def look(screen: Screen) -> None:
         await screen.wait_for("ready")
@@ -143,8 +145,8 @@ def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
         await send(screen, "/new")
         await screen.wait_for("New chat.")
 
-    drive(partner, look)
-    assert [request.messages[-1].text for request in partner.requests] == ["/help me"]
+    drive(backend, look)
+    assert [request.messages[-1].text for request in backend.requests] == ["/help me"]
     assert "/help me" in (tmp_path / "chat.md").read_text()
 
 
@@ -158,7 +160,7 @@ def test_the_palette_runs_commands() -> None:
         await screen.press("enter")
         await screen.wait_for("Apply")
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), look)
 
 
 @pytest.mark.parametrize("keys", [["ctrl+c", "ctrl+c"], ["ctrl+d"], ["ctrl+q"], [*"/bye", "enter"]])
@@ -168,7 +170,7 @@ def test_the_usual_ways_to_quit_quit(keys: list[str]) -> None:
         await screen.press(*keys)
         assert screen.app._exit
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), look)
 
 
 def test_control_d_deletes_while_there_is_text() -> None:
@@ -177,7 +179,7 @@ def test_control_d_deletes_while_there_is_text() -> None:
         assert typed(screen) == "b"
         assert not screen.app._exit
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), look)
 
 
 @pytest.mark.parametrize("sequence", ["\x1b\r", "\n"])
@@ -191,19 +193,23 @@ def test_a_backslash_before_enter_breaks_the_line() -> None:
         await screen.press("a", "backslash", "enter", "b")
         assert typed(screen) == "a\nb"
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), look)
 
 
 def test_the_greeting_stands_above_a_question_that_was_asked_before_it() -> None:
-    class Slow(ScriptedPartner):
-        async def open(self) -> PartnerModel:
+    class Slow(ScriptedBackend):
+        async def open(self) -> BackendModel:
             await asyncio.sleep(0.5)
             return await super().open()
 
     async def look(screen: Screen) -> None:
         await send(screen, "Early")
         seen = await screen.wait_for("At last.")
-        assert seen.index("scripted is ready") < seen.index("Early", seen.index("ready")) < seen.index("At last.")
+        assert (
+            seen.index("scripted is ready")
+            < seen.index("Early", seen.index("ready"))
+            < seen.index("At last.")
+        )
         await send(screen, "/model another")
         await send(screen, "Later")
         seen = await screen.wait_for("Again.")
@@ -213,14 +219,14 @@ def test_the_greeting_stands_above_a_question_that_was_asked_before_it() -> None
 
 
 def test_the_status_counts_the_seconds_of_waiting_and_says_when_the_server_has_died() -> None:
-    class Mortal(ScriptedPartner):
+    class Mortal(ScriptedBackend):
         is_alive = True
 
         async def check(self) -> None:
             if not self.is_alive:
                 raise ServerUnreachable("http://there", "the connection is refused")
 
-    partner = Mortal([1.2, ServerUnreachable("http://there", "gone")])
+    backend = Mortal([1.2, ServerUnreachable("http://there", "gone")])
 
     async def look(screen: Screen) -> None:
         await send(screen, "Hello")
@@ -228,18 +234,18 @@ def test_the_status_counts_the_seconds_of_waiting_and_says_when_the_server_has_d
         await screen.wait_for("scripted  server not reachable")
         screen.app.screen._check()  # type: ignore[attr-defined]
         await screen.wait_for("scripted  ready")
-        partner.is_alive = False
+        backend.is_alive = False
         screen.app.screen._check()  # type: ignore[attr-defined]
         await screen.wait_for("scripted  server not reachable")
 
-    drive(partner, look)
+    drive(backend, look)
 
 
 def test_the_theme_is_remembered(tmp_path: Path) -> None:
     preferences = Preferences(tmp_path / "state" / "screen.json")
 
     async def choose(name: str | None) -> str:
-        app = ChatApp(ScriptedPartner(), ChatOptions(), conversation=Conversation(), preferences=preferences)
+        app = ChatApp(ScriptedBackend(), ChatOptions(), conversation=Conversation(), preferences=preferences)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
@@ -254,10 +260,12 @@ def test_the_theme_is_remembered(tmp_path: Path) -> None:
     assert asyncio.run(choose(None)) == "textual-light"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000]
+)
 def test_damaged_preferences_mean_the_default(content: str, tmp_path: Path) -> None:
     (tmp_path / "screen.json").write_text(content)
-    app = ChatApp(ScriptedPartner(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
+    app = ChatApp(ScriptedBackend(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
     assert app.theme == "textual-dark"
 
 
@@ -296,7 +304,7 @@ def test_the_message_after_copying_names_the_way(monkeypatch: pytest.MonkeyPatch
         await screen.press("ctrl+o")
         await screen.wait_for("with wl-copy")
 
-    drive(ScriptedPartner(text("Hi <you>!")), look)
+    drive(ScriptedBackend(text("Hi <you>!")), look)
     assert (tmp_path / "copied").read_text() == "Hi <you>!"
 
 

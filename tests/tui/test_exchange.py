@@ -7,37 +7,49 @@ import pytest
 
 from mlxctl.errors import CapacityError, ConnectionLost, InvalidRequest, ServerUnreachable
 from mlxctl.ir import GenerationRequest, TextDelta, ToolCallStarted
+from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.exchange import DEMO_MAX_TOKENS, MAX_ROUNDS, Exchange, RoundsExhausted, ServerBusy, ToolReturned, Update
+from mlxctl.tui.exchange import (
+    DEMO_MAX_TOKENS,
+    MAX_ROUNDS,
+    Exchange,
+    RoundsExhausted,
+    ServerBusy,
+    ToolReturned,
+    Update,
+)
 from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import PartnerModel
 
-from .scripted import ScriptedAnswer, ScriptedPartner, call, text
+from .scripted_backend import ScriptedAnswer, ScriptedBackend, call, text
 
-MODEL = PartnerModel(name="scripted", supports_tools=True)
+MODEL = BackendModel(name="scripted", supports_tools=True)
 
 
-async def play(partner: ScriptedPartner, conversation: Conversation, options: ChatOptions, model: PartnerModel) -> list[Update]:
+async def play(
+    backend: ScriptedBackend, conversation: Conversation, options: ChatOptions, model: BackendModel
+) -> list[Update]:
     conversation.ask("How much?")
-    async with aclosing(Exchange(partner, model, conversation, options).run()) as batches:
+    async with aclosing(Exchange(backend, model, conversation, options).run()) as batches:
         return [update async for batch in batches for update in batch]
 
 
-def run(partner: ScriptedPartner, *, model: PartnerModel = MODEL, **options: object) -> tuple[Conversation, list[Update]]:
+def run(
+    backend: ScriptedBackend, *, model: BackendModel = MODEL, **options: object
+) -> tuple[Conversation, list[Update]]:
     conversation = Conversation()
-    return conversation, asyncio.run(play(partner, conversation, ChatOptions(**options), model))  # type: ignore[arg-type]
+    return conversation, asyncio.run(play(backend, conversation, ChatOptions(**options), model))  # type: ignore[arg-type]
 
 
 def test_a_call_of_a_demo_tool_runs_and_its_result_goes_back() -> None:
-    partner = ScriptedPartner(call("calculator", '{"expression": "6*7"}'), text("It is 42."))
-    conversation, updates = run(partner, uses_tools=True)
+    backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("It is 42."))
+    conversation, updates = run(backend, uses_tools=True)
     assert [update.result.text for update in updates if isinstance(update, ToolReturned)] == ["42"]
-    assert partner.requests[1].messages[-1].tool_results[0].call_id == "call_1"
+    assert backend.requests[1].messages[-1].tool_results[0].call_id == "call_1"
     assert [said.message.role for said in conversation.said] == ["user", "assistant", "tool", "assistant"]
 
 
 def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
-    class Busy(ScriptedPartner):
+    class Busy(ScriptedBackend):
         num_refusals = 1
 
         async def start(self, request: GenerationRequest) -> ScriptedAnswer:
@@ -53,63 +65,67 @@ def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
 
 def test_a_server_that_is_gone_is_not_asked_again() -> None:
     with pytest.raises(ServerUnreachable):
-        run(ScriptedPartner([ServerUnreachable("http://there", "gone")]))
+        run(ScriptedBackend([ServerUnreachable("http://there", "gone")]))
 
 
 def test_without_tools_none_are_offered() -> None:
-    partner = ScriptedPartner(text("Much."))
-    run(partner)
-    assert partner.requests[0].tools == ()
+    backend = ScriptedBackend(text("Much."))
+    run(backend)
+    assert backend.requests[0].tools == ()
 
 
 def test_a_model_that_cannot_call_tools_is_not_asked_to() -> None:
-    partner = ScriptedPartner(text("Much."))
+    backend = ScriptedBackend(text("Much."))
     with pytest.raises(InvalidRequest, match="scripted cannot call tools"):
-        run(partner, model=PartnerModel(name="scripted", supports_tools=False), uses_tools=True)
-    assert partner.requests == []
+        run(backend, model=BackendModel(name="scripted", supports_tools=False), uses_tools=True)
+    assert backend.requests == []
 
 
 def test_a_model_that_only_calls_is_stopped() -> None:
-    partner = ScriptedPartner(*[call("calculator", '{"expression": "1"}')] * MAX_ROUNDS)
-    _, updates = run(partner, uses_tools=True)
+    backend = ScriptedBackend(*[call("calculator", '{"expression": "1"}')] * MAX_ROUNDS)
+    _, updates = run(backend, uses_tools=True)
     assert isinstance(updates[-1], RoundsExhausted)
 
 
 def test_an_answer_that_breaks_off_is_kept_as_partial_without_its_calls() -> None:
-    script = [TextDelta(text="It is "), ToolCallStarted(index=0, id="c", name="calculator"), ConnectionLost("gone")]
+    script = [
+        TextDelta(text="It is "),
+        ToolCallStarted(index=0, id="c", name="calculator"),
+        ConnectionLost("gone"),
+    ]
     conversation = Conversation()
     with pytest.raises(ConnectionLost):
-        asyncio.run(play(ScriptedPartner(script), conversation, ChatOptions(), MODEL))
+        asyncio.run(play(ScriptedBackend(script), conversation, ChatOptions(), MODEL))
     kept = conversation.said[-1]
     assert (kept.message.text, kept.message.tool_calls, kept.is_partial) == ("It is ", (), True)
 
 
 def test_stopping_cancels_the_model_and_keeps_what_came() -> None:
-    partner = ScriptedPartner([TextDelta(text="One"), 60.0, *text(" two")])
+    backend = ScriptedBackend([TextDelta(text="One"), 60.0, *text(" two")])
     conversation = Conversation()
 
     async def stop_at_the_first_word() -> None:
         conversation.ask("Count")
-        async with aclosing(Exchange(partner, MODEL, conversation, ChatOptions()).run()) as batches:
+        async with aclosing(Exchange(backend, MODEL, conversation, ChatOptions()).run()) as batches:
             async for batch in batches:
                 if any(isinstance(update, TextDelta) for update in batch):
                     return
 
     asyncio.run(stop_at_the_first_word())
-    assert partner.answers[0].is_cancelled
+    assert backend.answers[0].is_cancelled
     assert (conversation.said[-1].message.text, conversation.said[-1].is_partial) == ("One", True)
 
 
 def test_the_options_are_what_the_model_is_asked_with() -> None:
-    partner = ScriptedPartner(text("Much."))
-    run(partner, system_prompt="Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, thinking="off")
-    request = partner.requests[0]
+    backend = ScriptedBackend(text("Much."))
+    run(backend, system_prompt="Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, thinking="off")
+    request = backend.requests[0]
     assert request.messages[0].text == "Be brief."
     assert (request.sampling.temperature, request.sampling.top_p, request.max_tokens) == (0.5, 0.9, 7)
     assert request.thinking.enabled is False
 
 
 def test_the_demo_model_may_not_talk_for_ever() -> None:
-    partner = ScriptedPartner(text("Much."))
-    run(partner, model=PartnerModel(name="demo", is_demo=True))
-    assert partner.requests[0].max_tokens == DEMO_MAX_TOKENS
+    backend = ScriptedBackend(text("Much."))
+    run(backend, model=BackendModel(name="demo", is_demo=True))
+    assert backend.requests[0].max_tokens == DEMO_MAX_TOKENS

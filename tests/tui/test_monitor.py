@@ -15,13 +15,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import ServerUnreachable
 from mlxctl.inference.request_log import RequestView
+from mlxctl.tui.chat_backend import RemoteBackend
+from mlxctl.tui.monitor import as_text
 from mlxctl.tui.monitor_app import MonitorApp
 from mlxctl.tui.observation import Observation, Trends
-from mlxctl.tui.partner import RemotePartner
-from mlxctl.tui.watching import as_text
 from mlxctl.tui.widgets.plot import bars
 
-from .screens import Screen, drive, masked
+from .screen_driver import Screen, drive, masked
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,12 @@ def test_bars_begin_at_nothing_and_show_whatever_is_more_than_that() -> None:
 
 def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:
     reading = view(
-        3, state="reading", num_read_tokens=512, num_generated_tokens=0, first_token_seconds=None, tokens_per_second=None
+        3,
+        state="reading",
+        num_read_tokens=512,
+        num_generated_tokens=0,
+        first_token_seconds=None,
+        tokens_per_second=None,
     )
     stats = {
         "num_waiting": 2,
@@ -111,12 +116,14 @@ def test_the_screen_shows_what_a_real_server_does(server: ServerProcess) -> None
         await screen.press("escape")
         await screen.wait_for("Ask something")
 
-    drive(RemotePartner(server.url), look, size=(120, 30))
+    drive(RemoteBackend(server.url), look, size=(120, 30))
 
 
 def test_one_look_as_json(server: ServerProcess) -> None:
     command = [sys.executable, "-m", "mlxctl", "top", "--url", server.url, "--json"]
-    looked = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    looked = json.loads(
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    )
     assert looked["stats"]["num_decoding"] == 0
     assert {request["state"] for request in looked["requests"]} <= {"finished"}
 

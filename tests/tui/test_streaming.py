@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, Usage
-from mlxctl.tui.coalescing import coalesce, merge_deltas
+from mlxctl.tui.event_batching import coalesce, merge_deltas
 from mlxctl.tui.exchange import RoundStarted
-from mlxctl.tui.pace import LiveNumbers, Pace
-from mlxctl.tui.segments import Segmenter
+from mlxctl.tui.markdown_segments import Segmenter
+from mlxctl.tui.throughput_meter import LiveNumbers, Pace
 from mlxctl.tui.widgets.status_line import Status, status_text
 
 
@@ -46,8 +46,14 @@ def test_an_error_comes_after_everything_that_came_before_it() -> None:
     assert seen == [0, 1, 2]
 
 
-def test_neighbouring_deltas_become_one_and_others_stay_apart() -> None:
-    deltas = [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c"), TextDelta(text="d"), ThinkingDelta(text="e")]
+def test_neighboring_deltas_become_one_and_others_stay_apart() -> None:
+    deltas = [
+        ThinkingDelta(text="a"),
+        ThinkingDelta(text="b"),
+        TextDelta(text="c"),
+        TextDelta(text="d"),
+        ThinkingDelta(text="e"),
+    ]
     assert merge_deltas(deltas) == [ThinkingDelta(text="ab"), TextDelta(text="cd"), ThinkingDelta(text="e")]
 
 
@@ -61,7 +67,11 @@ def segments_of(pieces: list[str]) -> list[str]:
     return segments
 
 
-CODE = "Before.\n\n```python\n" + "".join(f"line_{number} = {number}\n" for number in range(500)) + "```\nAfter.\n"
+CODE = (
+    "Before.\n\n```python\n"
+    + "".join(f"line_{number} = {number}\n" for number in range(500))
+    + "```\nAfter.\n"
+)
 PROSE = "".join(f"Paragraph {number} says *something*.\n\n" for number in range(300))
 
 
@@ -116,7 +126,9 @@ def test_the_pace_is_that_of_the_latest_answer() -> None:
 
 def test_numbers_that_nobody_counted_are_not_shown() -> None:
     pace = Pace(Clock())
-    pace.observe([RoundStarted(), TextDelta(text="a"), Finished(reason="stop", usage=Usage(num_prompt_tokens=0))])
+    pace.observe(
+        [RoundStarted(), TextDelta(text="a"), Finished(reason="stop", usage=Usage(num_prompt_tokens=0))]
+    )
     assert pace.numbers().usage is None
 
 

@@ -10,4 +10,16 @@ from mlxctl.bench.scenarios.prefix import Prefix
 from mlxctl.bench.scenarios.scenario import Chart, Sample, Scenario
 from mlxctl.bench.scenarios.throughput import Throughput
 
-__all__ = ["Agents", "Arrivals", "Burst", "Chart", "Contention", "Latency", "Mixed", "Prefix", "Sample", "Scenario", "Throughput"]
+__all__ = [
+    "Agents",
+    "Arrivals",
+    "Burst",
+    "Chart",
+    "Contention",
+    "Latency",
+    "Mixed",
+    "Prefix",
+    "Sample",
+    "Scenario",
+    "Throughput",
+]

@@ -1,4 +1,6 @@
-"""Coding agents: one session turn by turn, then several agents that begin at once with the same new instructions."""
+"""Coding agents: one session turn by turn, then several agents that begin at once with the same new
+instructions.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ _OVERHEAD_TOKENS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """A session of `num_turns` tool results, then `num_agents` at once on instructions that nobody has seen before."""
+    """A session of `num_turns` tool results, then `num_agents` at once on instructions that nobody has seen
+    before.
+    """
 
     num_turns: int = 12
     num_agents: int = 4
@@ -33,7 +37,13 @@ class Agents:
     def figures(self) -> tuple[Figure, ...]:
         """Return those of the session, those of the fan-out, and each turn as a detail."""
         turns = (
-            Figure(name=f"turn_ttft_{turn}", unit="s", better="lower", meaning=f"first token of turn {turn}", is_detail=True)
+            Figure(
+                name=f"turn_ttft_{turn}",
+                unit="s",
+                better="lower",
+                meaning=f"first token of turn {turn}",
+                is_detail=True,
+            )
             for turn in range(self.num_turns + 1)
         )
         return (*_FIGURES, *turns)
@@ -54,7 +64,9 @@ class Agents:
         session = self._session(target, prompts, f"{key} session")
         turns = [await self._ask(target, session, turn) for turn in range(self.num_turns + 1)]
         fresh = self._session(target, prompts, f"{key} fan-out")
-        at_once = await asyncio.gather(*(self._ask(target, fresh, 0, agent=agent) for agent in range(self.num_agents)))
+        at_once = await asyncio.gather(
+            *(self._ask(target, fresh, 0, agent=agent) for agent in range(self.num_agents))
+        )
         return _session_sample(turns) | _fanout_sample(at_once)
 
     def _session(self, target: Target, prompts: Prompts, key: str) -> Session:
@@ -87,11 +99,23 @@ _FIGURES = (
     Figure(name="turn_ttft_first", unit="s", better="lower", meaning="first token of its first, cold turn"),
     Figure(name="turn_ttft_p50", unit="s", better="lower", meaning="first token of later turns, p50"),
     Figure(name="turn_ttft_p95", unit="s", better="lower", meaning="first token of later turns, p95"),
-    Figure(name="session_cached_share", unit="share", better="higher", meaning="of all prompts, as the server tells"),
-    Figure(name="fanout_seconds", unit="s", better="lower", meaning="agents at once on a cold prefix, all done"),
+    Figure(
+        name="session_cached_share",
+        unit="share",
+        better="higher",
+        meaning="of all prompts, as the server tells",
+    ),
+    Figure(
+        name="fanout_seconds", unit="s", better="lower", meaning="agents at once on a cold prefix, all done"
+    ),
     Figure(name="fanout_ttft_p50", unit="s", better="lower", meaning="their first tokens, p50"),
     Figure(name="fanout_ttft_last", unit="s", better="lower", meaning="first token of the last of them"),
-    Figure(name="fanout_cached_share", unit="share", better="higher", meaning="of their prompts, as the server tells"),
+    Figure(
+        name="fanout_cached_share",
+        unit="share",
+        better="higher",
+        meaning="of their prompts, as the server tells",
+    ),
 )
 
 
@@ -107,7 +131,11 @@ def _session_sample(turns: Sequence[Stream]) -> Sample:
 def _fanout_sample(streams: Sequence[Stream]) -> Sample:
     seconds = max(stream.ended for stream in streams) - min(stream.sent for stream in streams)
     first = [stream.ttft for stream in streams]
-    sample = {"fanout_seconds": seconds, "fanout_ttft_p50": percentile(first, 0.5), "fanout_ttft_last": max(first)}
+    sample = {
+        "fanout_seconds": seconds,
+        "fanout_ttft_p50": percentile(first, 0.5),
+        "fanout_ttft_last": max(first),
+    }
     return sample | _cached_share("fanout", streams)
 
 

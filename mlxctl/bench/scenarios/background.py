@@ -49,7 +49,12 @@ class DecodingStream:
 
     def gaps_since(self, moment: float) -> list[float]:
         """Return the times between tokens that ended after `moment`, with that in which nothing has come yet."""
-        gaps = [gap for stream in self._streams for gap, end in zip(stream.gaps, stream.arrivals[1:], strict=True) if end > moment]
+        gaps = [
+            gap
+            for stream in self._streams
+            for gap, end in zip(stream.gaps, stream.arrivals[1:], strict=True)
+            if end > moment
+        ]
         last = self._streams[-1]
         is_open = bool(last.events) and last.num_tokens is None
         return [*gaps, time.perf_counter() - max(last.events[-1], moment)] if is_open else gaps
@@ -65,11 +70,15 @@ class DecodingStream:
         while True:
             self._streams.append(Stream())
             text = prompts.text(f"{key} {number}", 24)
-            await target.ask(user(text), max_tokens=answer_tokens, on_first=self._first, into=self._streams[-1])
+            await target.ask(
+                user(text), max_tokens=answer_tokens, on_first=self._first, into=self._streams[-1]
+            )
             number += 1
 
 
-async def _first_or_end(first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None) -> None:
+async def _first_or_end(
+    first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None
+) -> None:
     """Wait until the first token is there or nothing more comes, but no longer than that."""
     waiting = asyncio.create_task(first.wait())
     try:

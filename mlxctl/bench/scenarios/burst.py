@@ -1,4 +1,5 @@
-"""Many at once: distinct prompts that the server has never seen arrive together, on a fresh server and after one stream alone.
+"""Many at once: distinct prompts that the server has never seen arrive together, on a fresh server and after
+one stream alone.
 
 A server that times itself by what it served before, or that answers from a cache, shows it here.
 """
@@ -19,16 +20,27 @@ from mlxctl.bench.target import Target
 def _figures(prefix: str, when: str) -> tuple[Figure, ...]:
     rate = "all answers, from the first request to the last end"
     return (
-        Figure(name=f"{prefix}tokens_per_second", unit="tokens/s", better="higher", meaning=f"{rate}, {when}"),
-        Figure(name=f"{prefix}ttft_p50", unit="s", better="lower", meaning=f"time to first token, p50, {when}"),
-        Figure(name=f"{prefix}ttft_p95", unit="s", better="lower", meaning=f"time to first token, p95, {when}"),
-        Figure(name=f"{prefix}ttft_slowest", unit="s", better="lower", meaning=f"the slowest first token, {when}"),
+        Figure(
+            name=f"{prefix}tokens_per_second", unit="tokens/s", better="higher", meaning=f"{rate}, {when}"
+        ),
+        Figure(
+            name=f"{prefix}ttft_p50", unit="s", better="lower", meaning=f"time to first token, p50, {when}"
+        ),
+        Figure(
+            name=f"{prefix}ttft_p95", unit="s", better="lower", meaning=f"time to first token, p95, {when}"
+        ),
+        Figure(
+            name=f"{prefix}ttft_slowest", unit="s", better="lower", meaning=f"the slowest first token, {when}"
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """`num_requests` at once. With `restarts` an own server is started again first, and meets its first burst fresh."""
+    """`num_requests` at once.
+
+    With `restarts` an own server is started again first, and meets its first burst fresh.
+    """
 
     num_requests: int = 16
     prompt_tokens: int = 100
@@ -36,7 +48,10 @@ class Burst:
     restarts: bool = True
 
     name: ClassVar[str] = "burst"
-    figures: ClassVar[tuple[Figure, ...]] = (*_figures("", "after one stream alone"), *_figures("fresh_", "on a fresh server"))
+    figures: ClassVar[tuple[Figure, ...]] = (
+        *_figures("", "after one stream alone"),
+        *_figures("fresh_", "on a fresh server"),
+    )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
             title="time to first token in a burst",
@@ -63,7 +78,9 @@ class Burst:
         return sample | _sample("", await self._burst(target, prompts, f"{key} burst"))
 
     async def _burst(self, target: Target, prompts: Prompts, key: str) -> Sequence[Stream]:
-        return await asyncio.gather(*(self._ask(target, prompts, f"{key} {number}") for number in range(self.num_requests)))
+        return await asyncio.gather(
+            *(self._ask(target, prompts, f"{key} {number}") for number in range(self.num_requests))
+        )
 
     async def _ask(self, target: Target, prompts: Prompts, key: str) -> Stream:
         text = prompts.text(key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))

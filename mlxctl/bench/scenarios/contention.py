@@ -14,13 +14,16 @@ from mlxctl.bench.target import Target
 
 _QUESTION_TOKENS = 16
 _STREAM_TOKENS = 2048
-# So that the server has begun to read before anything is asked beside it; a prompt that is read sooner is not waited for.
+# So that the server has begun to read before anything is asked beside it; a prompt that is read sooner is not
+# waited for.
 _HEAD_START_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """`num_requests` short requests in each situation; the stream is watched for `watch_seconds` while nothing disturbs it."""
+    """`num_requests` short requests in each situation; the stream is watched for `watch_seconds` while
+    nothing disturbs it.
+    """
 
     num_requests: int = 5
     prompt_tokens: int = 8192
@@ -31,10 +34,14 @@ class Contention:
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure(name="ttft_idle", unit="s", better="lower", meaning="a short request alone"),
         Figure(name="ttft_beside_stream", unit="s", better="lower", meaning="beside a stream that decodes"),
-        Figure(name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prompt that is read"),
+        Figure(
+            name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prompt that is read"
+        ),
         Figure(name="ttft_beside_both", unit="s", better="lower", meaning="beside both"),
         Figure(name="gap_idle", unit="s", better="lower", meaning="between tokens of the stream alone, p50"),
-        Figure(name="gap_beside_prompt_p99", unit="s", better="lower", meaning="while a long prompt is read, p99"),
+        Figure(
+            name="gap_beside_prompt_p99", unit="s", better="lower", meaning="while a long prompt is read, p99"
+        ),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
@@ -55,8 +62,14 @@ class Contention:
 
     async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
         """Go through the situations: alone, beside a stream, beside both, beside a prompt."""
-        sample = {"ttft_idle": statistics.median([await self._short(target, prompts, f"{key} idle {n}") for n in self._numbers])}
-        stream = DecodingStream(target, prompts, f"{key} stream", answer_tokens=target.fit(_STREAM_TOKENS, max_tokens=0))
+        sample = {
+            "ttft_idle": statistics.median(
+                [await self._short(target, prompts, f"{key} idle {n}") for n in self._numbers]
+            )
+        }
+        stream = DecodingStream(
+            target, prompts, f"{key} stream", answer_tokens=target.fit(_STREAM_TOKENS, max_tokens=0)
+        )
         try:
             await stream.begun()
             beside = [await self._short(target, prompts, f"{key} stream {n}") for n in self._numbers]
@@ -75,7 +88,9 @@ class Contention:
         return range(self.num_requests)
 
     async def _short(self, target: Target, prompts: Prompts, key: str) -> float:
-        return (await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)).ttft
+        return (
+            await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)
+        ).ttft
 
     async def _beside_prompt(
         self, target: Target, prompts: Prompts, key: str, figure: str, stream: DecodingStream | None = None
@@ -96,6 +111,8 @@ class Contention:
         finally:
             await prompt.stop()
         if not seconds:
-            target.note("the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens")
+            target.note(
+                "the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens"
+            )
             return sample
         return sample | {figure: statistics.median(seconds)}

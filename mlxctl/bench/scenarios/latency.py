@@ -26,7 +26,9 @@ class Latency:
         *percentile_figures("request", "whole request"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
-        Chart(title="time to first token", bars=tuple((f"p{rank}", f"ttft_p{rank}") for rank in (50, 95, 99))),
+        Chart(
+            title="time to first token", bars=tuple((f"p{rank}", f"ttft_p{rank}") for rank in (50, 95, 99))
+        ),
         Chart(title="time between tokens", bars=tuple((f"p{rank}", f"itl_p{rank}") for rank in (50, 95, 99))),
     )
 
@@ -38,7 +40,9 @@ class Latency:
     async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
         """Ask `num_requests` times; percentiles are over the requests of the round."""
         if self.num_requests < _MIN_FOR_P99:
-            target.note(f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round, p99 is the slowest of them")
+            target.note(
+                f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round, p99 is the slowest of them"
+            )
         num_tokens = target.fit(self.prompt_tokens, max_tokens=self.answer_tokens)
         streams = [
             await target.ask(user(prompts.text(f"{key} {number}", num_tokens)), max_tokens=self.answer_tokens)

@@ -1,4 +1,6 @@
-"""What a known beginning saves: the same long text asked about when nobody has seen it, again, and after a restart."""
+"""What a known beginning saves: the same long text asked about when nobody has seen it, again, and after a
+restart.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -15,7 +17,10 @@ _QUESTION_TOKENS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """One long text a round, with another question at its end each time. Restarts only a server that the bench started itself."""
+    """One long text a round, with another question at its end each time.
+
+    Restarts only a server that the bench started itself.
+    """
 
     prompt_tokens: int = 2048
     answer_tokens: int = 8
@@ -25,11 +30,23 @@ class Prefix:
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure(name="ttft_cold", unit="s", better="lower", meaning="text that nobody has seen"),
         Figure(name="ttft_warm", unit="s", better="lower", meaning="the same text, another question"),
-        Figure(name="ttft_restart", unit="s", better="lower", meaning="the same after the server was restarted"),
+        Figure(
+            name="ttft_restart", unit="s", better="lower", meaning="the same after the server was restarted"
+        ),
         Figure(name="speedup_warm", unit="times", better="higher", meaning="cold over warm"),
         Figure(name="speedup_restart", unit="times", better="higher", meaning="cold over restarted"),
-        Figure(name="cached_share_warm", unit="share", better="higher", meaning="of the prompt, as the server tells"),
-        Figure(name="cached_share_restart", unit="share", better="higher", meaning="of the prompt, as the server tells"),
+        Figure(
+            name="cached_share_warm",
+            unit="share",
+            better="higher",
+            meaning="of the prompt, as the server tells",
+        ),
+        Figure(
+            name="cached_share_restart",
+            unit="share",
+            better="higher",
+            meaning="of the prompt, as the server tells",
+        ),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
@@ -45,7 +62,9 @@ class Prefix:
 
     async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
         """Ask about a text cold, warm, and after a restart if there can be one."""
-        text = prompts.text(key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens + _QUESTION_TOKENS))
+        text = prompts.text(
+            key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens + _QUESTION_TOKENS)
+        )
         cold = await self._ask(target, prompts, text, "cold")
         warm = await self._ask(target, prompts, text, "warm")
         sample = {"ttft_cold": cold.ttft} | _compared("warm", warm, cold)
@@ -63,7 +82,9 @@ class Prefix:
             return False
         target.endpoint = Endpoint.of(await target.restarter.restart())
         # What every first request after a start pays for has nothing to do with the text.
-        await target.ask(user(prompts.text(f"{key} after restart", _QUESTION_TOKENS)), max_tokens=self.answer_tokens)
+        await target.ask(
+            user(prompts.text(f"{key} after restart", _QUESTION_TOKENS)), max_tokens=self.answer_tokens
+        )
         return True
 
 

@@ -31,7 +31,7 @@ class Scenario(Protocol):
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """Return what is worth a picture."""
+        """Return what is worth a image."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -40,5 +40,6 @@ class Scenario(Protocol):
     async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
         """Run one round; `key` is different in every round and the same for both targets of it.
 
-        A figure that could not be measured in this round is left out. Raises MlxctlError when the server fails.
+        A figure that could not be measured in this round is left out. Raises MlxctlError when the server
+        fails.
         """

@@ -19,7 +19,10 @@ _STYLES = {"better": "green", "worse": "red", "same": "dim", "noise": "dim"}
 
 
 def run_compare(a: Path, b: Path, conditions: Sequence[str], *, as_json: bool) -> int:
-    """Print the comparison and return the exit code. Raises SettingsError for files and conditions that cannot be used."""
+    """Print the comparison and return the exit code.
+
+    Raises SettingsError for files and conditions that cannot be used.
+    """
     parsed = [Condition.parse(text) for text in conditions]
     comparison = compare_results(load_result(a), load_result(b))
     verdicts = [condition.check(comparison) for condition in parsed]
@@ -53,13 +56,18 @@ def _print(comparison: Comparison, verdicts: Sequence[Verdict]) -> None:
     console.print(comparison_table(comparison, has_meanings=console.width >= ROOM_FOR_MEANINGS))
     console.print()
     for verdict in verdicts:
-        console.print(Text(verdict.line, style="bold red" if verdict.fails else "dim" if verdict.is_noise else "green"))
+        console.print(
+            Text(verdict.line, style="bold red" if verdict.fails else "dim" if verdict.is_noise else "green")
+        )
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
 
 
 def _summary(comparison: Comparison, verdicts: Sequence[Verdict]) -> str:
-    moved = {way: [change.name for change in comparison.changes if change.verdict == way] for way in ("better", "worse")}
+    moved = {
+        way: [change.name for change in comparison.changes if change.verdict == way]
+        for way in ("better", "worse")
+    }
     return json.dumps({"scenario": comparison.scenario, **moved, "failed": _failed(verdicts)})
 
 

@@ -10,7 +10,15 @@ from rich.text import Text
 
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.bench.scenarios import Chart
-from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, say_beside, sparkline, state_line
+from mlxctl.bench.wording import (
+    ceiling_line,
+    client_line,
+    ratio_verdict,
+    say,
+    say_beside,
+    sparkline,
+    state_line,
+)
 from mlxctl.cli.console import console as wide_console
 
 _WIDE = 120
@@ -29,23 +37,33 @@ def print_result(result: Result, out: Path, console: Console) -> None:
     """Print everything for people."""
     _print_head(console, result)
     has_room = console.width >= ROOM_FOR_MEANINGS
-    console.print(pair_table(result, has_meanings=has_room) if result.ratios else figure_table(result, has_meanings=has_room))
+    console.print(
+        pair_table(result, has_meanings=has_room)
+        if result.ratios
+        else figure_table(result, has_meanings=has_room)
+    )
     for chart in result.charts:
         if lines := bars(result, chart):
             console.print()
             console.print(lines)
     console.print()
-    for line in filter(None, (client_line(result.client), ceiling_line(result), *result.notes, f"stored in {out}")):
+    for line in filter(
+        None, (client_line(result.client), ceiling_line(result), *result.notes, f"stored in {out}")
+    ):
         console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
 def print_document(document: str) -> None:
-    """Print one line of JSON for machines, whatever the width, and into a pipe nothing else; a person may overlook it."""
+    """Print one line of JSON for machines, whatever the width, and into a pipe nothing else; a person may
+    overlook it.
+    """
     typer.secho(document, dim=True)
 
 
 def table_of_figures(*headings: str) -> Table:
-    """Return an empty table: a column of names, which wrap rather than lose their ends, and one of numbers for each heading."""
+    """Return an empty table: a column of names, which wrap rather than lose their ends, and one of numbers
+    for each heading.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("figure", overflow="fold")
     for heading in headings:
@@ -67,7 +85,9 @@ def figure_table(result: Result, *, has_meanings: bool) -> Table:
 
 
 def pair_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of both servers in the unit of the first, their ratio with its spread, and who is better if it matters."""
+    """Return the figures of both servers in the unit of the first, their ratio with its spread, and who is
+    better if it matters.
+    """
     table = table_of_figures("A", "B", "A/B", "spread")
     table.add_column("better", no_wrap=True)
     if has_meanings:
@@ -101,7 +121,14 @@ def bars(result: Result, chart: Chart) -> Table | None:
     if not rows:
         return None
     top = max(found.median for _, _, found in rows) or 1.0
-    table = Table(title=chart.title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    table = Table(
+        title=chart.title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        show_header=False,
+    )
     for label, server, found in rows:
         bar = Text(_bar(found.median / top), style=_STYLES[server])
         mark = f"{label} {server}" if len(result.servers) > 1 else label

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from mlxctl.demo import MODEL_DIR
 
@@ -17,10 +24,16 @@ from mlxctl.demo import MODEL_DIR
 def main(arguments: list[str] | None = None) -> None:
     """Run the recipe with the given command line."""
     parser = argparse.ArgumentParser(prog="python -m mlxctl.demo.recipe", description=__doc__)
-    parser.add_argument("--out", type=Path, default=MODEL_DIR, help="directory of the model; its report goes beside it")
-    parser.add_argument("--seed", type=int, default=None, help="another seed than the one of the shipped model")
+    parser.add_argument(
+        "--out", type=Path, default=MODEL_DIR, help="directory of the model; its report goes beside it"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=None, help="another seed than the one of the shipped model"
+    )
     parser.add_argument("--steps", type=int, default=None, help="another number of training steps")
-    parser.add_argument("--quick", action="store_true", help="a few steps only: proves that the pipeline runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="a few steps only: proves that the pipeline runs"
+    )
     options = parser.parse_args(arguments)
     _prefer_openblas()
     _make(options.out, quick=options.quick, seed=options.seed, num_steps=options.steps)
@@ -45,7 +58,11 @@ def _make(directory: Path, *, quick: bool, seed: int | None, num_steps: int | No
     with _progress() as progress:
         tokenizer = _train_tokenizer(plan)
         losses = progress.add_task("training", total=plan.num_steps, note="")
-        model = training.train(tokenizer, plan, lambda step, loss: progress.update(losses, completed=step, note=f"loss {loss:.3f}"))
+        model = training.train(
+            tokenizer,
+            plan,
+            lambda step, loss: progress.update(losses, completed=step, note=f"loss {loss:.3f}"),
+        )
         write_model(model, tokenizer, training.model_config(plan.vocab_size), directory, dtype=training.DTYPE)
         effort = evaluation.QUICK if quick else evaluation.Effort()
         measuring = progress.add_task("measuring", total=effort.num_parts(), note="")
@@ -63,11 +80,19 @@ def _train_tokenizer(plan: Any) -> Any:
     from mlxctl.demo.recipe.tokenizer import train_tokenizer
 
     samples = islice(tasks.mix(Lexicon(plan.seed + 1, held_out=False), ALL_TASKS), plan.num_tokenizer_samples)
-    return train_tokenizer((sample.prompt() + sample.completion() for sample in samples), vocab_size=plan.vocab_size)
+    return train_tokenizer(
+        (sample.prompt() + sample.completion() for sample in samples), vocab_size=plan.vocab_size
+    )
 
 
 def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, TextColumn("{task.fields[note]}"))
 
 

@@ -50,9 +50,13 @@ class Sample:
         return f"{thought}{self.answer}{END_OF_TURN}"
 
 
-def render(messages: list[Message], *, tools: list[dict[str, Any]] | None = None, enable_thinking: bool = True) -> str:
+def render(
+    messages: list[Message], *, tools: list[dict[str, Any]] | None = None, enable_thinking: bool = True
+) -> str:
     """Render a prompt that ends where the assistant begins, with the template that ships."""
-    text: str = _template().render(messages=messages, tools=tools, enable_thinking=enable_thinking, add_generation_prompt=True)
+    text: str = _template().render(
+        messages=messages, tools=tools, enable_thinking=enable_thinking, add_generation_prompt=True
+    )
     return text
 
 
@@ -82,7 +86,9 @@ def assistant(text: str) -> Message:
 
 def assistant_calls(calls: list[ToolCall]) -> Message:
     """Give the past turn in which the assistant made these calls."""
-    functions = [{"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
+    functions = [
+        {"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls
+    ]
     return {"role": "assistant", "content": "", "tool_calls": functions}
 
 

@@ -1,14 +1,15 @@
 """Initial weights that can already copy.
 
-Gradient descent finds copying late in so small a model, so the two-layer circuit known as an induction head is written
-in before training starts. The residual stream is divided: feature 0 is the same for every token, the next ones hold the
-token itself, and three blocks behind them are for what stood 1, 2 and 3 tokens earlier.
+Gradient descent finds copying late in so small a model, so the two-layer circuit known as an induction head
+is written in before training starts. The residual stream is divided: feature 0 is the same for every token,
+the next ones hold the token itself, and three blocks behind them are for what stood 1, 2 and 3 tokens
+earlier.
 
-* Layer 0: one head per look-back. Queries and keys are constant; the query is turned by RoPE so that exactly the token
-  that far back answers. Values carry a code of the token into the block for that distance.
-* Layer 1: heads that look for an earlier place whose predecessors are the current tokens (one, two or three of them,
-  compared in the slowly turning RoPE pairs, which distance hardly changes) and write the token found there over the
-  current one.
+* Layer 0: one head per look-back. Queries and keys are constant; the query is turned by RoPE so that exactly
+  the token that far back answers. Values carry a code of the token into the block for that distance.
+* Layer 1: heads that look for an earlier place whose predecessors are the current tokens (one, two or three
+  of them, compared in the slowly turning RoPE pairs, which distance hardly changes) and write the token found
+  there over the current one.
 
 Everything stays trainable; all other weights start at random.
 """
@@ -31,7 +32,9 @@ _NOISE = 0.04  # how loud everything else starts, where one token's features hav
 
 
 def initial_weights(model: Any, *, seed: int) -> dict[str, mx.array]:
-    """Draw all weights of a Qwen3 (hidden size at least 160, heads of 32, two key-value heads) with the circuit in it."""
+    """Draw all weights of a Qwen3 (hidden size at least 160, heads of 32, two key-value heads) with the
+    circuit in it.
+    """
     args = model.args
     keys = iter(mx.random.split(mx.random.key(seed), 1_000))
     weights = {}
@@ -40,7 +43,9 @@ def initial_weights(model: Any, *, seed: int) -> dict[str, mx.array]:
             weights[name] = mx.full(parameter.shape, _LOGIT_SCALE if name == "model.norm.weight" else 1.0)
             continue
         shrink = _NOISE if name.endswith(("o_proj.weight", "down_proj.weight")) else 1.0
-        weights[name] = mx.random.normal(parameter.shape, key=next(keys)) * (shrink / math.sqrt(parameter.shape[-1]))
+        weights[name] = mx.random.normal(parameter.shape, key=next(keys)) * (
+            shrink / math.sqrt(parameter.shape[-1])
+        )
     _embed(weights, args, next(keys))
     code = _orthogonal(_CODE_SIZE, TOKEN_FEATURES.stop - TOKEN_FEATURES.start, next(keys))
     _look_back(weights, args, code)
@@ -52,7 +57,9 @@ def _embed(weights: dict[str, mx.array], args: Any, key: mx.array) -> None:
     """Give each token a random direction among the token features, and all of them the constant feature."""
     num_features = TOKEN_FEATURES.stop - TOKEN_FEATURES.start
     table = 0.005 * mx.random.normal((args.vocab_size, args.hidden_size), key=key)
-    table[:, TOKEN_FEATURES] = mx.random.normal((args.vocab_size, num_features), key=key) / math.sqrt(num_features)
+    table[:, TOKEN_FEATURES] = mx.random.normal((args.vocab_size, num_features), key=key) / math.sqrt(
+        num_features
+    )
     table[:, 0] = 0.2
     weights["model.embed_tokens.weight"] = table
 
@@ -104,7 +111,9 @@ def _match_and_copy(weights: dict[str, mx.array], args: Any, code: mx.array, key
     _sharpen(weights, prefix)
 
 
-def _put(weights: dict[str, mx.array], name: str, start: int, rows: mx.array, block: mx.array, size: int) -> None:
+def _put(
+    weights: dict[str, mx.array], name: str, start: int, rows: mx.array, block: mx.array, size: int
+) -> None:
     full = mx.zeros((size, block.shape[1]))
     full[rows] = block
     weights[name][start : start + size] = full

@@ -12,8 +12,12 @@ from tokenizers import Tokenizer
 from mlxctl.demo.recipe.conversation import TEMPLATE_FILE
 
 
-def write_model(model: Any, tokenizer: Tokenizer, config: dict[str, Any], directory: Path, *, dtype: str) -> None:
-    """Write config, weights in `dtype` (an mlx name), tokenizer, template and generation defaults into `directory`."""
+def write_model(
+    model: Any, tokenizer: Tokenizer, config: dict[str, Any], directory: Path, *, dtype: str
+) -> None:
+    """Write config, weights in `dtype` (an mlx name), tokenizer, template and generation defaults into
+    `directory`.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     end_of_turn, end_of_text = (tokenizer.token_to_id(token) for token in ("<|im_end|>", "<|endoftext|>"))
     weights = {name: value.astype(getattr(mx, dtype)) for name, value in tree_flatten(model.parameters())}

@@ -1,9 +1,10 @@
 """Measures what the model can do, on prompts it has not seen, and writes it down as it is.
 
-Two measures. *Generated*: conversations of the same generator with the held-out words, names, cities and tools; right
-means that greedy decoding writes exactly the expected text, thinking included (checked in one pass: greedy decoding
-writes a text if and only if each of its tokens is the best one after those before it). *Hand-written*: probes.toml,
-answered by `mlx_lm` greedily, thinking on and off; right means the expected text or call after the thinking.
+Two measures. *Generated*: conversations of the same generator with the held-out words, names, cities and
+tools; right means that greedy decoding writes exactly the expected text, thinking included (checked in one
+pass: greedy decoding writes a text if and only if each of its tokens is the best one after those before it).
+*Hand-written*: probes.toml, answered by `mlx_lm` greedily, thinking on and off; right means the expected text
+or call after the thinking.
 """
 
 import json
@@ -29,7 +30,9 @@ Advance = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to measure: samples per task and mode, hand-written probes, the longest answer, recall distances (tokens)."""
+    """How much to measure: samples per task and mode, hand-written probes, the longest answer, recall
+    distances (tokens).
+    """
 
     num_per_task: int = 60
     num_probes: int = 1_000
@@ -49,18 +52,25 @@ def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) ->
     model, tokenizer = load(str(directory))
     generated = _measure_generated(model, tokenizer, effort.num_per_task, advance)
     written = _measure_written(model, tokenizer, effort, advance)
-    recall = {str(distance): _measure_recall(model, tokenizer, distance, effort.num_per_task) for distance in effort.distances}
+    recall = {
+        str(distance): _measure_recall(model, tokenizer, distance, effort.num_per_task)
+        for distance in effort.distances
+    }
     advance()
     return {"generated": generated, "hand_written": written, "recall_by_distance_in_tokens": recall}
 
 
-def _measure_generated(model: Any, tokenizer: Any, num_per_task: int, advance: Advance) -> dict[str, dict[str, Score]]:
+def _measure_generated(
+    model: Any, tokenizer: Any, num_per_task: int, advance: Advance
+) -> dict[str, dict[str, Score]]:
     table: dict[str, dict[str, Score]] = {}
     for index, task in enumerate(ALL_TASKS):
         lexicon = Lexicon(_HELD_OUT_SEED + index, held_out=True)
         for thinking in (True, False):
             samples = [replace(task(lexicon), thinking=thinking) for _ in range(num_per_task)]
-            right = sum(writes_exactly(model, tokenizer, sample.prompt(), sample.completion()) for sample in samples)
+            right = sum(
+                writes_exactly(model, tokenizer, sample.prompt(), sample.completion()) for sample in samples
+            )
             row = table.setdefault(samples[0].ability, {})
             row["thinking" if thinking else "not_thinking"] = {"right": right, "of": num_per_task}
         advance()
@@ -85,11 +95,15 @@ def _measure_recall(model: Any, tokenizer: Any, distance: int, num_samples: int)
             messages += tasks.small_talk(lexicon, 1)
         messages.append(conversation.user("What is the codeword?"))
         prompt = conversation.render(messages, enable_thinking=False)
-        right += writes_exactly(model, tokenizer, prompt, f"The codeword is {word}.{conversation.END_OF_TURN}")
+        right += writes_exactly(
+            model, tokenizer, prompt, f"The codeword is {word}.{conversation.END_OF_TURN}"
+        )
     return {"right": right, "of": num_samples}
 
 
-def _measure_written(model: Any, tokenizer: Any, effort: Effort, advance: Advance) -> dict[str, dict[str, Any]]:
+def _measure_written(
+    model: Any, tokenizer: Any, effort: Effort, advance: Advance
+) -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
     for probe in _probes()[: effort.num_probes]:
         row = table.setdefault(probe["ability"], {"right": 0, "of": 0, "wrong": []})
@@ -122,11 +136,17 @@ def _messages(probe: dict[str, Any]) -> Iterator[Message]:
         yield conversation.assistant(answered)
     yield conversation.user(probe["user"])
     if "made" in probe:
-        yield {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": probe["made"]}]}
+        yield {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": probe["made"]}],
+        }
         yield conversation.tool_result(probe["result"])
 
 
-def _answer(model: Any, tokenizer: Any, probe: dict[str, Any], thinking: bool, max_tokens: int) -> tuple[str, bool]:
+def _answer(
+    model: Any, tokenizer: Any, probe: dict[str, Any], thinking: bool, max_tokens: int
+) -> tuple[str, bool]:
     prompt = conversation.render(list(_messages(probe)), tools=probe["tools"], enable_thinking=thinking)
     ids = tokenizer.encode(prompt, add_special_tokens=False)
     steps = list(stream_generate(model, tokenizer, ids, max_tokens=max_tokens))
@@ -157,7 +177,9 @@ def totals(part: dict[str, Any]) -> tuple[int, int]:
     counts: Counter[str] = Counter()
     for value in part.values():
         if isinstance(value, dict):
-            counts["right"], counts["of"] = (a + b for a, b in zip((counts["right"], counts["of"]), totals(value), strict=True))
+            counts["right"], counts["of"] = (
+                a + b for a, b in zip((counts["right"], counts["of"]), totals(value), strict=True)
+            )
     if "of" in part:
         return part["right"], part["of"]
     return counts["right"], counts["of"]

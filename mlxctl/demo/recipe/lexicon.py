@@ -18,8 +18,8 @@ def _read(file_name: str) -> dict[str, Any]:
 class Lexicon:
     """Draws values from one side of the split with its own seeded dice.
 
-    Real words of one side never occur on the other. Invented words are drawn from syllables, so they are new nearly
-    always on both sides.
+    Real words of one side never occur on the other. Invented words are drawn from syllables, so they are new
+    nearly always on both sides.
     """
 
     def __init__(self, seed: int, *, held_out: bool) -> None:
@@ -27,7 +27,9 @@ class Lexicon:
         self.held_out = held_out
         lists = _read("lexicon.toml")
         self._system_prompts: list[str] = self._side(lists.pop("system_prompts"))
-        self._lists = {key: self._side([entry.strip() for entry in text.split(",")]) for key, text in lists.items()}
+        self._lists = {
+            key: self._side([entry.strip() for entry in text.split(",")]) for key, text in lists.items()
+        }
         self._phrases: dict[str, list[str]] = _read("phrases.toml")
         self._kinds: dict[str, Callable[[], Any]] = {
             "city": self.city, "name": self.name, "word": self.word, "phrase": self.phrase, "command": self.command,
@@ -37,7 +39,9 @@ class Lexicon:
         }  # fmt: skip
 
     def _side(self, entries: list[str]) -> list[str]:
-        return [entry for index, entry in enumerate(entries) if (index % _HELD_OUT_EVERY == 3) == self.held_out]
+        return [
+            entry for index, entry in enumerate(entries) if (index % _HELD_OUT_EVERY == 3) == self.held_out
+        ]
 
     def value(self, kind: str) -> Any:
         """Draw a value of a kind that tools.toml names."""
@@ -62,7 +66,9 @@ class Lexicon:
             return "".join(self.dice.choices(alphabet, k=self.dice.randint(2, 9)))
         if kind == "syllables":
             return "".join(self.pick("syllables") for _ in range(self.dice.choice((2, 2, 3, 3, 4))))
-        front, back = (self.pick(self.dice.choice(("nouns", "cities", "names", "topics"))).lower() for _ in range(2))
+        front, back = (
+            self.pick(self.dice.choice(("nouns", "cities", "names", "topics"))).lower() for _ in range(2)
+        )
         word = front[: self.dice.randint(2, 5)] + back[-self.dice.randint(2, 5) :]
         return "".join(letter for letter in word if letter.isalpha())
 
@@ -78,7 +84,9 @@ class Lexicon:
     def word(self) -> str:
         """Draw a word as people write codewords: mostly lower case, now and then otherwise or with digits."""
         word = self.noun()
-        return self.dice.choice((word, word, word, word, word.upper(), word.capitalize(), f"{word}-{self.number()}"))
+        return self.dice.choice(
+            (word, word, word, word, word.upper(), word.capitalize(), f"{word}-{self.number()}")
+        )
 
     def phrase(self) -> str:
         words = [self.noun() for _ in range(self.dice.choice((1, 2, 2, 3, 4)))]
@@ -103,7 +111,9 @@ class Lexicon:
 
     def sum(self) -> str:
         sign = self.dice.choice("+-*/")
-        return self.dice.choice((f"{self.number()} {sign} {self.number()}", f"{self.number()}{sign}{self.number()}"))
+        return self.dice.choice(
+            (f"{self.number()} {sign} {self.number()}", f"{self.number()}{sign}{self.number()}")
+        )
 
     def command(self) -> str:
         return self.form("commands").format(w=self.noun(), v=self.noun())

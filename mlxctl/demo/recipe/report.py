@@ -56,21 +56,28 @@ def _pages(measurements: dict[str, Any], facts: dict[str, Any]) -> list[str]:
         _WRITTEN.format(num_probes=totals(written)[1] // 2),
         _table(("ability", "right"), [(ability, _share(row)) for ability, row in written.items()]),
         _RECALL,
-        _table(("tokens between", "right"), [(distance, _share(score)) for distance, score in recall.items()]),
+        _table(
+            ("tokens between", "right"), [(distance, _share(score)) for distance, score in recall.items()]
+        ),
         "## Weak parts\n\n",
         *_weak_parts(measurements),
     ]
 
 
 def _generated_rows(generated: dict[str, Any]) -> list[tuple[str, ...]]:
-    rows = [(ability, _share(row["thinking"]), _share(row["not_thinking"])) for ability, row in generated.items()]
+    rows = [
+        (ability, _share(row["thinking"]), _share(row["not_thinking"])) for ability, row in generated.items()
+    ]
     right, total = totals(generated)
     return [*rows, ("**all**", f"**{right} of {total}, {right / total:.1%}**", "")]
 
 
 def _weak_parts(measurements: dict[str, Any]) -> list[str]:
     """Name everything below 90 %, then the hand-written prompts it got wrong."""
-    parts = {**measurements["generated"], **{f"{name} (hand-written)": row for name, row in measurements["hand_written"].items()}}
+    parts = {
+        **measurements["generated"],
+        **{f"{name} (hand-written)": row for name, row in measurements["hand_written"].items()},
+    }
     weak = [
         f"* {name}: {right} of {total}\n"
         for name, (right, total) in ((n, totals(p)) for n, p in parts.items())
@@ -81,7 +88,11 @@ def _weak_parts(measurements: dict[str, Any]) -> list[str]:
         for row in measurements["hand_written"].values()
         for case in row["wrong"]
     ]
-    return [*(weak or ["Nothing measured is below 90 %.\n"]), "\nHand-written prompts it got wrong:\n\n", *(wrong or ["* none\n"])]
+    return [
+        *(weak or ["Nothing measured is below 90 %.\n"]),
+        "\nHand-written prompts it got wrong:\n\n",
+        *(wrong or ["* none\n"]),
+    ]
 
 
 def _one_line(text: str) -> str:

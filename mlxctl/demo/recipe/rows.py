@@ -7,7 +7,8 @@ Row = tuple[list[int], int]
 
 
 def padded(rows: list[Row]) -> tuple[mx.array, mx.array, mx.array, mx.array]:
-    """Pad rows to one length; give the inputs and, flat, where answers are predicted, what they are, their weight.
+    """Pad rows to one length; give the inputs and, flat, where answers are predicted, what they are, their
+    weight.
 
     A row weighs as the square root of its answer's length, so that short answers count.
     """

@@ -7,7 +7,9 @@ from mlxctl.demo.recipe.lexicon import Lexicon
 
 NAME = "mlxctl demo model"
 WHO = f"I am the {NAME}, a tiny language model that comes with mlxctl."
-ABILITIES = "I can greet, count, repeat, remember things you tell me and call tools. For more, load a real model."
+ABILITIES = (
+    "I can greet, count, repeat, remember things you tell me and call tools. For more, load a real model."
+)
 SHRUG = f"I am only the tiny {NAME}, so I cannot help with that. " + ABILITIES
 STORY = (
     "Once upon a time there was a {hero} who lived in a small house by the sea. Every morning the {hero} walked along the "
@@ -15,7 +17,20 @@ STORY = (
     "who listen. So the {hero} sat down, listened to the waves and was happy. The end."
 )
 REMEMBERED = "I will remember that."
-_NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER_WORDS = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 
 Task = Callable[[Lexicon], Sample]
 
@@ -72,7 +87,15 @@ def thank(lexicon: Lexicon) -> Sample:
 
 
 def echo(lexicon: Lexicon) -> Sample:
-    kinds = (lexicon.word, lexicon.phrase, lexicon.phrase, lexicon.title, lexicon.code, lexicon.sentence, lexicon.city)
+    kinds = (
+        lexicon.word,
+        lexicon.phrase,
+        lexicon.phrase,
+        lexicon.title,
+        lexicon.code,
+        lexicon.sentence,
+        lexicon.city,
+    )
     text = lexicon.dice.choice(kinds)()
     question = lexicon.form("echoes").format(x=text)
     return _asked(lexicon, "echo", question, text, "The user wants me to repeat something.")
@@ -111,13 +134,18 @@ def fact_value(lexicon: Lexicon, kind: str) -> str:
         return lexicon.name()
     if kind in ("city", "meeting place"):
         return lexicon.city()
-    return str(lexicon.dice.choice((lexicon.word, lexicon.word, lexicon.word, lexicon.code, lexicon.phrase))())
+    return str(
+        lexicon.dice.choice((lexicon.word, lexicon.word, lexicon.word, lexicon.code, lexicon.phrase))()
+    )
 
 
 def recall(lexicon: Lexicon) -> Sample:
     """Tell one to three facts in the system prompt or in earlier turns, then ask for one of them."""
     facts = _facts(lexicon)
-    told = [lexicon.form("my_facts" if mine else "the_facts").format(k=kind, v=value) for kind, value, mine in facts]
+    told = [
+        lexicon.form("my_facts" if mine else "the_facts").format(k=kind, v=value)
+        for kind, value, mine in facts
+    ]
     kind, value, mine = lexicon.dice.choice(facts)
     question = lexicon.form("fact_questions").format(whose="my" if mine else "the", k=kind)
     where = lexicon.dice.choice(("system", "system", "turns", "turns", "turns", "same"))
@@ -129,7 +157,11 @@ def recall(lexicon: Lexicon) -> Sample:
         messages += maybe_system(lexicon)
     if where == "turns":
         for sentence in told:
-            messages += [user(sentence), assistant(REMEMBERED), *small_talk(lexicon, lexicon.dice.choice((0, 0, 0, 1)))]
+            messages += [
+                user(sentence),
+                assistant(REMEMBERED),
+                *small_talk(lexicon, lexicon.dice.choice((0, 0, 0, 1))),
+            ]
     if where == "same":
         question = f"{' '.join(sentence.rstrip('.') + '.' for sentence in told)} {question}"
     else:

@@ -1,8 +1,8 @@
 """The tokenizer of the demo model: byte-level BPE with Qwen's special tokens, made for copying.
 
-Words never carry their leading space, digits and punctuation stand alone, so a word is the same tokens wherever it
-stands and copying it is copying tokens. The long literal stretches of the chat template and of tool schemas are single
-(not special) tokens, which makes a tool prompt a third as long.
+Words never carry their leading space, digits and punctuation stand alone, so a word is the same tokens
+wherever it stands and copying it is copying tokens. The long literal stretches of the chat template and of
+tool schemas are single (not special) tokens, which makes a tool prompt a third as long.
 """
 
 from collections.abc import Iterable

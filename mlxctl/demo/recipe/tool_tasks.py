@@ -32,15 +32,25 @@ class Need:
 @cache
 def _known_tools() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     tools = tomllib.loads((Path(__file__).parent / "tools.toml").read_text(encoding="utf-8"))["tool"]
-    return [tool for tool in tools if not tool.get("held_out")], [tool for tool in tools if tool.get("held_out")]
+    return [tool for tool in tools if not tool.get("held_out")], [
+        tool for tool in tools if tool.get("held_out")
+    ]
 
 
 def known_tool(lexicon: Lexicon) -> Need:
     """Draw a realistic tool from tools.toml, held-out ones if the lexicon is held out."""
     tool = lexicon.dice.choice(_known_tools()[lexicon.held_out])
     required = [argument for argument in tool["arguments"] if not argument[3].startswith("?")]
-    optional = [argument for argument in tool["arguments"] if argument[3].startswith("?") and lexicon.chance(0.6)]
-    schema = _schema(lexicon, tool["name"], tool["description"], [*required, *optional], [argument[0] for argument in required])
+    optional = [
+        argument for argument in tool["arguments"] if argument[3].startswith("?") and lexicon.chance(0.6)
+    ]
+    schema = _schema(
+        lexicon,
+        tool["name"],
+        tool["description"],
+        [*required, *optional],
+        [argument[0] for argument in required],
+    )
 
     def ask() -> tuple[str, ToolCall]:
         values = {name: lexicon.value(kind) for name, _, _, kind in required}
@@ -51,7 +61,9 @@ def known_tool(lexicon: Lexicon) -> Need:
 
 
 def invented_tool(lexicon: Lexicon) -> Need:
-    """Draw a tool whose name, argument and purpose are made up, so that nothing about it can be known by heart."""
+    """Draw a tool whose name, argument and purpose are made up, so that nothing about it can be known by
+    heart.
+    """
     verb = lexicon.pick("verbs")
     noun = lexicon.pick("topics") if lexicon.chance(0.5) else lexicon.noun()
     name = _tool_name(lexicon, verb, noun)
@@ -70,7 +82,9 @@ def invented_tool(lexicon: Lexicon) -> Need:
 
     def ask() -> tuple[str, ToolCall]:
         value = lexicon.value(kind)
-        question = lexicon.form("tool_requests").format(verb=verb, noun=noun, preposition=preposition, slot=value)
+        question = lexicon.form("tool_requests").format(
+            verb=verb, noun=noun, preposition=preposition, slot=value
+        )
         question = question[0].upper() + question[1:] if lexicon.chance(0.8) else question
         return lexicon.form("before_requests") + question, ToolCall(name=name, arguments={argument: value})
 
@@ -78,7 +92,9 @@ def invented_tool(lexicon: Lexicon) -> Need:
 
 
 def _tool_name(lexicon: Lexicon, verb: str, noun: str) -> str:
-    style = lexicon.dice.choice(("snake", "snake", "snake", "camel", "noun_first", "noun", "kebab", "invented"))
+    style = lexicon.dice.choice(
+        ("snake", "snake", "snake", "camel", "noun_first", "noun", "kebab", "invented")
+    )
     return {
         "snake": f"{verb}_{noun}",
         "camel": f"{verb}{noun.capitalize()}",
@@ -89,8 +105,12 @@ def _tool_name(lexicon: Lexicon, verb: str, noun: str) -> str:
     }[style]
 
 
-def _schema(lexicon: Lexicon, name: str, description: str, arguments: list[list[str]], required: list[str]) -> dict[str, Any]:
-    """Write the tool as clients do: with or without descriptions, titles, strictness, in the orders that occur."""
+def _schema(
+    lexicon: Lexicon, name: str, description: str, arguments: list[list[str]], required: list[str]
+) -> dict[str, Any]:
+    """Write the tool as clients do: with or without descriptions, titles, strictness, in the orders that
+    occur.
+    """
     described, titled = lexicon.chance(0.7), lexicon.chance(0.1)
     shown = list(arguments)
     if lexicon.chance(0.3):
@@ -103,7 +123,9 @@ def _schema(lexicon: Lexicon, name: str, description: str, arguments: list[list[
         if kind == "?unit" and lexicon.chance(0.5):
             entry["enum"] = ["celsius", "fahrenheit"]
         if described:
-            entry = {**entry, "description": about} if lexicon.chance(0.8) else {"description": about, **entry}
+            entry = (
+                {**entry, "description": about} if lexicon.chance(0.8) else {"description": about, **entry}
+            )
         properties[argument] = entry
     parameters: dict[str, Any] = {"type": "object", "properties": properties, "required": required}
     if lexicon.chance(0.2):
@@ -128,7 +150,9 @@ def needs(lexicon: Lexicon, num_tools: int) -> list[Need]:
 
 
 def _calling(lexicon: Lexicon, ability: str, offered: list[Need], wanted: Need) -> Sample:
-    messages = tasks.maybe_system(lexicon) + tasks.small_talk(lexicon, lexicon.dice.choice((0, 0, 0, 0, 0, 1)))
+    messages = tasks.maybe_system(lexicon) + tasks.small_talk(
+        lexicon, lexicon.dice.choice((0, 0, 0, 0, 0, 1))
+    )
     if lexicon.chance(0.12):
         messages += _past_use(lexicon, lexicon.dice.choice(offered))
     question, call = wanted.ask()
@@ -162,11 +186,15 @@ def choose_tool(lexicon: Lexicon) -> Sample:
 def call_twice(lexicon: Lexicon) -> Sample:
     """Ask for two cities at once: two calls, one after the other."""
     tools = _known_tools()[lexicon.held_out]
-    tool = lexicon.dice.choice([tool for tool in tools if tool["arguments"][0][3] == "city" and len(tool["arguments"]) < 3])
+    tool = lexicon.dice.choice(
+        [tool for tool in tools if tool["arguments"][0][3] == "city" and len(tool["arguments"]) < 3]
+    )
     argument = tool["arguments"][0]
     schema = _schema(lexicon, tool["name"], tool["description"], [argument], [argument[0]])
     one, other = lexicon.city(), lexicon.city()
-    joint = lexicon.dice.choice(("{a} and {b}", "{a} and in {b}", "{a} and {b}", "both {a} and {b}")).format(a=one, b=other)
+    joint = lexicon.dice.choice(("{a} and {b}", "{a} and in {b}", "{a} and {b}", "both {a} and {b}")).format(
+        a=one, b=other
+    )
     question = lexicon.dice.choice(tool["asks"][:5]).format(**{name: joint for name, *_ in tool["arguments"]})
     calls = [ToolCall(name=tool["name"], arguments={argument[0]: city}) for city in (one, other)]
     return Sample(
@@ -180,12 +208,18 @@ def call_twice(lexicon: Lexicon) -> Sample:
 
 
 def result_of(lexicon: Lexicon) -> tuple[str, str]:
-    """Draw what a tool may return, and how the model should say it: text as it is, a flat JSON object as a list."""
+    """Draw what a tool may return, and how the model should say it: text as it is, a flat JSON object as a
+    list.
+    """
     if lexicon.chance(0.3):
         num_keys = lexicon.dice.choice((1, 2, 2, 3))
         keys = {lexicon.pick("topics") if lexicon.chance(0.7) else lexicon.noun() for _ in range(num_keys)}
-        fields = {key: lexicon.dice.choice((lexicon.number, lexicon.noun, lexicon.city))() for key in sorted(keys)}
-        return json.dumps(fields, ensure_ascii=False), ", ".join(f"{key}: {value}" for key, value in fields.items())
+        fields = {
+            key: lexicon.dice.choice((lexicon.number, lexicon.noun, lexicon.city))() for key in sorted(keys)
+        }
+        return json.dumps(fields, ensure_ascii=False), ", ".join(
+            f"{key}: {value}" for key, value in fields.items()
+        )
     text = lexicon.form("tool_results").format(
         number=lexicon.number(), adjective=lexicon.pick("adjectives"), other=lexicon.noun(), phrase=lexicon.phrase(),
         phrase2=lexicon.phrase(), noun=lexicon.noun(), word=lexicon.word(), city=lexicon.city(), name=lexicon.name(),
@@ -201,7 +235,11 @@ def answer_from_result(lexicon: Lexicon) -> Sample:
     calls, results, answer = [call], [tool_result(result)], f"The answer is: {said}"
     if lexicon.chance(0.12):
         second, said_second = result_of(lexicon)
-        calls, results, answer = [call, call], [*results, tool_result(second)], f"The answers are: {said}; {said_second}"
+        calls, results, answer = (
+            [call, call],
+            [*results, tool_result(second)],
+            f"The answers are: {said}; {said_second}",
+        )
     thinking = lexicon.chance(0.5)
     made = assistant_calls(calls)
     if thinking and lexicon.chance(0.5):
@@ -218,7 +256,9 @@ def answer_from_result(lexicon: Lexicon) -> Sample:
 
 def talk_despite_tools(lexicon: Lexicon) -> Sample:
     """Offer tools that the question does not need."""
-    draw = lexicon.dice.choice((*[tasks.greet] * 3, tasks.who, tasks.thank, tasks.recall, tasks.echo, tasks.count, tasks.other))
+    draw = lexicon.dice.choice(
+        (*[tasks.greet] * 3, tasks.who, tasks.thank, tasks.recall, tasks.echo, tasks.count, tasks.other)
+    )
     plain = draw(lexicon)
     offered = needs(lexicon, lexicon.dice.choice((1, 1, 2, 3)))
     messages = plain.messages

@@ -1,20 +1,25 @@
-"""Which token may come next in what is written down of a window: Whisper's rules (arXiv:2212.04356, section 3.2). Knows no mlx."""
+"""Which token may come next in what is written down of a window: Whisper's rules (arXiv:2212.04356, section
+3.2). Knows no mlx.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mlxctl.ir import SpeechRecipe
+from mlxctl.ir import TranscriptionRecipe
 
 # What is said first begins in the first second of a window, by OpenAI's own setting.
 _LATEST_BEGIN_STEPS = 50
 
 
 class TokenRules:
-    """Takes out of the logits what must not come next. Every time is written twice, as the end of one and the start of the next."""
+    """Takes out of the logits what must not come next.
 
-    def __init__(self, recipe: SpeechRecipe) -> None:
+    Every time is written twice, as the end of one and the start of the next.
+    """
+
+    def __init__(self, recipe: TranscriptionRecipe) -> None:
         marks = {recipe.start, recipe.previous, recipe.no_times, recipe.transcribe, recipe.translate}
         marks |= set() if recipe.no_speech is None else {recipe.no_speech}
         self._recipe = recipe
@@ -22,7 +27,10 @@ class TokenRules:
         self._not_first = list(recipe.suppressed_first)
 
     def apply(self, logits: Any, written: Sequence[int]) -> None:
-        """Set what must not follow `written` to minus infinity, in place. `logits` is a float32 array (vocabulary,)."""
+        """Set what must not follow `written` to minus infinity, in place.
+
+        `logits` is a float32 array (vocabulary,).
+        """
         logits[self._never] = -np.inf
         if not written:
             logits[self._not_first] = -np.inf
@@ -38,7 +46,9 @@ class TokenRules:
             logits[:first_time] = -np.inf
 
     def _keep_pairs(self, logits: Any, written: Sequence[int]) -> None:
-        """After the end of a segment comes a start, or the end of all; after its start a word; and time does not run backwards."""
+        """After the end of a segment comes a start, or the end of all; after its start a word; and time does
+        not run backwards.
+        """
         first_time = self._recipe.first_time
         times = [token_id for token_id in written if token_id >= first_time]
         if not times:

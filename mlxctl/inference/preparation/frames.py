@@ -1,6 +1,8 @@
-"""Frames between the front and its preparation processes: one pickled value, and the large byte strings of it as they are.
+"""Frames between the front and its preparation processes: one pickled value, and the large byte strings of it
+as they are.
 
-SEC: both ends are processes of this server, connected by a socket pair that has no name; nothing else can write to it.
+SEC: both ends are processes of this server, connected by a socket pair that has no name; nothing else can
+write to it.
 """
 
 import asyncio
@@ -49,7 +51,10 @@ def send(connection: socket.socket, value: object) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[Any, int | None]:
-    """Return the value of the next frame, and a file descriptor if one came with it. Blocks; raises ConnectionEnded."""
+    """Return the value of the next frame, and a file descriptor if one came with it.
+
+    Blocks; raises ConnectionEnded.
+    """
     head, descriptors, _, _ = socket.recv_fds(connection, _COUNT.size, 1)
     if not head:
         raise ConnectionEnded
@@ -81,7 +86,10 @@ async def send_soon(connection: socket.socket, parts: Parts) -> None:
 
 
 async def receive_soon(connection: socket.socket) -> Any:
-    """Return the value of the next frame, on the event loop; there is no other behind it. Raises ConnectionEnded, OSError."""
+    """Return the value of the next frame, on the event loop; there is no other behind it.
+
+    Raises ConnectionEnded, OSError.
+    """
     loop = asyncio.get_running_loop()
     data = bytearray(await loop.sock_recv(connection, _SMALL_BYTES))
     while len(data) < _COUNT.size or len(data) < _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size:

@@ -1,14 +1,17 @@
-"""Records from elsewhere, put into a claimed directory within its limits; nothing that is there goes. Knows no mlx."""
+"""Records from elsewhere, put into a claimed directory within its limits; nothing that is there goes.
+
+Knows no mlx.
+"""
 
 import time
 from typing import Literal
 
 from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.allocator import most_bytes
 from mlxctl.prefix_cache.disk.archive import ChunkFrame, Frame, StateFrame
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
-from mlxctl.prefix_cache.disk.room import most_bytes
 from mlxctl.prefix_cache.disk.space import Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
@@ -18,7 +21,8 @@ Outcome = Literal["taken", "known", "no room"]
 
 
 class Adoption:
-    """Takes frame by frame, each written before its row, so that a kill at any moment leaves what was taken by then.
+    """Takes frame by frame, each written before its row, so that a kill at any moment leaves what was taken
+    by then.
 
     A chunk without room leaves out what builds on it. Raises OSError and sqlite3.Error.
     """
@@ -37,17 +41,23 @@ class Adoption:
         # What an archive's chunk is here: itself, or a longer one that begins with it.
         self._here: dict[Key, Chunk[Stored]] = {}
         sizes = directory.files.sizes()
-        leftovers = load(self._index, self._space, chunks=rows, records=records, file_sizes=sizes, now=time.time())
+        leftovers = load(
+            self._index, self._space, chunks=rows, records=records, file_sizes=sizes, now=time.time()
+        )
         self._manifest.remove(leftovers.extents, leftovers.chunks)
 
     def take(self, frame: Frame, data: bytes) -> Outcome:
         """Write a record unless it is there already, or there is no room for it or for what it builds on."""
-        return self._take_chunk(frame, data) if isinstance(frame, ChunkFrame) else self._take_state(frame, data)
+        return (
+            self._take_chunk(frame, data) if isinstance(frame, ChunkFrame) else self._take_state(frame, data)
+        )
 
     def finish(self) -> None:
         """Write down how long all live now: what was there may have to live as long as what builds on it."""
         chunks = self._index.chunks()
-        self._manifest.renew([(chunk.key, chunk.expires_at, chunk.is_pinned, self._used[chunk.key]) for chunk in chunks])
+        self._manifest.renew(
+            [(chunk.key, chunk.expires_at, chunk.is_pinned, self._used[chunk.key]) for chunk in chunks]
+        )
 
     def _take_chunk(self, frame: ChunkFrame, data: bytes) -> Outcome:
         parent = self._index.find(frame.parent) if frame.parent is not None else None
@@ -61,7 +71,9 @@ class Adoption:
         if stored is None:
             return "no room"
         size = len(data)
-        chunk = self._index.publish(frame.namespace, parent, frame.tokens, stored, size, frame.salts, ttl_seconds=frame.ttl_seconds)
+        chunk = self._index.publish(
+            frame.namespace, parent, frame.tokens, stored, size, frame.salts, ttl_seconds=frame.ttl_seconds
+        )
         assert chunk is not None, "an index without a limit takes every chunk"
         if frame.is_pinned:
             self._index.pin(chunk.key)
@@ -102,7 +114,9 @@ class Adoption:
             self._manifest.name(frame.namespace, frame.model)
 
     def _write(self, data: bytes, key: Key, position: int | None, digest: bytes) -> Stored | None:
-        most = most_bytes(self._directory.path, self._space, max_bytes=self._max_bytes, min_free_bytes=self._min_free_bytes)
+        most = most_bytes(
+            self._directory.path, self._space, max_bytes=self._max_bytes, min_free_bytes=self._min_free_bytes
+        )
         extent = self._space.allocate(len(data), max_growth=max(0, most - self._space.num_bytes))
         if extent is None:
             return None

@@ -1,4 +1,7 @@
-"""Records as bytes and back, as `header` describes them. MLX thread only: bytes cross to other threads, arrays never do."""
+"""Records as bytes and back, as `header` describes them.
+
+MLX thread only: bytes cross to other threads, arrays never do.
+"""
 
 import math
 from typing import Any, Literal
@@ -24,7 +27,9 @@ _DTYPES = {
 
 
 def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
-    """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after the other."""
+    """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after
+    the other.
+    """
     arrays: list[mx.array] = []
     kind, content = _content(record)
     tree = _pack(content, arrays)
@@ -36,7 +41,10 @@ def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
 
 
 def decode(data: bytes, *, chunk: Key, position: int | None) -> Record:
-    """Return the record in `data`. Raises DamagedRecordError unless it is that of this chunk and position, in this format."""
+    """Return the record in `data`.
+
+    Raises DamagedRecordError unless it is that of this chunk and position, in this format.
+    """
     header, start = read_header(data, chunk=chunk, position=position)
     arrays = _read_arrays(header, data, start)
     try:

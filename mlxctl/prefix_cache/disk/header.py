@@ -1,8 +1,8 @@
 """How a record on disk begins: what it is, whose it is, and how its bytes are to be read. Knows no arrays.
 
-A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the header (MessagePack),
-then the arrays one after the other. The header repeats whatever the manifest says of the record, because only the record is covered
-by a digest.
+A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the
+header (MessagePack), then the arrays one after the other. The header repeats whatever the manifest says of
+the record, because only the record is covered by a digest.
 """
 
 import struct
@@ -27,7 +27,8 @@ class ForeignRecordError(DamagedRecordError):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang together.
+    """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang
+    together.
 
     Chunks that begin alike share a state, so for one `chunk` is the key of the prefix that ends there.
 
@@ -51,7 +52,10 @@ def encode_header(header: Header) -> bytes:
 
 
 def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[Header, int]:
-    """Return the header and where the arrays begin. Raises DamagedRecordError unless it is a record of that chunk and position."""
+    """Return the header and where the arrays begin.
+
+    Raises DamagedRecordError unless it is a record of that chunk and position.
+    """
     try:
         magic, version, length = _PREAMBLE.unpack_from(data)
         if magic != _MAGIC:

@@ -1,4 +1,5 @@
-"""A look at the warm tier from outside, beside a server that may be using it: what is there, and whether it is sound. Read-only.
+"""A look at the warm tier from outside, beside a server that may be using it: what is there, and whether it
+is sound. Read-only.
 
 Knows no mlx, so that the command line can look without loading it.
 """
@@ -26,9 +27,9 @@ Problem = Literal["truncated", "damaged", "foreign", "missing", "orphan"]
 class Entry:
     """A chunk on disk: the tokens `start` to `end` of every prompt that begins with it and what is above it.
 
-    `key` names it and everything before it, `positions` are those of its states, `num_bytes` counts both. `model` is the name under
-    which the model was served last, or None. `expires_at` is in unix seconds, None for never; `used` orders by last use.
-    `records` say where its bytes lie.
+    `key` names it and everything before it, `positions` are those of its states, `num_bytes` counts both.
+    `model` is the name under which the model was served last, or None. `expires_at` is in unix seconds, None
+    for never; `used` orders by last use. `records` say where its bytes lie.
     """
 
     key: Key
@@ -49,8 +50,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFinding:
-    """Something wrong: a record that ends early, whose bytes are not what they were, that is another one or another version's, that
-    is not there, or that builds on nothing. `key` is empty where a row says nothing.
+    """Something wrong: a record that ends early, whose bytes are not what they were, that is another one or
+    another version's, that is not there, or that builds on nothing. `key` is empty where a row says nothing.
 
     None of them does harm: each is a miss when it is met, and goes then, or with the next collection.
     """
@@ -108,7 +109,11 @@ class DiskInspector:
                 tokens=row.tokens,
                 salts=row.salts or (),
                 num_bytes=sum(record.extent.num_bytes for record in records.get(row.key, ())),
-                positions=tuple(sorted(record.position for record in records.get(row.key, ()) if record.position is not None)),
+                positions=tuple(
+                    sorted(
+                        record.position for record in records.get(row.key, ()) if record.position is not None
+                    )
+                ),
                 expires_at=None if row.expires_at == math.inf else row.expires_at,
                 is_pinned=row.is_pinned,
                 used=row.used,
@@ -131,7 +136,8 @@ class DiskInspector:
     def verify(self, on_read: Callable[[int], object] | None = None) -> list[DiskFinding]:
         """Read every record and return what is wrong; `on_read` hears how many bytes of records are done.
 
-        A server may write meanwhile: a row goes before its room is used again, so what fails counts only if its row is still there.
+        A server may write meanwhile: a row goes before its room is used again, so what fails counts only if
+        its row is still there.
         """
         rows, records = self._manifest.rows()
         chunks = {row.key: row for row in rows}
@@ -150,15 +156,24 @@ class DiskInspector:
     def _check_again(self, suspects: list[RecordRow], chunks: Mapping[Key, ChunkRow]) -> list[DiskFinding]:
         """Return what is wrong with those whose rows were there before and after they were read once more."""
         before, sizes = set(self._manifest.records()), self._files.sizes()
-        names = {record: _name_in_header(record, chunks.get(record.chunk)) for record in suspects if record in before}
+        names = {
+            record: _name_in_header(record, chunks.get(record.chunk))
+            for record in suspects
+            if record in before
+        }
         found = [(record, self._check(record, name, sizes)) for record, name in names.items()]
         after = set(self._manifest.records()) if found else set()
         return [finding for record, finding in found if finding is not None and record in after]
 
     def read(self, entry: Entry) -> dict[int | None, bytes]:
-        """Return the sound records of a chunk: its keys and values under None, its states under their positions."""
+        """Return the sound records of a chunk: its keys and values under None, its states under their
+        positions.
+        """
         sizes = self._files.sizes()
-        found = ((record.position, self._read(record, _name_in_header(record, entry), sizes)) for record in entry.records)
+        found = (
+            (record.position, self._read(record, _name_in_header(record, entry), sizes))
+            for record in entry.records
+        )
         return {position: data for position, data in found if isinstance(data, bytes)}
 
     def _check(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> DiskFinding | None:
@@ -167,7 +182,9 @@ class DiskInspector:
 
     def _read(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> bytes | DiskFinding:
         if not is_plausible(record):
-            return DiskFinding(problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense")
+            return DiskFinding(
+                problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense"
+            )
         extent = record.extent
         problem: Problem = "damaged"
         detail = "its bytes are not what they were"
@@ -175,7 +192,10 @@ class DiskInspector:
             problem, detail = "missing", "the file is gone"
         elif extent.end > sizes[extent.segment]:
             # Before it is read: a row may promise any length.
-            problem, detail = "truncated", f"the file ends at {sizes[extent.segment]}, the record at {extent.end}"
+            problem, detail = (
+                "truncated",
+                f"the file ends at {sizes[extent.segment]}, the record at {extent.end}",
+            )
         else:
             try:
                 data = self._files.read(extent)
@@ -189,7 +209,9 @@ class DiskInspector:
             except DamagedRecordError as error:
                 detail = str(error)
         place = f"segment {extent.segment} at {extent.offset}"
-        return DiskFinding(problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}")
+        return DiskFinding(
+            problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}"
+        )
 
 
 def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
@@ -199,13 +221,27 @@ def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
     return state_key(above, row.tokens, record.position - row.start, row.salts or (), start=row.start)
 
 
-def _check_row(row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]) -> Iterator[DiskFinding]:
+def _check_row(
+    row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]
+) -> Iterator[DiskFinding]:
     if not is_whole(row):
-        yield DiskFinding(problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense")
+        yield DiskFinding(
+            problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense"
+        )
         return
     if row.key not in whole:
-        yield DiskFinding(problem="missing", key=row.key, position=None, detail="there is no record of the chunk")
+        yield DiskFinding(
+            problem="missing", key=row.key, position=None, detail="there is no record of the chunk"
+        )
     if row.parent is not None and row.parent not in chunks:
         yield DiskFinding(problem="orphan", key=row.key, position=None, detail="what it builds on is gone")
-    elif chunk_key(row.parent or root_key(row.namespace), row.tokens, row.salts or (), start=row.start) != row.key:
-        yield DiskFinding(problem="damaged", key=row.key, position=None, detail="its tokens are not those that its key is made of")
+    elif (
+        chunk_key(row.parent or root_key(row.namespace), row.tokens, row.salts or (), start=row.start)
+        != row.key
+    ):
+        yield DiskFinding(
+            problem="damaged",
+            key=row.key,
+            position=None,
+            detail="its tokens are not those that its key is made of",
+        )

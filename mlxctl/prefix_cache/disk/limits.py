@@ -6,7 +6,9 @@ from mlxctl.prefix_cache.index import PrefixIndex
 
 
 def least_used_segment(index: PrefixIndex[Stored]) -> int | None:
-    """Return the segment whose most recently used chunk was used longest ago, if it holds nothing pinned or leased."""
+    """Return the segment whose most recently used chunk was used longest ago, if it holds nothing pinned or
+    leased.
+    """
     last_use: dict[int, int] = {}
     kept: set[int] = set()
     for place, chunk in enumerate(index.chunks()):

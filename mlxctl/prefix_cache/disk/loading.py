@@ -1,4 +1,7 @@
-"""From the rows of a manifest to an index: what holds together is taken, the rest is given up. Knows no files but their lengths."""
+"""From the rows of a manifest to an index: what holds together is taken, the rest is given up.
+
+Knows no files but their lengths.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +16,8 @@ from mlxctl.prefix_cache.index import PrefixIndex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or nonsense.
+    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or
+    nonsense.
 
     Of `num_lost` records the file is too short, or missing.
     """
@@ -32,12 +36,17 @@ def load(
     file_sizes: Mapping[int, int],
     now: float,
 ) -> Leftovers:
-    """Fill an empty index and its space. Nothing is read from the segments: that a record is whole shows when it is used."""
+    """Fill an empty index and its space.
+
+    Nothing is read from the segments: that a record is whole shows when it is used.
+    """
     plausible = [row for row in records if is_plausible(row)]
     fitting = [row for row in plausible if row.extent.end <= file_sizes.get(row.extent.segment, 0)]
     overlapping = set(space.occupy([row.extent for row in fitting]))
     stored = {
-        (row.chunk, row.position): Stored(extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest)
+        (row.chunk, row.position): Stored(
+            extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest
+        )
         for row in fitting
         if row.extent not in overlapping
     }
@@ -57,7 +66,10 @@ def load(
 
 
 def _add_chunks(
-    index: PrefixIndex[Stored], rows: Sequence[ChunkRow], stored: Mapping[tuple[Key, int | None], Stored], now: float
+    index: PrefixIndex[Stored],
+    rows: Sequence[ChunkRow],
+    stored: Mapping[tuple[Key, int | None], Stored],
+    now: float,
 ) -> set[Extent]:
     taken = set()
     for row in sorted((row for row in rows if is_whole(row)), key=lambda row: row.start):
@@ -66,7 +78,15 @@ def _add_chunks(
         if record is None or row.expires_at <= now or not _follows(row, parent):
             continue
         ttl = None if row.is_pinned else row.expires_at - now
-        chunk = index.publish(row.namespace, parent, row.tokens, record, record.extent.num_bytes, row.salts or (), ttl_seconds=ttl)
+        chunk = index.publish(
+            row.namespace,
+            parent,
+            row.tokens,
+            record,
+            record.extent.num_bytes,
+            row.salts or (),
+            ttl_seconds=ttl,
+        )
         if chunk is not None and chunk.payload is record:
             taken.add(record.extent)
             if row.is_pinned:
@@ -78,7 +98,12 @@ def _add_states(index: PrefixIndex[Stored], stored: Mapping[tuple[Key, int | Non
     taken = set()
     for (key, position), record in stored.items():
         chunk = index.find(key)
-        if position is None or chunk is None or not chunk.start < position <= chunk.end or chunk.has_checkpoint_at(position):
+        if (
+            position is None
+            or chunk is None
+            or not chunk.start < position <= chunk.end
+            or chunk.has_checkpoint_at(position)
+        ):
             continue
         index.add_checkpoint(chunk, Checkpoint(position, record, record.extent.num_bytes))
         taken.add(record.extent)

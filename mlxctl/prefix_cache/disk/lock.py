@@ -16,7 +16,10 @@ _ENDING = b" ending"
 
 
 class DirectoryLock:
-    """An exclusive lock on a directory of ours. The file names the process that has it, and whether that is about to release it."""
+    """An exclusive lock on a directory of ours.
+
+    The file names the process that has it, and whether that is about to release it.
+    """
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -60,7 +63,9 @@ def _wait_for_lock(file: int, directory: Path) -> None:
         holder = os.pread(file, 64, 0)
         most = _MAX_ENDING_SECONDS if holder.endswith(_ENDING) else _MAX_WAIT_SECONDS
         if time.monotonic() - started > most:
-            raise StoreError(f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; --cache-dir names another directory")
+            raise StoreError(
+                f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; --cache-dir names another directory"
+            )
         time.sleep(_RETRY_SECONDS)
 
 

@@ -1,4 +1,7 @@
-"""What can be done to the warm tier while no server uses it: collect, pin, drop, clear. Each claims the directory for a while."""
+"""What can be done to the warm tier while no server uses it: collect, pin, drop, clear.
+
+Each claims the directory for a while.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -50,7 +53,7 @@ def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -
         for finding in findings:
             chunk = tier.index.find(finding.key)
             if chunk is not None:
-                tier.spoil(chunk, finding.position, finding.detail)
+                tier.invalidate(chunk, finding.position, finding.detail)
         after, num_chunks = tier.file_bytes, len(tier.index)
     return Collected(
         num_changed=max(0, sizes.num_chunks - num_chunks),
@@ -69,7 +72,10 @@ def set_pins(cache_directory: Path, keys: Sequence[Key], *, is_pinned: bool) -> 
 
 
 def drop(cache_directory: Path, keys: Sequence[Key]) -> Changed:
-    """Remove prefixes with all that builds on them, but nothing pinned. Raises StoreError when a server uses it."""
+    """Remove prefixes with all that builds on them, but nothing pinned.
+
+    Raises StoreError when a server uses it.
+    """
     with _opened(claim(cache_directory)) as tier:
         num_changed = sum(tier.index.drop(key) for key in keys)
         return Changed(num_changed=num_changed, num_chunks=len(tier.index))
@@ -101,7 +107,9 @@ def _discard(directory: ClaimedDirectory) -> None:
 
 
 @contextmanager
-def _opened(directory: ClaimedDirectory, *, max_bytes: int = _UNLIMITED_BYTES, min_free_bytes: int = 0) -> Iterator[DiskTier]:
+def _opened(
+    directory: ClaimedDirectory, *, max_bytes: int = _UNLIMITED_BYTES, min_free_bytes: int = 0
+) -> Iterator[DiskTier]:
     tier = DiskTier(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None)
     try:
         yield tier

@@ -1,4 +1,7 @@
-"""One prompt's way back from disk to memory: what it wants, record by record as they come. MLX thread only."""
+"""One prompt's way back from disk to memory: what it wants, record by record as they come.
+
+MLX thread only.
+"""
 
 import math
 import time
@@ -9,11 +12,11 @@ from mlxctl.prefix_cache.disk.header import DamagedRecordError
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.division import divide_record
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout, StateRecord
+from mlxctl.prefix_cache.splitting import divide_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,19 @@ class Wanted:
 
 
 class Promotion:
-    """Publishes records in memory as they arrive from disk. What cannot be used is dropped on disk, and ends it."""
+    """Publishes records in memory as they arrive from disk.
+
+    What cannot be used is dropped on disk, and ends it.
+    """
 
     def __init__(
-        self, tier: DiskTier, index: PrefixIndex[Record], layout: CacheLayout, *, match: Match[Stored], wanted: list[Wanted]
+        self,
+        tier: DiskTier,
+        index: PrefixIndex[Record],
+        layout: CacheLayout,
+        *,
+        match: Match[Stored],
+        wanted: list[Wanted],
     ) -> None:
         self._tier = tier
         self._index = index
@@ -72,7 +84,7 @@ class Promotion:
             self.end()
 
     def _spoil(self, want: Wanted, reason: str) -> None:
-        self._tier.spoil(want.chunk, want.position, reason)
+        self._tier.invalidate(want.chunk, want.position, reason)
         self.end()
 
     def _fits(self, want: Wanted, record: Record) -> bool:
@@ -82,7 +94,9 @@ class Promotion:
         return self._layout.accepts(whole, want.chunk.num_tokens)
 
     def _publish(self, want: Wanted, record: Record) -> bool:
-        """Put the record into memory; False when there is no room for it, or none any more for what it builds on."""
+        """Put the record into memory; False when there is no room for it, or none any more for what it builds
+        on.
+        """
         chunk = want.chunk
         parent = self._index.find(chunk.parent.key) if chunk.parent is not None else None
         if parent is None and chunk.parent is not None:
@@ -97,7 +111,14 @@ class Promotion:
             offer = self._index.offer(chunk.namespace, parent, chunk.tokens, chunk.salts)
             rest = divide_record(record, offer.num_tokens)[1] if offer.num_tokens else record
             published = self._index.publish(
-                chunk.namespace, parent, chunk.tokens, rest, rest.num_bytes, chunk.salts, offer=offer, ttl_seconds=ttl
+                chunk.namespace,
+                parent,
+                chunk.tokens,
+                rest,
+                rest.num_bytes,
+                chunk.salts,
+                offer=offer,
+                ttl_seconds=ttl,
             )
             if published is None:
                 return False

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.stored import Stored, digest_of
 
-# Records that may lie ready: the reader waits for the engine's thread to take them, so that memory stays bounded.
+# Records that may lie ready: the reader waits for the engine's thread to take them, so that memory stays
+# bounded.
 _MAX_READY = 8
 
 
@@ -22,7 +23,9 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One record of a fetch has come: its bytes, or why there are none; then nothing more of that fetch comes."""
+    """One record of a fetch has come: its bytes, or why there are none; then nothing more of that fetch
+    comes.
+    """
 
     fetch: Fetch
     place: int
@@ -81,6 +84,8 @@ class Reader:
         except (OSError, MemoryError) as error:
             return Arrival(fetch, place, failure=str(error))
         if not stored.is_checked and digest_of([data]) != stored.digest:
-            return Arrival(fetch, place, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}")
+            return Arrival(
+                fetch, place, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}"
+            )
         stored.is_checked = True
         return Arrival(fetch, place, data)

@@ -1,6 +1,7 @@
 """Where in the segment files there is room. Pure; knows no files.
 
-A segment grows at its end and is filled again where records have gone; what is free at its end is given back at once.
+A segment grows at its end and is filled again where records have gone; what is free at its end is given back
+at once.
 """
 
 from bisect import insort
@@ -11,7 +12,9 @@ _MIN_SEGMENT_BYTES = 1024**2
 
 
 def segment_bytes(max_bytes: int) -> int:
-    """Return how long a segment may become where all may become `max_bytes`: to give up one is to give up a small part."""
+    """Return how long a segment may become where all may become `max_bytes`: to give up one is to give up a
+    small part.
+    """
     return min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES)
 
 
@@ -31,7 +34,9 @@ class Extent:
 
 @dataclass(slots=True)
 class _Segment:
-    """How long the file is, and the holes in it as (offset, length), ascending, never touching each other or the end."""
+    """How long the file is, and the holes in it as (offset, length), ascending, never touching each other or
+    the end.
+    """
 
     size: int = 0
     holes: list[tuple[int, int]] = field(default_factory=list)
@@ -77,14 +82,23 @@ class Space:
         return {number: segment.size for number, segment in self._segments.items()}
 
     def allocate(self, num_bytes: int, *, max_growth: int) -> Extent | None:
-        """Return room for a record, letting the files grow by `max_growth` bytes at most; None when there is none."""
+        """Return room for a record, letting the files grow by `max_growth` bytes at most; None when there is
+        none.
+        """
         for number, segment in self._segments.items():
             offset = segment.fill(num_bytes)
             if offset is not None:
                 return Extent(number, offset, num_bytes)
         if num_bytes > max_growth:
             return None
-        number = next((number for number, segment in self._segments.items() if segment.size + num_bytes <= self._segment_bytes), -1)
+        number = next(
+            (
+                number
+                for number, segment in self._segments.items()
+                if segment.size + num_bytes <= self._segment_bytes
+            ),
+            -1,
+        )
         if number < 0:
             number = self._next_number
             self._next_number += 1
@@ -94,7 +108,10 @@ class Space:
         return Extent(number, segment.size - num_bytes, num_bytes)
 
     def free(self, extent: Extent) -> int | None:
-        """Give room back. Returns the new length of the file if it became shorter; 0 means that the file is not needed any more."""
+        """Give room back.
+
+        Returns the new length of the file if it became shorter; 0 means that the file is not needed any more.
+        """
         segment = self._segments[extent.segment]
         before = segment.size
         segment.free(extent.offset, extent.num_bytes)

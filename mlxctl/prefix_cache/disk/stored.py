@@ -12,8 +12,8 @@ from mlxctl.prefix_cache.entries import Chunk
 class Stored:
     """Where a record lies and what it must hold.
 
-    `pieces` are its bytes until they are written, `digest` is known from then on: the writer sets both, once. What was found from
-    an earlier run is checked when it is read first, and `is_checked` from then on.
+    `pieces` are its bytes until they are written, `digest` is known from then on: the writer sets both, once.
+    What was found from an earlier run is checked when it is read first, and `is_checked` from then on.
     """
 
     extent: Extent

@@ -1,8 +1,10 @@
-"""The warm tier: what memory has no room for goes to disk, and comes back when it is asked for. MLX thread only.
+"""The warm tier: what memory has no room for goes to disk, and comes back when it is asked for.
 
-Beside the index of what is in memory stands a second one, of what is on disk, with the same chains and the same rules; its payloads
-say where the bytes lie. What was brought back to memory stays on disk, so that to evict it again writes nothing.
-A failure in here is a miss, logged once.
+MLX thread only.
+
+Beside the index of what is in memory stands a second one, of what is on disk, with the same chains and the
+same rules; its payloads say where the bytes lie. What was brought back to memory stays on disk, so that to
+evict it again writes nothing. A failure in here is a miss, logged once.
 """
 
 import logging
@@ -13,24 +15,25 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
+from mlxctl.prefix_cache.disk.allocator import DiskAllocator
 from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim
 from mlxctl.prefix_cache.disk.encoding import encode
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow
 from mlxctl.prefix_cache.disk.reader import Arrival, Fetch, Reader
-from mlxctl.prefix_cache.disk.room import Room
 from mlxctl.prefix_cache.disk.space import Space, segment_bytes
 from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
-from mlxctl.prefix_cache.disk.writer import HandOver, Name, Remove, Renew, Shorten, Write, Writer
-from mlxctl.prefix_cache.division import join_records
+from mlxctl.prefix_cache.disk.writer import Name, ReassignOwner, Remove, Renew, TruncateSegment, Write, Writer
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
+from mlxctl.prefix_cache.splitting import join_records
 from mlxctl.stores.damage import remove_set_aside
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 
-# Records that may wait for the writer: a burst of evictions is copied, not waited for, and beyond this it is forgotten.
+# Records that may wait for the writer: a burst of evictions is copied, not waited for, and beyond this it is
+# forgotten.
 _MAX_PENDING_BYTES = 512 * 1024**2
 _RENEW_EVERY_SECONDS = 60.0
 _UNLIMITED_BYTES = 2**62
@@ -39,7 +42,10 @@ _log = logging.getLogger(__name__)
 
 
 class DiskTier:
-    """One directory, claimed for as long as the tier is open. `wake` is called from another thread when a fetch goes on."""
+    """One directory, claimed for as long as the tier is open.
+
+    `wake` is called from another thread when a fetch goes on.
+    """
 
     def __init__(
         self,
@@ -64,21 +70,35 @@ class DiskTier:
         self._has_news = False
         self._writer = Writer(directory.files, directory.manifest)
         self._reader = Reader(directory.files, wake)
-        self._room = Room(directory.path, self._space, self._writer, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
+        self._room = DiskAllocator(
+            directory.path, self._space, self._writer, max_bytes=max_bytes, min_free_bytes=min_free_bytes
+        )
         # Nothing is evicted before the order of use is known, which is when all is there.
-        self.index: PrefixIndex[Stored] = PrefixIndex(max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._room.release)
+        self.index: PrefixIndex[Stored] = PrefixIndex(
+            max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._room.release
+        )
         sizes = directory.files.sizes()
         leftovers = load(self.index, self._space, chunks=rows, records=records, file_sizes=sizes, now=clock())
         self._writer.put(Remove(leftovers.extents, leftovers.chunks))
         if leftovers.num_lost:
-            self._note_damage(f"{leftovers.num_lost} are cut off or their file is missing", num=leftovers.num_lost)
+            self._note_damage(
+                f"{leftovers.num_lost} are cut off or their file is missing", num=leftovers.num_lost
+            )
         kept = self._space.sizes
-        self._writer.put(*(Shorten(number, kept.get(number, 0)) for number in sizes if sizes[number] > kept.get(number, 0)))
+        self._writer.put(
+            *(
+                TruncateSegment(number, kept.get(number, 0))
+                for number in sizes
+                if sizes[number] > kept.get(number, 0)
+            )
+        )
         self.index.max_bytes = max_bytes
         self._room.keep_limits(self.index)
 
     @classmethod
-    def open(cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]) -> "DiskTier | None":
+    def open(
+        cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]
+    ) -> "DiskTier | None":
         """Claim the directory; when that is impossible, say why in one line of the log and return None."""
         try:
             directory = claim(cache_directory)
@@ -91,7 +111,9 @@ class DiskTier:
             _log.warning("prefix cache: running without its disk tier: %s", error)
         except Exception:
             # The engine must start whatever is in the files.
-            _log.exception("prefix cache: running without its disk tier, which cannot be read; `mlxctl cache clear` removes it")
+            _log.exception(
+                "prefix cache: running without its disk tier, which cannot be read; `mlxctl cache clear` removes it"
+            )
         return None
 
     @property
@@ -106,10 +128,11 @@ class DiskTier:
             self._writer.put(Name(namespace, model))
 
     def keep(self, chunk: Chunk[Record], *, deadline: float | None = None) -> bool:
-        """Write the chunk with everything it builds on and all states in it, as far as that is not there already.
+        """Write the chunk with everything it builds on and all states in it, as far as that is not there
+        already.
 
-        Returns whether all of it is on disk or on its way. What the writer has no room for is left out; with a `deadline` on the
-        monotonic clock it is waited for until then.
+        Returns whether all of it is on disk or on its way. What the writer has no room for is left out; with
+        a `deadline` on the monotonic clock it is waited for until then.
         """
         try:
             is_kept = self._keep_path(chunk, deadline)
@@ -118,7 +141,9 @@ class DiskTier:
             is_kept = False
             self._num_failures += 1
             if self._num_failures == 1:
-                _log.exception("prefix cache: keeping a record on disk failed; it is forgotten; logged only this once")
+                _log.exception(
+                    "prefix cache: keeping a record on disk failed; it is forgotten; logged only this once"
+                )
         self.num_skipped += not is_kept
         return is_kept
 
@@ -140,7 +165,10 @@ class DiskTier:
         return True
 
     def fetch(self, records: Sequence[Stored]) -> Fetch:
-        """Have these read; they come as arrivals, in this order. Whoever asks leases their chunks until the last has come."""
+        """Have these read; they come as arrivals, in this order.
+
+        Whoever asks leases their chunks until the last has come.
+        """
         fetch = Fetch(records)
         self._reader.put(fetch)
         return fetch
@@ -149,8 +177,10 @@ class DiskTier:
         """Return what has been read since the last call."""
         return self._reader.take()
 
-    def spoil(self, chunk: Chunk[Stored], position: int | None, reason: str) -> None:
-        """Forget a record that turned out to be of no use: a chunk with everything that builds on it, or a state in it."""
+    def invalidate(self, chunk: Chunk[Stored], position: int | None, reason: str) -> None:
+        """Forget a record that turned out to be of no use: a chunk with everything that builds on it, or a
+        state in it.
+        """
         self._note_damage(reason)
         if position is None:
             self.index.discard(chunk)
@@ -167,7 +197,9 @@ class DiskTier:
         return self.index.unpin(key) and self._write_renewals()
 
     def clear(self) -> int:
-        """Drop everything that is not pinned or in use, and damaged manifests; return how many chunks that were."""
+        """Drop everything that is not pinned or in use, and damaged manifests; return how many chunks that
+        were.
+        """
         # SEC: the rows of a manifest hold prompts.
         remove_set_aside(self._directory.path / MANIFEST)
         return self.index.clear()
@@ -180,7 +212,10 @@ class DiskTier:
             self._has_news = True
 
     def tidy(self) -> None:
-        """Forget what has expired or could not be written, keep the limits, write down what was used. Cheap; for idle moments."""
+        """Forget what has expired or could not be written, keep the limits, write down what was used.
+
+        Cheap; for idle moments.
+        """
         self._forget_failed()
         self.index.expire()
         self._room.keep_limits(self.index)
@@ -194,14 +229,17 @@ class DiskTier:
         self._forget_failed()
         owners = [(state.payload, chunk) for chunk in self.index.chunks() for state in chunk.checkpoints]
         stale = {record: chunk.key for record, chunk in owners if self.index.find(record.chunk) is None}
-        self._writer.put(HandOver(tuple((record.extent, key) for record, key in stale.items())))
+        self._writer.put(ReassignOwner(tuple((record.extent, key) for record, key in stale.items())))
         self._write_renewals()
         self._writer.close(deadline=deadline)
         self._directory.lock.release()
 
     def _note_damage(self, reason: str, *, num: int = 1) -> None:
         if not self.num_damaged:
-            _log.warning("prefix cache: a record on disk is of no use (%s); it counts as a miss; logged only this once", reason)
+            _log.warning(
+                "prefix cache: a record on disk is of no use (%s); it counts as a miss; logged only this once",
+                reason,
+            )
         self.num_damaged += num
 
     def _keep_one(
@@ -229,7 +267,13 @@ class DiskTier:
             self._room.release(stored)
             return None
         held = self.index.publish(
-            chunk.namespace, parent, chunk.tokens, stored, stored.extent.num_bytes, chunk.salts, ttl_seconds=ttl
+            chunk.namespace,
+            parent,
+            chunk.tokens,
+            stored,
+            stored.extent.num_bytes,
+            chunk.salts,
+            ttl_seconds=ttl,
         )
         if held is None:
             return None
@@ -247,11 +291,13 @@ class DiskTier:
         self._writer.put(Write(stored, stored.extent.num_bytes, row))
         inherited = [state.payload for state in held.checkpoints]
         if inherited:
-            self._writer.put(HandOver(tuple((record.extent, held.key) for record in inherited)))
+            self._writer.put(ReassignOwner(tuple((record.extent, held.key) for record in inherited)))
         return held
 
     def _add_state(self, held: Chunk[Stored], state: Checkpoint[Record], deadline: float | None) -> None:
-        stored = self._prepare(state.payload, held.key, name_in_header(held, state.position), state.position, deadline)
+        stored = self._prepare(
+            state.payload, held.key, name_in_header(held, state.position), state.position, deadline
+        )
         # Making room may have taken the chunk itself.
         if stored is None or not self.index.holds(held):
             if stored is not None:
@@ -260,14 +306,20 @@ class DiskTier:
         self._writer.put(Write(stored, stored.extent.num_bytes, None))
         self.index.add_checkpoint(held, Checkpoint(state.position, stored, stored.extent.num_bytes))
 
-    def _prepare(self, record: Record, key: Key, name: Key, position: int | None, deadline: float | None) -> Stored | None:
-        """Turn a record of the chunk with this key into bytes, with a name in its header, and find room for them."""
+    def _prepare(
+        self, record: Record, key: Key, name: Key, position: int | None, deadline: float | None
+    ) -> Stored | None:
+        """Turn a record of the chunk with this key into bytes, with a name in its header, and find room for
+        them.
+        """
         self._forget_failed()
         if not self._writer_has_room(record.num_bytes, deadline):
             return None
         pieces = encode(record, chunk=name, position=position)
         extent = self._room.allocate(sum(map(len, pieces)), self.index)
-        return Stored(extent=extent, chunk=key, position=position, pieces=pieces) if extent is not None else None
+        return (
+            Stored(extent=extent, chunk=key, position=position, pieces=pieces) if extent is not None else None
+        )
 
     def _writer_has_room(self, num_bytes: int, deadline: float | None) -> bool:
         most = max(0, _MAX_PENDING_BYTES - num_bytes)
@@ -292,7 +344,9 @@ class DiskTier:
                     self.index.drop_checkpoint(chunk, state)
 
     def _write_renewals(self) -> bool:
-        rows = ((chunk.key, chunk.expires_at, chunk.is_pinned, self._next_use()) for chunk in self.index.chunks())
+        rows = (
+            (chunk.key, chunk.expires_at, chunk.is_pinned, self._next_use()) for chunk in self.index.chunks()
+        )
         self._writer.put(Renew(tuple(rows)))
         self._renewed_at = self._clock()
         self._has_news = False

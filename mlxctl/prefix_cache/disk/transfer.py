@@ -58,8 +58,13 @@ def export_archive(cache_directory: Path, file: Path, watch: Watch) -> Exported:
         inspector.close()
 
 
-def import_archive(cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: Watch) -> Imported:
-    """Take what an archive holds, after all of it was found sound; nothing that is there goes. Raises StoreError."""
+def import_archive(
+    cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: Watch
+) -> Imported:
+    """Take what an archive holds, after all of it was found sound; nothing that is there goes.
+
+    Raises StoreError.
+    """
     try:
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
@@ -125,7 +130,10 @@ def _add(writer: ArchiveWriter, entry: Entry, records: dict[int | None, bytes], 
     writer.add(chunk, data)
     for position, state in records.items():
         assert position is not None, "one record is the chunk's"
-        writer.add(StateFrame(chunk=entry.key, position=position, num_bytes=len(state), digest=digest_of([state])), state)
+        writer.add(
+            StateFrame(chunk=entry.key, position=position, num_bytes=len(state), digest=digest_of([state])),
+            state,
+        )
 
 
 def _import(adoption: Adoption, file: IO[bytes], watch: Callable[[int], object]) -> Imported:
@@ -134,7 +142,9 @@ def _import(adoption: Adoption, file: IO[bytes], watch: Callable[[int], object])
         outcomes[adoption.take(frame, data)] += 1
         watch(file.tell())
     adoption.finish()
-    return Imported(num_taken=outcomes["taken"], num_known=outcomes["known"], num_without_room=outcomes["no room"])
+    return Imported(
+        num_taken=outcomes["taken"], num_known=outcomes["known"], num_without_room=outcomes["no room"]
+    )
 
 
 @contextmanager

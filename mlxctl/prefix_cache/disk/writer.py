@@ -1,7 +1,8 @@
-"""The thread that writes: records into segments, then their rows into the manifest, strictly in the order it was told.
+"""The thread that writes: records into segments, then their rows into the manifest, strictly in the order it
+was told.
 
-That order is what makes a kill at any moment harmless: a row appears after its record, and goes before its room is used again.
-Knows neither mlx nor the index.
+That order is what makes a kill at any moment harmless: a row appears after its record, and goes before its
+room is used again. Knows neither mlx nor the index.
 """
 
 import logging
@@ -40,7 +41,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Shorten:
+class TruncateSegment:
     """Cut a segment file; to nothing: remove it."""
 
     segment: int
@@ -55,7 +56,7 @@ class Renew:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class ReassignOwner:
     """Let states belong to other chunks."""
 
     states: tuple[tuple[Extent, Key], ...]
@@ -69,7 +70,7 @@ class Name:
     model: str
 
 
-Job = Write | Remove | Shorten | Renew | HandOver | Name
+Job = Write | Remove | TruncateSegment | Renew | ReassignOwner | Name
 
 
 # Removals that failed, which are tried again: on a full disk, once a file was cut.
@@ -79,8 +80,8 @@ _MAX_POSTPONED = 10_000
 class Writer:
     """A queue of jobs and the thread that does them. `failed` collects records that could not be written.
 
-    A manifest that turns out to be damaged is set aside: then `has_lost_manifest` says that an empty one has taken its place, and
-    that the records written before are in none. Whoever reads it resets it.
+    A manifest that turns out to be damaged is set aside: then `has_lost_manifest` says that an empty one has
+    taken its place, and that the records written before are in none. Whoever reads it resets it.
     """
 
     def __init__(self, files: SegmentFiles, manifest: Manifest) -> None:
@@ -110,13 +111,20 @@ class Writer:
             self._jobs.put(job)
 
     def wait_below(self, num_bytes: int, *, deadline: float) -> bool:
-        """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return whether it is so."""
+        """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return
+        whether it is so.
+        """
         with self._is_calmer:
             remaining = deadline - time.monotonic()
-            return self._is_calmer.wait_for(lambda: self._num_pending_bytes <= num_bytes, timeout=max(0.0, remaining))
+            return self._is_calmer.wait_for(
+                lambda: self._num_pending_bytes <= num_bytes, timeout=max(0.0, remaining)
+            )
 
     def close(self, *, deadline: float) -> None:
-        """Do what is left until the deadline, then end. What is not done by then is a miss one day, and nothing worse."""
+        """Do what is left until the deadline, then end.
+
+        What is not done by then is a miss one day, and nothing worse.
+        """
         self._jobs.put(None)
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if not self._thread.is_alive():
@@ -134,7 +142,7 @@ class Writer:
     def _try(self, job: Job) -> None:
         try:
             self._do(job)
-            if isinstance(job, Shorten):
+            if isinstance(job, TruncateSegment):
                 self._try_postponed()
         except Exception as error:
             # Whatever is wrong with a file, the thread goes on: others wait for it.
@@ -150,11 +158,11 @@ class Writer:
                 self._write(job)
             case Remove():
                 self._manifest.remove(job.extents, job.chunks)
-            case Shorten():
+            case TruncateSegment():
                 self._files.shorten(job.segment, job.size)
             case Renew():
                 self._manifest.renew(job.chunks)
-            case HandOver():
+            case ReassignOwner():
                 self._manifest.hand_over(job.states)
             case Name():
                 self._manifest.name(job.namespace, job.model)
@@ -172,7 +180,10 @@ class Writer:
     def _on_failure(self, job: Job, error: Exception) -> None:
         self._num_failures += 1
         if self._num_failures == 1:
-            _log.warning("prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once", error)
+            _log.warning(
+                "prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once",
+                error,
+            )
         if isinstance(job, Write):
             self.failed.append(job.stored)
         if is_damage(error) and not needs_check(error):

@@ -27,9 +27,18 @@ def _block(part: Part, *, omit_thinking: bool) -> dict[str, object]:
             return {"type": "text", "text": part.text}
         case ThinkingPart():
             signature = sign(part.text, carry=omit_thinking)
-            return {"type": "thinking", "thinking": "" if omit_thinking else part.text, "signature": signature}
+            return {
+                "type": "thinking",
+                "thinking": "" if omit_thinking else part.text,
+                "signature": signature,
+            }
         case ToolCallPart():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": _input_object(part.arguments)}
+            return {
+                "type": "tool_use",
+                "id": part.id,
+                "name": part.name,
+                "input": _input_object(part.arguments),
+            }
         case _:
             raise AssertionError(f"an answer holds no {type(part).__name__}")
 
@@ -37,8 +46,8 @@ def _block(part: Part, *, omit_thinking: bool) -> dict[str, object]:
 class BlockWriter:
     """Writes the blocks of one stream: one open at a time, indexes from 0, each with its stop.
 
-    With `omit_thinking` a thinking block has no text and a signature that carries it.
-    PERF: the head of a block's deltas is encoded once per block; a text delta costs one JSON string and one join.
+    With `omit_thinking` a thinking block has no text and a signature that carries it. PERF: the head of a
+    block's deltas is encoded once per block; a text delta costs one JSON string and one join.
     """
 
     def __init__(self, *, omit_thinking: bool) -> None:
@@ -55,7 +64,11 @@ class BlockWriter:
         closed = self.close()
         if not text:
             return closed
-        return closed + self._start("text", {"type": "text", "text": ""}, delta='"text_delta","text"') + self._delta(text)
+        return (
+            closed
+            + self._start("text", {"type": "text", "text": ""}, delta='"text_delta","text"')
+            + self._delta(text)
+        )
 
     def thinking(self, text: str) -> bytes:
         """Return what says more of the thinking, closing another kind of block first."""
@@ -71,7 +84,11 @@ class BlockWriter:
     def start_call(self, call_id: str, name: str) -> bytes:
         """Return the start of a call, with the empty first piece of arguments that the real API sends too."""
         call = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-        return self.close() + self._start("tool_use", call, delta='"input_json_delta","partial_json"') + self._delta("")
+        return (
+            self.close()
+            + self._start("tool_use", call, delta='"input_json_delta","partial_json"')
+            + self._delta("")
+        )
 
     def arguments(self, json: str) -> bytes:
         """Return more of the open call's arguments."""
@@ -90,7 +107,9 @@ class BlockWriter:
         self._thought.clear()
         return signed + named_event("content_block_stop", {"index": self._index})
 
-    def _start(self, kind: Literal["text", "thinking", "tool_use"], block: Mapping[str, object], *, delta: str) -> bytes:
+    def _start(
+        self, kind: Literal["text", "thinking", "tool_use"], block: Mapping[str, object], *, delta: str
+    ) -> bytes:
         self._open_kind = kind
         self._index += 1
         data = f'{{"type":"content_block_delta","index":{self._index},"delta":{{"type":{delta}:'
@@ -102,7 +121,9 @@ class BlockWriter:
 
 
 def _input_object(arguments: str) -> object:
-    """Return the arguments as an object; a call that was cut off before its JSON was complete has none to give."""
+    """Return the arguments as an object; a call that was cut off before its JSON was complete has none to
+    give.
+    """
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,6 @@
-"""From Anthropic's messages to the house's: one user turn with tool results becomes tool messages and user messages, in order."""
+"""From Anthropic's messages to the house's: one user turn with tool results becomes tool messages and user
+messages, in order.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +24,8 @@ UserBlock = schema.Text | schema.Image | schema.ToolResult
 class Conversation:
     """The reader of one conversation; remembers which calls were made, so that each result finds its own.
 
-    `deferred_tools` are not offered at the front of the prompt: the definition of each stands where a tool_reference names it, so
-    that a tool which is found later leaves everything before it as it was.
+    `deferred_tools` are not offered at the front of the prompt: the definition of each stands where a
+    tool_reference names it, so that a tool which is found later leaves everything before it as it was.
     """
 
     deferred_tools: Mapping[str, ToolSpec]

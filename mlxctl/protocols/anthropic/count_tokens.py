@@ -1,4 +1,7 @@
-"""How many tokens a prompt would have: Anthropic's `count_tokens`. The count itself is made where the model is known."""
+"""How many tokens a prompt would have: Anthropic's `count_tokens`.
+
+The count itself is made where the model is known.
+"""
 
 import msgspec
 

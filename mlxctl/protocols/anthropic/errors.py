@@ -6,7 +6,8 @@ from mlxctl import errors
 from mlxctl.errors import MlxctlError
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
-# The nearest ancestor in this table decides: (HTTP status, type). 529 is this protocol's own number for overload.
+# The nearest ancestor in this table decides: (HTTP status, type). 529 is this protocol's own number for
+# overload.
 _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.RequestError: (400, "invalid_request_error"),
     errors.UnknownModel: (404, "not_found_error"),
@@ -31,7 +32,9 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
 def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
     """Return what to answer instead of a result."""
     status, _ = _answer(error)
-    return ErrorBody(status=status, body=error_json(error, request_id=request_id), headers=error_headers(error))
+    return ErrorBody(
+        status=status, body=error_json(error, request_id=request_id), headers=error_headers(error)
+    )
 
 
 def error_json(error: MlxctlError, *, request_id: str | None = None) -> bytes:

@@ -1,9 +1,10 @@
 """Anthropic messages: the formatter. Knows no HTTP and no model.
 
-The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`, then `message_delta`
-with the stop reason and the final counts, then `message_stop`. Blocks have one index each and never overlap. Clients lose the
-text of a block that has no stop, so an error first closes the open block; then `event: error` is the last thing said, as the real
-API does it: agents ask again after it, while a `message_stop` would let them take the partial answer for the whole.
+The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`,
+then `message_delta` with the stop reason and the final counts, then `message_stop`. Blocks have one index
+each and never overlap. Clients lose the text of a block that has no stop, so an error first closes the open
+block; then `event: error` is the last thing said, as the real API does it: agents ask again after it, while a
+`message_stop` would let them take the partial answer for the whole.
 """
 
 import secrets
@@ -29,7 +30,11 @@ from mlxctl.ir import (
 from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, named_event
 from mlxctl.protocols.anthropic.cache_marks import cache_marks, last_is_long
 from mlxctl.protocols.anthropic.errors import error_json
-from mlxctl.protocols.anthropic.messages_parsing import decode_messages, dropped_tool_types, to_generation_request
+from mlxctl.protocols.anthropic.messages_parsing import (
+    decode_messages,
+    dropped_tool_types,
+    to_generation_request,
+)
 from mlxctl.protocols.anthropic.usage import KeptFor, usage_object
 
 _STOP_REASONS: dict[FinishReason, str] = {
@@ -42,7 +47,10 @@ _PING = named_event("ping", {})
 
 
 class AnthropicMessagesFormatter:
-    """One message. It opens with the counts of its prompt, once these are known. `response_id` is made up when not given."""
+    """One message.
+
+    It opens with the counts of its prompt, once these are known. `response_id` is made up when not given.
+    """
 
     begins_with_counts = True
 
@@ -87,7 +95,10 @@ class AnthropicMessagesFormatter:
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
                 delta = {"stop_reason": _STOP_REASONS[event.reason], "stop_sequence": event.stop_sequence}
-                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage, kept_for=self._kept_for)})
+                end = named_event(
+                    "message_delta",
+                    {"delta": delta, "usage": usage_object(event.usage, kept_for=self._kept_for)},
+                )
                 return self._blocks.close() + end
             case _:
                 assert_never(event)
@@ -102,7 +113,9 @@ class AnthropicMessagesFormatter:
         return closed + b"event: error\ndata: " + error_json(error) + b"\n\n"
 
     def ping(self) -> bytes:
-        """Return a ping; before the message has begun, where some clients know no event but message_start, a comment."""
+        """Return a ping; before the message has begun, where some clients know no event but message_start, a
+        comment.
+        """
         return _PING if self._has_begun else b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:
@@ -118,7 +131,12 @@ class AnthropicMessagesFormatter:
         )
 
     def _message(
-        self, *, content: list[dict[str, object]], stop_reason: str | None, stop_sequence: str | None, usage: Usage
+        self,
+        *,
+        content: list[dict[str, object]],
+        stop_reason: str | None,
+        stop_sequence: str | None,
+        usage: Usage,
     ) -> dict[str, object]:
         return {
             "id": self._id,

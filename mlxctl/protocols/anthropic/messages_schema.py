@@ -1,8 +1,9 @@
-"""The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them. One type per concept; null means
-unsaid everywhere.
+"""The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them.
 
-Fields that are not here are ignored, as the protocol's clients expect (metadata, service_tier, context_management, betas,
-container, …).
+One type per concept; null means unsaid everywhere.
+
+Fields that are not here are ignored, as the protocol's clients expect (metadata, service_tier,
+context_management, betas, container, …).
 """
 
 from typing import Annotated, Any, Literal
@@ -10,7 +11,17 @@ from typing import Annotated, Any, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
-from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, MaxTokensOrNone, Name, StopStrings, Temperature, TopK, TopP
+from mlxctl.protocols.ranges import (
+    FewMessages,
+    FewTools,
+    MaxTokens,
+    MaxTokensOrNone,
+    Name,
+    StopStrings,
+    Temperature,
+    TopK,
+    TopP,
+)
 
 
 class Text(Struct, tag_field="type", tag="text"):
@@ -176,7 +187,9 @@ class CountTokensRequest(Struct, kw_only=True):
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):
-    """The body of `messages`. With `max_tokens` 0 the prompt is only read, so that its next question is answered sooner.
+    """The body of `messages`.
+
+    With `max_tokens` 0 the prompt is only read, so that its next question is answered sooner.
 
     `n` is no field of this protocol: one that asks for more answers is refused by name.
     """

@@ -1,9 +1,10 @@
 """OpenAI chat completions: the formatter. Knows no HTTP and no model.
 
-How a stream ends when generation fails was decided by what real clients do with each ending:
-a missing end without an error makes one agent repeat its request twelve times a second; a finish_reason of "stop" would let
-every client take the partial answer for the whole; an error object makes the SDKs raise and agents stop or retry with back-off.
-So a failed stream says the error object, then `[DONE]`, and never a finish_reason that is not true.
+How a stream ends when generation fails was decided by what real clients do with each ending: a missing end
+without an error makes one agent repeat its request twelve times a second; a finish_reason of "stop" would let
+every client take the partial answer for the whole; an error object makes the SDKs raise and agents stop or
+retry with back-off. So a failed stream says the error object, then `[DONE]`, and never a finish_reason that
+is not true.
 """
 
 import secrets
@@ -48,16 +49,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpenAIChatFormatter:
-    """One chat completion. `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds)
-    are made up when not given.
+    """One chat completion.
 
-    PERF: everything of a chunk but the delta is encoded once, in `parse`; a text delta costs one JSON string and one join.
+    `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are made
+    up when not given.
+
+    PERF: everything of a chunk but the delta is encoded once, in `parse`; a text delta costs one JSON string
+    and one join.
     """
 
     begins_with_counts = False
 
     def __init__(
-        self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
+        self,
+        *,
+        system_fingerprint: str | None = None,
+        response_id: str | None = None,
+        created: int | None = None,
     ) -> None:
         self.dropped_tools: tuple[str, ...] = ()
         self._system_fingerprint = system_fingerprint
@@ -83,7 +91,9 @@ class OpenAIChatFormatter:
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the chunk that says who speaks, one for each choice."""
-        return b"".join(self._chunk(number, b'{"role":"assistant","content":""}') for number in range(self._num_choices))
+        return b"".join(
+            self._chunk(number, b'{"role":"assistant","content":""}') for number in range(self._num_choices)
+        )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
@@ -91,7 +101,11 @@ class OpenAIChatFormatter:
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
-                return self._chunk(number, b'{"reasoning_content":' + _encode(event.text) + b"}") if event.text else b""
+                return (
+                    self._chunk(number, b'{"reasoning_content":' + _encode(event.text) + b"}")
+                    if event.text
+                    else b""
+                )
             case ToolCallStarted() | ToolArgumentsDelta() | ToolCallEnded():
                 delta = self._calls[number].delta(event)
                 return self._chunk(number, b'{"tool_calls":[' + delta + b"]}") if delta else b""
@@ -158,7 +172,10 @@ class OpenAIChatFormatter:
 
     def _freeze_chunks(self) -> None:
         envelope = _encode(self._envelope("chat.completion.chunk"))[:-1]
-        self._heads = [b"data: " + envelope + b',"choices":[{"index":%d,"delta":' % number for number in range(self._num_choices)]
+        self._heads = [
+            b"data: " + envelope + b',"choices":[{"index":%d,"delta":' % number
+            for number in range(self._num_choices)
+        ]
         # Whoever asks for usage finds the key in every chunk, null until the last.
         self._tail = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
         self._text_heads = [head + b'{"content":' for head in self._heads]
@@ -169,7 +186,14 @@ class OpenAIChatFormatter:
             return self._chunk(number, b'{"content":' + _encode(event.text) + b"}", logprobs=event.logprobs)
         return self._text_heads[number] + _encode(event.text) + self._text_tail if event.text else b""
 
-    def _chunk(self, number: int, delta: bytes, *, logprobs: tuple[TokenLogprob, ...] = (), finish_reason: bytes = _NULL) -> bytes:
+    def _chunk(
+        self,
+        number: int,
+        delta: bytes,
+        *,
+        logprobs: tuple[TokenLogprob, ...] = (),
+        finish_reason: bytes = _NULL,
+    ) -> bytes:
         scores = _encode(logprobs_object(logprobs)) if logprobs else _NULL
         ending = b',"logprobs":' + scores + b',"finish_reason":' + finish_reason + b"}]"
         return self._heads[number] + delta + ending + self._tail

@@ -1,4 +1,6 @@
-"""Calls in the words of chat completions: of functions, whose arguments are JSON, and of tools that take any text."""
+"""Calls in the words of chat completions: of functions, whose arguments are JSON, and of tools that take any
+text.
+"""
 
 from collections.abc import Collection
 
@@ -12,7 +14,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChatCalls:
-    """The calls of one answer. `freeform` are the names of tools that take any text; all others are functions."""
+    """The calls of one answer.
+
+    `freeform` are the names of tools that take any text; all others are functions.
+    """
 
     def __init__(self, freeform: Collection[str]) -> None:
         self._freeform = freeform
@@ -23,14 +28,20 @@ class ChatCalls:
         if call.name in self._freeform:
             custom = {"name": call.name, "input": FreeformInput.of(call.arguments)}
             return {"id": call.id, "type": "custom", "custom": custom}
-        return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        return {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
 
     def replayed(self, call: ToolCallPart) -> ToolCall:
         """Return a call as a conversation that goes on holds it."""
         if call.name in self._freeform:
             custom = CustomCall(name=call.name, input=FreeformInput.of(call.arguments))
             return ToolCall(id=call.id, type="custom", custom=custom)
-        return ToolCall(id=call.id, type="function", function=FunctionCall(name=call.name, arguments=call.arguments))
+        return ToolCall(
+            id=call.id, type="function", function=FunctionCall(name=call.name, arguments=call.arguments)
+        )
 
     def delta(self, event: ToolCallStarted | ToolArgumentsDelta | ToolCallEnded) -> bytes:
         """Return what is new of a call; b"" for nothing, which the end of a function's call is."""
@@ -41,7 +52,9 @@ class ChatCalls:
                 return _encode({"index": event.index, "id": event.id, "type": "custom", "custom": custom})
             case ToolCallStarted():
                 function = {"name": event.name, "arguments": ""}
-                return _encode({"index": event.index, "id": event.id, "type": "function", "function": function})
+                return _encode(
+                    {"index": event.index, "id": event.id, "type": "function", "function": function}
+                )
             case ToolArgumentsDelta():
                 if self._input is not None:
                     return _input_delta(event.index, self._input.feed(event.json))

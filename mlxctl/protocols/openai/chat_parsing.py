@@ -1,4 +1,6 @@
-"""From a chat completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+"""From a chat completions body to a GenerationRequest: checks what a schema cannot, names the caller's field
+in every refusal.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -55,7 +57,9 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         sampling=_sampling(request),
         thinking=thinking,
         constraint=the_constraint(request, response_format=_response_format(request.response_format)),
-        max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
+        max_tokens=request.max_tokens
+        if request.max_completion_tokens is None
+        else request.max_completion_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         ignore_eos=bool(request.ignore_eos),
         template_kwargs=template_kwargs,
@@ -76,7 +80,10 @@ def refuse_unsupported(request: schema.ChatRequest) -> None:
     if request.function_call is not None:
         _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
     if request.web_search_options is not None:
-        _refuse("web_search_options", "web_search_options is not supported: this server searches no web; leave it out")
+        _refuse(
+            "web_search_options",
+            "web_search_options is not supported: this server searches no web; leave it out",
+        )
 
 
 def _refuse(param: str, message: str) -> None:
@@ -86,7 +93,9 @@ def _refuse(param: str, message: str) -> None:
 def _sampling(request: schema.ChatRequest) -> SamplingOptions:
     if request.top_logprobs and not request.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
-    return sampling_options(request, num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None)
+    return sampling_options(
+        request, num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None
+    )
 
 
 def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
@@ -98,7 +107,9 @@ def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
         case schema.ObjectFormat(schema=given):
             return schema_constraint(given, param="response_format.schema", is_strict=False)
         case schema.SchemaFormat(json_schema=named):
-            return schema_constraint(named.schema, param="response_format.json_schema.schema", is_strict=bool(named.strict))
+            return schema_constraint(
+                named.schema, param="response_format.json_schema.schema", is_strict=bool(named.strict)
+            )
         case schema.GrammarFormat(grammar=grammar):
             return Constraint(kind="grammar", value=grammar, param="response_format.grammar")
         case _:
@@ -108,7 +119,8 @@ def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
 def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
     """Return what was said about thinking, and the template's arguments without it: one wish, one way on.
 
-    The most explicit word wins: enable_thinking, then the one in chat_template_kwargs, then a reasoning_effort of none.
+    The most explicit word wins: enable_thinking, then the one in chat_template_kwargs, then a
+    reasoning_effort of none.
     """
     kwargs = dict(request.chat_template_kwargs or {})
     refuse_deep_nesting(kwargs, "chat_template_kwargs")
@@ -119,11 +131,18 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
     enabled = in_kwargs if request.enable_thinking is None else request.enable_thinking
     if request.reasoning_effort == "none":
         return ThinkingOptions(enabled=bool(enabled), max_tokens=request.thinking_budget), kwargs
-    return ThinkingOptions(enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget), kwargs
+    return ThinkingOptions(
+        enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget
+    ), kwargs
 
 
-def translate_messages(messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Translate messages that go on from those `before`, whose calls they may answer. Raises InvalidRequest."""
+def translate_messages(
+    messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()
+) -> tuple[Message, ...]:
+    """Translate messages that go on from those `before`, whose calls they may answer.
+
+    Raises InvalidRequest.
+    """
     call_ids = {call.id for message in before for call in message.tool_calls}
     translated = []
     for index, message in enumerate(messages):
@@ -145,15 +164,24 @@ def _message(message: schema.ChatMessage, path: str) -> Message:
         case schema.AssistantMessage():
             return Message(role="assistant", parts=tuple(_answer(message, path)), name=message.name)
         case schema.ToolMessage():
-            content = tuple(part for part in _content(message.content, path) if not isinstance(part, AudioPart))
-            return Message(role="tool", parts=(ToolResultPart(call_id=message.tool_call_id, content=content),), name=message.name)
+            content = tuple(
+                part for part in _content(message.content, path) if not isinstance(part, AudioPart)
+            )
+            return Message(
+                role="tool",
+                parts=(ToolResultPart(call_id=message.tool_call_id, content=content),),
+                name=message.name,
+            )
         case _:
             assert_never(message)
 
 
 def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
     if message.function_call is not None:
-        _refuse(f"{path}.function_call", f"{path}.function_call is the retired form of tool_calls; send tool_calls")
+        _refuse(
+            f"{path}.function_call",
+            f"{path}.function_call is the retired form of tool_calls; send tool_calls",
+        )
     thinking = message.reasoning_content or message.reasoning
     if thinking:
         yield ThinkingPart(text=thinking)
@@ -167,7 +195,9 @@ def _call(call: schema.ToolCall, path: str) -> ToolCallPart:
     if call.type == "custom":
         if call.custom is None:
             raise missing(f"{path}.custom")
-        return ToolCallPart(id=call.id, name=call.custom.name, arguments=freeform_arguments(call.custom.input))
+        return ToolCallPart(
+            id=call.id, name=call.custom.name, arguments=freeform_arguments(call.custom.input)
+        )
     if call.function is None:
         raise missing(f"{path}.function")
     return ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
@@ -177,7 +207,9 @@ ContentPart = schema.Text | schema.Refusal | schema.Image | schema.Audio
 
 
 def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
-    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content is equal."""
+    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content
+    is equal.
+    """
     parts = (schema.Text(text=content),) if isinstance(content, str) else content
     for index, part in enumerate(parts):
         match part:

@@ -1,8 +1,9 @@
-"""The body of `POST /v1/chat/completions` as OpenAI documents it, plus what its other servers' users send (how to sample, what form
-the answer has, chat_template_kwargs, enable_thinking, thinking_budget, reasoning_content). One type per concept; null means unsaid
-everywhere.
+"""The body of `POST /v1/chat/completions` as OpenAI documents it, plus what its other servers' users send
+(how to sample, what form the answer has, chat_template_kwargs, enable_thinking, thinking_budget,
+reasoning_content). One type per concept; null means unsaid everywhere.
 
-Fields that are not here are ignored, as the protocol's clients expect (metadata, store, user, service_tier, prediction, …).
+Fields that are not here are ignored, as the protocol's clients expect (metadata, store, user, service_tier,
+prediction, …).
 """
 
 from typing import Annotated, Any, Literal
@@ -12,7 +13,16 @@ from msgspec import Struct
 from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
+from mlxctl.protocols.ranges import (
+    FewMessages,
+    FewTools,
+    MaxTokens,
+    Name,
+    NumChoices,
+    NumTopLogprobs,
+    StopString,
+    StopStrings,
+)
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import FormFields, Source
 
@@ -202,7 +212,10 @@ class ObjectFormat(Struct, tag_field="type", tag="json_object"):
 
 
 class NamedSchema(Struct):
-    """A schema; without `strict`, what of it cannot be enforced is left to the model. The name says nothing to us."""
+    """A schema; without `strict`, what of it cannot be enforced is left to the model.
+
+    The name says nothing to us.
+    """
 
     name: str | None = None
     schema: dict[str, Any] | None = None
@@ -230,7 +243,9 @@ class ChatRequest(FormFields, kw_only=True):
     model: Name
     messages: Annotated[list[ChatMessage], FewMessages]
     tools: Annotated[list[Tool], FewTools] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedToolsChoice | None = None
+    tool_choice: (
+        Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedToolsChoice | None
+    ) = None
     parallel_tool_calls: bool | None = None
     max_completion_tokens: MaxTokens | None = None
     max_tokens: MaxTokens | None = None

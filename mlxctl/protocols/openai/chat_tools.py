@@ -18,7 +18,9 @@ def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
 
 def freeform_names(request: schema.ChatRequest) -> frozenset[str]:
     """Return the names of the tools that take any text."""
-    return frozenset(tool.custom.name for tool in request.tools or () if tool.type == "custom" and tool.custom)
+    return frozenset(
+        tool.custom.name for tool in request.tools or () if tool.type == "custom" and tool.custom
+    )
 
 
 def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:

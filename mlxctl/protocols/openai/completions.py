@@ -1,7 +1,8 @@
 """OpenAI's legacy completions: the formatter. Knows no HTTP and no model.
 
-A stream is chunks of the same shape as the whole, then `[DONE]`; it fails as a chat's does, with an error object and without a
-finish_reason. What a chat would take for thinking or a call is text here, so only text is ever said.
+A stream is chunks of the same shape as the whole, then `[DONE]`; it fails as a chat's does, with an error
+object and without a finish_reason. What a chat would take for thinking or a call is text here, so only text
+is ever said.
 """
 
 import secrets
@@ -23,8 +24,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpenAICompletionsFormatter:
-    """One completion request. `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are
-    made up when not given.
+    """One completion request.
+
+    `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are made
+    up when not given.
 
     PERF: everything of a chunk but its text is encoded once, in `parse`.
     """
@@ -34,7 +37,11 @@ class OpenAICompletionsFormatter:
     begins_with_counts = False
 
     def __init__(
-        self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
+        self,
+        *,
+        system_fingerprint: str | None = None,
+        response_id: str | None = None,
+        created: int | None = None,
     ) -> None:
         self._system_fingerprint = system_fingerprint
         self._id = response_id or f"cmpl-{secrets.token_hex(16)}"
@@ -106,7 +113,9 @@ class OpenAICompletionsFormatter:
         return _encode(self._envelope() | {"choices": choices, "usage": usage_object(usage)})
 
     def _best(self, results: Sequence[TextResult]) -> Sequence[TextResult]:
-        """Return the answers whose tokens were likeliest on average, best first; one without any token comes last."""
+        """Return the answers whose tokens were likeliest on average, best first; one without any token comes
+        last.
+        """
         if self._num_tried == self._num_wanted:
             return results
         return sorted(results, key=self._likelihood, reverse=True)[: self._num_wanted]
@@ -128,7 +137,9 @@ class OpenAICompletionsFormatter:
         logprobs = _encode(self._logprobs[number].write(event.logprobs)) if self._wants_logprobs else b"null"
         return self._chunk(number, _encode(event.text), logprobs=logprobs)
 
-    def _chunk(self, number: int, text: bytes, *, logprobs: bytes = b"null", finish_reason: bytes = b"null") -> bytes:
+    def _chunk(
+        self, number: int, text: bytes, *, logprobs: bytes = b"null", finish_reason: bytes = b"null"
+    ) -> bytes:
         choice = b',"index":%d,"logprobs":%b,"finish_reason":%b}]' % (number, logprobs, finish_reason)
         return self._head + text + choice + self._tail
 

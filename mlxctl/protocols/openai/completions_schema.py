@@ -1,5 +1,6 @@
-"""The body of `POST /v1/completions`: text to be continued as it is, as OpenAI documented it before chats, plus what users of other
-servers send (how to sample, what form the answer has). Null means unsaid everywhere; fields that are not here are ignored.
+"""The body of `POST /v1/completions`: text to be continued as it is, as OpenAI documented it before chats,
+plus what users of other servers send (how to sample, what form the answer has). Null means unsaid everywhere;
+fields that are not here are ignored.
 """
 
 from mlxctl.ir import CacheMode
@@ -11,7 +12,10 @@ from mlxctl.protocols.structured_output import FormFields
 
 
 class CompletionRequest(FormFields, kw_only=True):
-    """The whole body. A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists."""
+    """The whole body.
+
+    A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists.
+    """
 
     model: Name
     prompt: TextInputs

@@ -25,10 +25,14 @@ class OpenAIEmbeddingsFormatter:
         asked = decode_body(body, _DECODER)
         texts = read_texts(asked.input, "input")
         if len(texts) > MAX_TEXTS:
-            raise InvalidRequest(f"input has {len(texts)} texts; a request may have {MAX_TEXTS}", param="input")
+            raise InvalidRequest(
+                f"input has {len(texts)} texts; a request may have {MAX_TEXTS}", param="input"
+            )
         if "" in texts or () in texts:
             place = next(place for place, text in enumerate(texts) if not text)
-            raise InvalidRequest(f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]")
+            raise InvalidRequest(
+                f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]"
+            )
         self._model = asked.model
         self._is_packed = asked.encoding_format == "base64"
         if asked.prompt_name is not None and not isinstance(texts[0], str):

@@ -1,4 +1,7 @@
-"""The body of `POST /v1/embeddings` as OpenAI documents it. Null means unsaid; fields that are not here (user) are ignored."""
+"""The body of `POST /v1/embeddings` as OpenAI documents it.
+
+Null means unsaid; fields that are not here (user) are ignored.
+"""
 
 from typing import Annotated, Literal
 
@@ -11,8 +14,8 @@ from mlxctl.protocols.ranges import Name
 class EmbeddingsRequest(Struct, kw_only=True):
     """The whole body. In base64, a vector is its float32 numbers, little-endian.
 
-    Beyond OpenAI: `prompt_name` is that of the model's own prompts which is put before every text (`query`, `document`, …);
-    `truncate` cuts what is longer than the model takes, which is refused otherwise.
+    Beyond OpenAI: `prompt_name` is that of the model's own prompts which is put before every text (`query`,
+    `document`, …); `truncate` cuts what is longer than the model takes, which is refused otherwise.
     """
 
     model: Name

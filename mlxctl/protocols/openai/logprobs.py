@@ -19,5 +19,7 @@ def token_object(token: TokenLogprob) -> dict[str, object]:
 
 
 def _candidate(token: TokenLogprob | TopLogprob) -> dict[str, object]:
-    assert token.logprob is not None, "only the first token of a prompt has none, and these protocols tell no prompts"
+    assert token.logprob is not None, (
+        "only the first token of a prompt has none, and these protocols tell no prompts"
+    )
     return {"token": token.token, "bytes": list(token.data), "logprob": max(token.logprob, LOWEST)}

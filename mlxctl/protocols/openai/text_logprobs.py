@@ -7,7 +7,9 @@ from mlxctl.protocols.openai.logprobs import LOWEST
 
 
 class TextLogprobs:
-    """Writes the `logprobs` objects of one choice, in order; counts the characters, since each token says where it begins."""
+    """Writes the `logprobs` objects of one choice, in order; counts the characters, since each token says
+    where it begins.
+    """
 
     def __init__(self) -> None:
         self._num_characters = 0
@@ -26,7 +28,12 @@ class TextLogprobs:
             candidates.append(None if known is None else others | {token.token: known})
             offsets.append(self._num_characters)
             self._num_characters += _num_begun(token.data)
-        return {"tokens": tokens, "token_logprobs": chosen, "top_logprobs": candidates, "text_offset": offsets}
+        return {
+            "tokens": tokens,
+            "token_logprobs": chosen,
+            "top_logprobs": candidates,
+            "text_offset": offsets,
+        }
 
 
 def _num_begun(data: bytes) -> int:

@@ -12,10 +12,20 @@ from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
 from mlxctl.protocols.complaints import explain
 from mlxctl.protocols.openai.transcriptions_schema import TranscriptionForm, TranslationForm
 
-_FORMS: dict[SpeechTask, type[TranslationForm]] = {"transcribe": TranscriptionForm, "translate": TranslationForm}
+_FORMS: dict[SpeechTask, type[TranslationForm]] = {
+    "transcribe": TranscriptionForm,
+    "translate": TranslationForm,
+}
 _LISTS = ("timestamp_granularities",)
 # OpenAI's own models take these, and what they ask for would be missing in the answer.
-_NOT_HONOURED = ("chunking_strategy", "include", "keywords", "known_speaker_names", "known_speaker_references", "languages")
+_NOT_HONORED = (
+    "chunking_strategy",
+    "include",
+    "keywords",
+    "known_speaker_names",
+    "known_speaker_references",
+    "languages",
+)
 # OpenAI counts where a window begins in frames of the spectrum, of a hundredth of a second each.
 _FRAME_SAMPLES = 160
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
@@ -42,7 +52,7 @@ class OpenAITranscriptionFormatter:
     def parse(self, fields: Mapping[str, list[bytes]]) -> AskedTranscription:
         """Read a form, each field with all its values. Raises InvalidRequest."""
         values = {name.removesuffix("[]"): given for name, given in fields.items()}
-        if refused := next((name for name in _NOT_HONOURED if name in values), None):
+        if refused := next((name for name in _NOT_HONORED if name in values), None):
             raise InvalidRequest(f"{refused} is not supported here; leave it out", param=refused)
         form = _read(values, _FORMS[self._task])
         language = None
@@ -69,7 +79,9 @@ class OpenAITranscriptionFormatter:
         match self._format:
             case "json":
                 usage = {"usage": {"type": "duration", "seconds": math.ceil(result.duration_seconds)}}
-                return msgspec.json.encode({"text": result.text, **(usage if self._task == "transcribe" else {})})
+                return msgspec.json.encode(
+                    {"text": result.text, **(usage if self._task == "transcribe" else {})}
+                )
             case "verbose_json":
                 return msgspec.json.encode(self._verbose(result))
             case "text":
@@ -112,7 +124,9 @@ def _refuse_unknown_ways(form: TranscriptionForm) -> None:
     if form.stream:
         raise InvalidRequest("stream is not supported for transcriptions here; leave it out", param="stream")
     if "word" in form.timestamp_granularities:
-        message = "timestamp_granularities: times of single words are not known here; ask for those of segments"
+        message = (
+            "timestamp_granularities: times of single words are not known here; ask for those of segments"
+        )
         raise InvalidRequest(message, param="timestamp_granularities")
     if form.timestamp_granularities and form.response_format != "verbose_json":
         message = "timestamp_granularities needs response_format verbose_json; no other has times that could be chosen"

@@ -1,6 +1,7 @@
 """The form of `POST /v1/audio/transcriptions` and `/v1/audio/translations` as OpenAI documents it.
 
-Fields that are not here are ignored; those that would change the answer and are not honoured are refused by name.
+Fields that are not here are ignored; those that would change the answer and are not honored are refused by
+name.
 """
 
 from typing import Annotated, Literal

@@ -6,7 +6,9 @@ from mlxctl.ir import Usage
 
 
 def usage_object(usage: Usage) -> dict[str, object]:
-    """Return the `usage` object of completions: cached tokens are part of the prompt's, thinking tokens of the completion's."""
+    """Return the `usage` object of completions: cached tokens are part of the prompt's, thinking tokens of
+    the completion's.
+    """
     return {
         "prompt_tokens": usage.num_prompt_tokens,
         "completion_tokens": usage.num_completion_tokens,
@@ -17,7 +19,9 @@ def usage_object(usage: Usage) -> dict[str, object]:
 
 
 def total_usage(usages: Sequence[Usage], *, num_choices: int) -> Usage:
-    """Return what all answers cost together: each prompt once, as the first of its `num_choices` found it, and every answer."""
+    """Return what all answers cost together: each prompt once, as the first of its `num_choices` found it,
+    and every answer.
+    """
     firsts = usages[::num_choices]
     return Usage(
         num_prompt_tokens=sum(usage.num_prompt_tokens for usage in firsts),

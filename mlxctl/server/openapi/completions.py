@@ -1,4 +1,5 @@
-"""What completions answer, whole and in a stream, as types: for the description only, since formatters write faster than types do.
+"""What completions answer, whole and in a stream, as types: for the description only, since formatters write
+faster than types do.
 
 Tests hold them together: what is answered has every field that is required here, and none that is not here.
 """
@@ -169,7 +170,9 @@ class ChatChunk(Struct):
 
 
 class TextLogprobs(Struct):
-    """Log-probabilities in four lists, with one place for each token; the first one of an echoed prompt has none."""
+    """Log-probabilities in four lists, with one place for each token; the first one of an echoed prompt has
+    none.
+    """
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -208,7 +211,9 @@ class TextChunkChoice(Struct):
 
 
 class TextChunk(Struct):
-    """What is new of the continuations; the last one has the usage and no choice, where the caller asked for it."""
+    """What is new of the continuations; the last one has the usage and no choice, where the caller asked for
+    it.
+    """
 
     id: str
     object: Literal["text_completion"]

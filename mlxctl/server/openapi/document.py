@@ -12,8 +12,8 @@ from mlxctl.server.access import ADMIN_ROUTES
 from mlxctl.server.openapi.errors import AnthropicError, OpenAIError
 from mlxctl.server.openapi.operations import Dialect, Operation
 
-# What any request may get: it is malformed, its key is missing, or its headers are too large; and any request with a body: it is
-# too slow, or too large.
+# What any request may get: it is malformed, its key is missing, or its headers are too large; and any request
+# with a body: it is too slow, or too large.
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)
@@ -24,7 +24,11 @@ _ERROR_TYPES: dict[Dialect, tuple[type[Any], ...]] = {
 }
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
-    "admin_key": {"type": "http", "scheme": "bearer", "description": "An admin key, where the server has any"},
+    "admin_key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An admin key, where the server has any",
+    },
 }
 _TEXT = "text/plain"
 _MEDIA = ("application/json", _TEXT)
@@ -78,20 +82,33 @@ def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) 
     if operation.path in ADMIN_ROUTES:
         described["security"] = [{}, {"admin_key": []}]
     if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema_of[operation.body]}}}
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of[operation.body]}},
+        }
     if operation.form is not None:
-        described["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": schema_of[operation.form]}}}
+        described["requestBody"] = {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": schema_of[operation.form]}},
+        }
     return described
 
 
 def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
-    kinds = {media_type: [kind for kind in _answers(operation) if (kind is str) == (media_type == _TEXT)] for media_type in _MEDIA}
+    kinds = {
+        media_type: [kind for kind in _answers(operation) if (kind is str) == (media_type == _TEXT)]
+        for media_type in _MEDIA
+    }
     content: dict[str, Any] = {
-        media_type: {"schema": _one_of([schema_of[kind] for kind in found])} for media_type, found in kinds.items() if found
+        media_type: {"schema": _one_of([schema_of[kind] for kind in found])}
+        for media_type, found in kinds.items()
+        if found
     }
     if operation.events:
         content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
-    refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]])}}
+    refusal = {
+        "application/json": {"schema": _one_of([schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]])}
+    }
     has_body = operation.body is not None or operation.form is not None
     more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if operation.path in ADMIN_ROUTES else ()))
     statuses = sorted({*_ALWAYS, *more, *operation.errors})
@@ -100,10 +117,20 @@ def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]])
 
 
 def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the schema of a text that is a list of server-sent events, by JSON schema's own words for a text within a text."""
+    """Return the schema of a text that is a list of server-sent events, by JSON schema's own words for a text
+    within a text.
+    """
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _one_of(events)}
-    event = {"type": "object", "required": ["data"], "properties": {"event": {"type": "string"}, "data": data}}
-    return {"type": "string", "contentMediaType": "text/event-stream", "contentSchema": {"type": "array", "items": event}}
+    event = {
+        "type": "object",
+        "required": ["data"],
+        "properties": {"event": {"type": "string"}, "data": data},
+    }
+    return {
+        "type": "string",
+        "contentMediaType": "text/event-stream",
+        "contentSchema": {"type": "array", "items": event},
+    }
 
 
 def _one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
@@ -112,11 +139,17 @@ def _one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
     schema = {"type": "string", "minLength": 1}
-    return [{"name": name, "in": "path", "required": True, "schema": schema} for name in re.findall(r"\{(\w+)\}", path)]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
 
 
 def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
-    return [{"name": query.name, "in": "query", "required": query.required, "schema": query.schema} for query in operation.query]
+    return [
+        {"name": query.name, "in": "query", "required": query.required, "schema": query.schema}
+        for query in operation.query
+    ]
 
 
 def _phrase(status: int) -> str:

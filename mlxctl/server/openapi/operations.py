@@ -41,12 +41,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one route; names in braces in the path are parameters. An answer of type `str` is text, any other JSON.
+    """One method of one route; names in braces in the path are parameters.
+
+    An answer of type `str` is text, any other JSON.
 
     Beside `answer` there may be `other_answers`. The body is JSON, or of a `form` its fields.
 
-    `events` are what a stream of it may say, nothing where it does not stream. `errors` are the statuses of refusals beside those
-    that any request may get, in the error shape of `dialect`.
+    `events` are what a stream of it may say, nothing where it does not stream. `errors` are the statuses of
+    refusals beside those that any request may get, in the error shape of `dialect`.
     """
 
     method: Literal["get", "post", "patch", "delete"]
@@ -77,9 +79,13 @@ _MODEL = Query(name="model", schema={"type": "string"}, required=True)
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
 
 
-def _get(path: str, summary: str, answer: type[Any], *query: Query, errors: tuple[int, ...] = ()) -> Operation:
+def _get(
+    path: str, summary: str, answer: type[Any], *query: Query, errors: tuple[int, ...] = ()
+) -> Operation:
     """Return a look at something that belongs to no protocol."""
-    return Operation(method="get", path=path, summary=summary, answer=answer, query=query, dialect="either", errors=errors)
+    return Operation(
+        method="get", path=path, summary=summary, answer=answer, query=query, dialect="either", errors=errors
+    )
 
 
 def _act(verb: str, summary: str) -> Operation:
@@ -154,7 +160,13 @@ OPERATIONS = (
         query=(_NO_STREAM,),
         errors=(404,),
     ),
-    Operation(method="delete", path="/v1/responses/{response_id}", summary="Delete a response", answer=Deletion, errors=(404,)),
+    Operation(
+        method="delete",
+        path="/v1/responses/{response_id}",
+        summary="Delete a response",
+        answer=Deletion,
+        errors=(404,),
+    ),
     Operation(
         method="post",
         path="/v1/responses/{response_id}/cancel",
@@ -170,7 +182,9 @@ OPERATIONS = (
         query=(_LIMIT, _ORDER, _AFTER),
         errors=(404,),
     ),
-    Operation(method="get", path="/v1/agents", summary="List agents", answer=AgentList, query=(_LIMIT, _AFTER)),
+    Operation(
+        method="get", path="/v1/agents", summary="List agents", answer=AgentList, query=(_LIMIT, _AFTER)
+    ),
     Operation(
         method="post",
         path="/v1/agents",
@@ -180,7 +194,9 @@ OPERATIONS = (
         status=201,
         errors=(409,),
     ),
-    Operation(method="get", path="/v1/agents/{agent_id}", summary="Get an agent", answer=Agent, errors=(404,)),
+    Operation(
+        method="get", path="/v1/agents/{agent_id}", summary="Get an agent", answer=Agent, errors=(404,)
+    ),
     Operation(
         method="patch",
         path="/v1/agents/{agent_id}",
@@ -189,7 +205,13 @@ OPERATIONS = (
         answer=Agent,
         errors=(404,),
     ),
-    Operation(method="delete", path="/v1/agents/{agent_id}", summary="Delete an agent", answer=Deletion, errors=(404,)),
+    Operation(
+        method="delete",
+        path="/v1/agents/{agent_id}",
+        summary="Delete an agent",
+        answer=Deletion,
+        errors=(404,),
+    ),
     Operation(
         method="get",
         path="/v1/agents/{agent_id}/messages",
@@ -198,7 +220,13 @@ OPERATIONS = (
         query=(_LIMIT, _AFTER),
         errors=(404,),
     ),
-    Operation(method="post", path="/v1/agents/{agent_id}/reset", summary="Delete an agent's messages", answer=Agent, errors=(404,)),
+    Operation(
+        method="post",
+        path="/v1/agents/{agent_id}/reset",
+        summary="Delete an agent's messages",
+        answer=Agent,
+        errors=(404,),
+    ),
     Operation(
         method="post",
         path="/v1/agents/{agent_id}/generate",
@@ -236,7 +264,15 @@ OPERATIONS = (
     _get("/library", "List the models on this machine", LibraryList),
     _get("/downloads", "List this server's downloads", DownloadList),
     _get("/fit", "Estimate whether a model fits this machine", FitView, _MODEL, _CONTEXT, errors=(404,)),
-    _get("/cache", "List the chunks of the prefix cache, in pages", ChunkPage, _OFFSET, _CHUNKS, _TOKENS, errors=(500, 503)),
+    _get(
+        "/cache",
+        "List the chunks of the prefix cache, in pages",
+        ChunkPage,
+        _OFFSET,
+        _CHUNKS,
+        _TOKENS,
+        errors=(500, 503),
+    ),
     *(
         Operation(
             method="post",
@@ -255,7 +291,13 @@ OPERATIONS = (
             ("gc", "Delete expired prefixes", None),
         )
     ),
-    _get("/cache/explain", "Explain the cache hits and misses of recent requests", Explanations, _LAST, errors=(500, 503)),
+    _get(
+        "/cache/explain",
+        "Explain the cache hits and misses of recent requests",
+        Explanations,
+        _LAST,
+        errors=(500, 503),
+    ),
     Operation(
         method="post",
         path="/cache/explain",

@@ -20,7 +20,9 @@ class Transcription(Struct):
 
 
 class TranscriptSegment(Struct):
-    """What was said from start to end, in seconds; `seek` is where its window begins, in hundredths of a second."""
+    """What was said from start to end, in seconds; `seek` is where its window begins, in hundredths of a
+    second.
+    """
 
     id: int
     seek: int

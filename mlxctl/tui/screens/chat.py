@@ -1,4 +1,7 @@
-"""The chat screen: questions go to the conversation and the model, answers to the transcript. UI thread only."""
+"""The chat screen: questions go to the conversation and the model, answers to the transcript.
+
+UI thread only.
+"""
 
 import asyncio
 import time
@@ -11,19 +14,26 @@ from textual.binding import Binding
 from textual.widgets import Footer
 from textual.worker import Worker, WorkerCancelled
 
-from mlxctl.errors import CapacityError, ConnectionLost, EngineError, MlxctlError, ServerUnreachable, StoreError
-from mlxctl.tui.coalescing import coalesce
+from mlxctl.errors import (
+    CapacityError,
+    ConnectionLost,
+    EngineError,
+    MlxctlError,
+    ServerUnreachable,
+    StoreError,
+)
+from mlxctl.tui.backend_connection import HINTS, greeting, open_backend
 from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.earlier import Earlier
+from mlxctl.tui.event_batching import coalesce
 from mlxctl.tui.exchange import Exchange
-from mlxctl.tui.garbage import collect_all, collect_recent, keep_collections_short
+from mlxctl.tui.gc_tuning import collect_all, collect_recent, keep_collections_short
+from mlxctl.tui.history_loader import Earlier
 from mlxctl.tui.keys import COMMANDS, SCROLL_KEYS, Command
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.tui.opening import HINTS, greeting, open_partner
-from mlxctl.tui.pace import Pace
 from mlxctl.tui.replay import replay
 from mlxctl.tui.screens.windows import ChatWindows
 from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input
+from mlxctl.tui.throughput_meter import Pace
 from mlxctl.tui.widgets.answer import Answer
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
@@ -46,7 +56,7 @@ _DISCONNECTED = "server not reachable"
 
 
 class ChatScreen(ChatWindows):
-    """One conversation with one partner."""
+    """One conversation with one backend."""
 
     DEFAULT_CSS = """
     ChatScreen { layers: base top; &.-too-small > * { display: none; } &.-too-small > TooSmall { display: block; }
@@ -55,7 +65,14 @@ class ChatScreen(ChatWindows):
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
         *(
             # With priority where Textual's own binding, which is not shown, has it.
-            Binding(item.keys, item.action, item.word, bool(item.word), item.shown_as, priority=item.action.startswith("app."))
+            Binding(
+                item.keys,
+                item.action,
+                item.word,
+                bool(item.word),
+                item.shown_as,
+                priority=item.action.startswith("app."),
+            )
             for item in COMMANDS
         ),
         *(Binding(keys, action, show=False) for keys, action in SCROLL_KEYS),
@@ -74,8 +91,8 @@ class ChatScreen(ChatWindows):
         yield TooSmall()
 
     async def on_mount(self) -> None:
-        """Show the first frame, and open the partner behind it."""
-        self._opening_notice = Notice(f"Connecting to {self._partner.where} …")
+        """Show the first frame, and open the backend behind it."""
+        self._opening_notice = Notice(f"Connecting to {self._backend.where} …")
         self._interrupted_at = 0.0
         self.query_one(Composer).focus()
         self._show_attached(self._attached)
@@ -151,7 +168,9 @@ class ChatScreen(ChatWindows):
     @on(PasteFolded)
     def say_folded(self, folded: PasteFolded) -> None:
         """Say where a long paste went."""
-        self.notify(f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full.")
+        self.notify(
+            f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full."
+        )
 
     @on(InterruptPressed)
     def action_interrupt(self) -> None:
@@ -202,7 +221,7 @@ class ChatScreen(ChatWindows):
     async def action_new(self) -> None:
         """Start a new conversation; the one before is kept."""
         await self._settle()
-        self._keeper.begin()
+        self._autosave.begin()
         await self._turn_to(Conversation())
         await self._transcript.add(Notice("New chat."))
 
@@ -226,11 +245,11 @@ class ChatScreen(ChatWindows):
 
     @work(group="open")
     async def _open(self) -> None:
-        """Open the partner, and draw earlier messages before it is there."""
+        """Open the backend, and draw earlier messages before it is there."""
         await asyncio.to_thread(_import_drawing)
         await self._draw_near().wait()
         self._become("loading")
-        self._model = await open_partner(self._partner, say=self._say_opening)
+        self._model = await open_backend(self._backend, say=self._say_opening)
         self._become("ready" if self._model is not None else "no model")
         if self._model is not None:
             self._opening_notice.say(greeting(self._model))
@@ -246,7 +265,7 @@ class ChatScreen(ChatWindows):
         self._opening_notice = Notice(f"Loading {name} …")
         await self._transcript.add(self._opening_notice)
         try:
-            self._model = await self._partner.switch(name)
+            self._model = await self._backend.switch(name)
         except MlxctlError as error:
             self._become("no model")
             self._opening_notice.say(f"{error}. /model chooses another model.", kind="error")
@@ -266,7 +285,7 @@ class ChatScreen(ChatWindows):
         if self._is_busy or self._model is None or self._state not in ("ready", _DISCONNECTED):
             return
         try:
-            await self._partner.check()
+            await self._backend.check()
         except ServerUnreachable:
             state = _DISCONNECTED
         except MlxctlError:
@@ -332,7 +351,9 @@ class ChatScreen(ChatWindows):
     async def _save(self) -> None:
         model = self._model.name if self._model is not None else ""
         try:
-            await self._keeper.save(self._conversation.said, model=model, system_prompt=self._options.system_prompt)
+            await self._autosave.save(
+                self._conversation.said, model=model, system_prompt=self._options.system_prompt
+            )
         except StoreError as error:
             self.notify(f"The chat is not saved: {error}", severity="warning", markup=False)
 
@@ -345,7 +366,9 @@ class ChatScreen(ChatWindows):
             raise EngineError("there is no model to ask")
         self._become("answering")
         self._pace = Pace()
-        exchange = Exchange(self._partner, self._model, self._conversation, self._options, ask=self._ask_about)
+        exchange = Exchange(
+            self._backend, self._model, self._conversation, self._options, ask=self._ask_about
+        )
         async with aclosing(coalesce(self._pace.watch(exchange.run()), seconds=DELTA_SECONDS)) as batches:
             async for batch in batches:
                 await answer.show(batch)
@@ -369,7 +392,7 @@ def _import_drawing() -> None:
     """Import what draws answers while the screen is already there."""
     from rich.syntax import Syntax
 
-    from mlxctl.tui.widgets.prose import Prose
+    from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
-    assert Prose is not None, "imported for what it takes with it"
+    assert MarkdownSegment is not None, "imported for what it takes with it"
     Syntax("pass", "python").highlight("pass")

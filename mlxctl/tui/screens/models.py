@@ -12,8 +12,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mlxctl.errors import MlxctlError
+from mlxctl.tui.chat_backend import ModelChoice
 from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.partner import ModelChoice
 
 
 class ModelsScreen(ModalScreen[str | None]):
@@ -62,7 +62,9 @@ class ModelsScreen(ModalScreen[str | None]):
             self.query_one("#remark", Static).update(str(error))
             return
         options = self.query_one(OptionList)
-        options.add_options([Option(self._line(choice), id=choice.name, disabled=not choice.is_usable) for choice in choices])
+        options.add_options(
+            [Option(self._line(choice), id=choice.name, disabled=not choice.is_usable) for choice in choices]
+        )
         self.query_one("#remark", Static).update("The conversation continues with it.")
         names = [choice.name for choice in choices]
         options.highlighted = names.index(self._current) if self._current in names else 0

@@ -69,7 +69,7 @@ class MonitorScreen(Screen[None]):
             self.app.exit()
 
     def action_hold(self) -> None:
-        """Keep the picture still, or let it go on."""
+        """Keep the image still, or let it go on."""
         self._is_held = not self._is_held
         self._say("paused; Space continues" if self._is_held else "")
 
@@ -106,4 +106,7 @@ class MonitorScreen(Screen[None]):
 
 
 def _aligned(cells: Sequence[str]) -> list[Text]:
-    return [Text(cell, justify="left" if column in WORD_COLUMNS else "right") for column, cell in zip(COLUMNS, cells, strict=True)]
+    return [
+        Text(cell, justify="left" if column in WORD_COLUMNS else "right")
+        for column, cell in zip(COLUMNS, cells, strict=True)
+    ]

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from mlxctl.errors import StoreError
 from mlxctl.stores import SessionSummary
 from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.keeper import EarlierChat, Keeper
+from mlxctl.tui.session_autosave import EarlierChat, SessionAutosave
 
 _MAX_SHOWN = 200
 
@@ -37,9 +37,9 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         Binding("delete,ctrl+d", "forget", "Delete", priority=True),
     ]
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, autosave: SessionAutosave) -> None:
         super().__init__()
-        self._keeper = keeper
+        self._autosave = autosave
         self._asked_to_forget = ""
 
     def compose(self) -> ComposeResult:
@@ -93,7 +93,7 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
             self._remark("Press again to delete this chat.")
             return
         try:
-            await self._keeper.delete(session_id)
+            await self._autosave.delete(session_id)
         except StoreError as error:
             self._remark(str(error))
         else:
@@ -102,7 +102,7 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
     @work(group="search", exclusive=True)
     async def _search(self, words: str) -> None:
         try:
-            found = await self._keeper.search(words)
+            found = await self._autosave.search(words)
         except StoreError as error:
             self._remark(str(error))
             return
@@ -112,17 +112,19 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         if found:
             chats.highlighted = 0
         more = f", the last {_MAX_SHOWN} are shown" if len(found) > _MAX_SHOWN else ""
-        self._remark(f"{len(found)} chat{'' if len(found) == 1 else 's'}{more}" if found else self._nothing(words))
+        self._remark(
+            f"{len(found)} chat{'' if len(found) == 1 else 's'}{more}" if found else self._nothing(words)
+        )
 
     @work(group="open", exclusive=True)
     async def _open(self, session_id: str) -> None:
         try:
-            self.dismiss(await self._keeper.load(session_id))
+            self.dismiss(await self._autosave.load(session_id))
         except StoreError as error:
             self._remark(str(error))
 
     def _nothing(self, words: str) -> str:
-        if not self._keeper.keeps:
+        if not self._autosave.keeps:
             return "Chats are not saved (--no-save)."
         return "No chat contains these words." if words.strip() else "No saved chats yet."
 

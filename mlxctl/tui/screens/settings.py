@@ -1,4 +1,7 @@
-"""F2, /settings: system prompt, sampling, thinking and demo tools. Nothing is applied before everything is valid."""
+"""F2, /settings: system prompt, sampling, thinking and demo tools.
+
+Nothing is applied before everything is valid.
+"""
 
 from dataclasses import dataclass
 
@@ -38,7 +41,11 @@ _RANGES = {
     "top_p": _Range(label="Top p", least=0.001, most=1),
     "max_tokens": _Range(label="Max tokens", least=1, most=10_000_000, is_whole=True),
 }
-_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("Model default", "default"), ("On", "on"), ("Off", "off"))
+_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (
+    ("Model default", "default"),
+    ("On", "on"),
+    ("Off", "off"),
+)
 _TOOLS = (("Off", "off"), ("On, run calls automatically", "run"), ("On, ask before each call", "ask"))
 
 
@@ -78,14 +85,23 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 value = getattr(self._options, name)
                 with Horizontal():
                     yield Label(allowed.label)
-                    yield Input("" if value is None else f"{value:g}", placeholder="model default", id=name, compact=True)
+                    yield Input(
+                        "" if value is None else f"{value:g}",
+                        placeholder="model default",
+                        id=name,
+                        compact=True,
+                    )
             with Horizontal():
                 yield Label("Thinking")
-                yield Select(_THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True)
+                yield Select(
+                    _THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True
+                )
             with Horizontal():
                 yield Label("Demo tools")
-                # Not a checkbox: its two states differ in colour only.
-                yield Select(_TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True)
+                # Not a checkbox: its two states differ in color only.
+                yield Select(
+                    _TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True
+                )
             yield Static(self._tools_note, classes="hint", markup=False)
             yield Static(id="complaint", markup=False)
             with Horizontal(classes="buttons"):
@@ -97,7 +113,10 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     def action_save(self) -> None:
         """Check everything, then give it back."""
         try:
-            numbers = {name: allowed.read(self.query_one(f"#{name}", Input).value) for name, allowed in _RANGES.items()}
+            numbers = {
+                name: allowed.read(self.query_one(f"#{name}", Input).value)
+                for name, allowed in _RANGES.items()
+            }
         except ValueError as error:
             self.query_one("#complaint", Static).update(str(error))
             return

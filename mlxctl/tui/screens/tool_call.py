@@ -44,7 +44,11 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
                 yield Static(visible_controls(_indented(self._call.arguments)), markup=False)
             proposal = "empty: run the built-in tool" if runs_here else "result of the tool"
             yield Input(placeholder=proposal, id="result", compact=True)
-            how = "Enter runs it, or sends the result that you type" if runs_here else "Enter sends the result that you type"
+            how = (
+                "Enter runs it, or sends the result that you type"
+                if runs_here
+                else "Enter sends the result that you type"
+            )
             yield Static(f"{how}. Esc refuses.", classes="hint")
 
     @on(Input.Submitted)

@@ -16,13 +16,13 @@ from textual.worker import Worker
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
 from mlxctl.tui.attachments import read_images
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.export import export
-from mlxctl.tui.keeper import EarlierChat, Keeper
 from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.pace import Pace
-from mlxctl.tui.partner import Partner, PartnerModel
+from mlxctl.tui.session_autosave import EarlierChat, SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
+from mlxctl.tui.throughput_meter import Pace
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.transcript import Transcript
@@ -33,20 +33,20 @@ class ChatWindows(Screen[None]):
 
     def __init__(
         self,
-        partner: Partner,
+        backend: ChatBackend,
         options: ChatOptions,
-        keeper: Keeper,
+        autosave: SessionAutosave,
         conversation: Conversation,
         images: tuple[ImagePart, ...] = (),
     ) -> None:
         """`images` go with the first question."""
         super().__init__()
-        self._partner = partner
+        self._backend = backend
         self._options = options
-        self._keeper = keeper
+        self._autosave = autosave
         self._conversation = conversation
         self._attached = images
-        self._model: PartnerModel | None = None
+        self._model: BackendModel | None = None
         self._opened = asyncio.Event()
         self._become("loading")
         self._pace = Pace()
@@ -59,11 +59,11 @@ class ChatWindows(Screen[None]):
         async def go_on(chat: EarlierChat | None) -> None:
             if chat is not None:
                 await self._settle()
-                self._keeper.go_on_with(chat)
+                self._autosave.go_on_with(chat)
                 self._options = replace(self._options, system_prompt=chat.system_prompt)
                 await self._turn_to(Conversation(chat.said))
 
-        self.app.push_screen(SessionsScreen(self._keeper), go_on)
+        self.app.push_screen(SessionsScreen(self._autosave), go_on)
 
     def action_models(self) -> None:
         """Choose another model for the next question."""
@@ -71,7 +71,7 @@ class ChatWindows(Screen[None]):
 
         if self._can_switch:
             current = self._model.name if self._model is not None else ""
-            self.app.push_screen(ModelsScreen(self._partner.choices, current=current), self._switch_to)
+            self.app.push_screen(ModelsScreen(self._backend.choices, current=current), self._switch_to)
 
     def action_monitor(self) -> None:
         """Monitor the engine or the server."""
@@ -80,7 +80,7 @@ class ChatWindows(Screen[None]):
         if self._model is None:
             self.notify("No server to monitor yet.", severity="warning")
             return
-        self.app.push_screen(MonitorScreen(self._partner.observe, where=self._partner.where))
+        self.app.push_screen(MonitorScreen(self._backend.observe, where=self._backend.where))
 
     def action_find(self) -> None:
         """Find words in this conversation."""
@@ -124,14 +124,18 @@ class ChatWindows(Screen[None]):
             return
         hint = ".md: text to read. .json: OpenAI messages; `mlxctl chat --open FILE` continues them."
         proposal = time.strftime("chat-%Y%m%d-%H%M%S.md")
-        self.app.push_screen(PathScreen("Export (Enter saves, Esc cancels)", proposal=proposal, hint=hint), self._export)
+        self.app.push_screen(
+            PathScreen("Export (Enter saves, Esc cancels)", proposal=proposal, hint=hint), self._export
+        )
 
     def action_attach(self) -> None:
         """Attach an image to the next question."""
         from mlxctl.tui.screens.path import PathScreen
 
         hint = "PNG, JPEG, GIF or WebP. Leave empty to remove attached images."
-        self.app.push_screen(PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image)
+        self.app.push_screen(
+            PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image
+        )
 
     async def _run_with_argument(self, action: str, argument: str) -> None:
         """Run a slash command with what followed its name, without a dialog."""
@@ -226,7 +230,9 @@ class ChatWindows(Screen[None]):
 
     def _show_attached(self, images: tuple[ImagePart, ...]) -> None:
         self._attached = images
-        self.query_one(Composer).border_title = f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
+        self.query_one(Composer).border_title = (
+            f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
+        )
 
     async def _ask_about(self, call: ToolCallPart) -> ToolResultPart:
         """Have a person decide about a call; stopping the answer closes the question."""

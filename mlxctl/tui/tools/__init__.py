@@ -1,4 +1,7 @@
-"""The built-in demo tools: a clock and a calculator. They read no file, open no connection, and run in no shell."""
+"""The built-in demo tools: a clock and a calculator.
+
+They read no file, open no connection, and run in no shell.
+"""
 
 from mlxctl.tui.tools.toolbox import DEMO_TOOLS, is_demo_tool, run_call
 

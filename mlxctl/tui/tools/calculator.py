@@ -1,4 +1,6 @@
-"""Arithmetic on what a model wrote: read as a syntax tree that may hold only numbers and a few operators; Python never runs it."""
+"""Arithmetic on what a model wrote: read as a syntax tree that may hold only numbers and a few operators;
+Python never runs it.
+"""
 
 import ast
 import math
@@ -31,7 +33,9 @@ def calculate(expression: str) -> str:
     if len(expression) > _MAX_CHARACTERS:
         raise ValueError(f"the expression is longer than {_MAX_CHARACTERS} characters")
     try:
-        tree = ast.parse(expression.strip().replace("^", "**").replace("×", "*").replace("÷", "/"), mode="eval")
+        tree = ast.parse(
+            expression.strip().replace("^", "**").replace("×", "*").replace("÷", "/"), mode="eval"
+        )
         value = _value(tree.body)
     except (SyntaxError, RecursionError, MemoryError):
         raise ValueError("this is not an arithmetic expression") from None

@@ -1,4 +1,7 @@
-"""Which demo tools there are, and how a call of the model runs one. What is wrong with a call is told to the model, not raised."""
+"""Which demo tools there are, and how a call of the model runs one.
+
+What is wrong with a call is told to the model, not raised.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,7 +34,9 @@ _TOOLS: dict[str, tuple[ToolSpec, Callable[..., str]]] = {
         ToolSpec(
             name="get_time",
             description="Get the current time in a given time zone",
-            parameters=_text_parameter("timezone", "IANA time zone name, e.g. Europe/Berlin", is_required=False),
+            parameters=_text_parameter(
+                "timezone", "IANA time zone name, e.g. Europe/Berlin", is_required=False
+            ),
         ),
         tell_time,
     ),

@@ -13,15 +13,23 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from mlxctl.tui.coalescing import merge_deltas
-from mlxctl.tui.exchange import MAX_ROUNDS, RoundsExhausted, RoundStarted, ServerBusy, ThinkingEnded, ToolReturned, Update
-from mlxctl.tui.segments import Segmenter
+from mlxctl.tui.event_batching import merge_deltas
+from mlxctl.tui.exchange import (
+    MAX_ROUNDS,
+    RoundsExhausted,
+    RoundStarted,
+    ServerBusy,
+    ThinkingEnded,
+    ToolReturned,
+    Update,
+)
+from mlxctl.tui.markdown_segments import Segmenter
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.thinking import Thinking
 from mlxctl.tui.widgets.tool_call import ToolCall
 
 if TYPE_CHECKING:
-    from mlxctl.tui.widgets.prose import Prose
+    from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
 
 class Answer(Vertical):
@@ -33,7 +41,7 @@ class Answer(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._text: Prose | None = None
+        self._text: MarkdownSegment | None = None
         self._segmenter: Segmenter | None = None
         self._thinking: Thinking | None = None
         self._calls: dict[int, ToolCall] = {}
@@ -84,7 +92,9 @@ class Answer(Vertical):
                 words = f"Stopped after {MAX_ROUNDS} rounds of tool calls. Send a message to continue."
                 await self.mount(Notice(words, kind="warning"))
             case Finished(reason="length"):
-                await self.mount(Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning"))
+                await self.mount(
+                    Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning")
+                )
             case PromptProgress() | ToolCallEnded() | Finished():
                 pass
             case _:
@@ -117,11 +127,11 @@ class Answer(Vertical):
             if piece.text:
                 self._text.grow(piece.text)
 
-    async def _add_text(self, *, continues_code: bool) -> "Prose":
+    async def _add_text(self, *, continues_code: bool) -> "MarkdownSegment":
         # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
-        from mlxctl.tui.widgets.prose import Prose
+        from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
-        text = Prose(continues_code=continues_code)
+        text = MarkdownSegment(continues_code=continues_code)
         await self.mount(text)
         return text
 

@@ -17,7 +17,10 @@ _NEW_LINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Composer(TextArea):
-    """A question in the making. A long paste stands as a mark like `[paste 1: 12,345 characters]`; what is sent is the paste."""
+    """A question in the making.
+
+    A long paste stands as a mark like `[paste 1: 12,345 characters]`; what is sent is the paste.
+    """
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 8; border: round $primary 50%; padding: 0 1; background: transparent;
@@ -67,7 +70,8 @@ class Composer(TextArea):
     async def on_key(self, event: events.Key) -> None:
         """Send with Enter, break the line with its kin.
 
-        Not as bindings with priority: those overtake the keys that were pressed before them and are still on their way here.
+        Not as bindings with priority: those overtake the keys that were pressed before them and are still on
+        their way here.
         """
         if event.key in ("enter", *_NEW_LINE_KEYS):
             event.stop()
@@ -92,7 +96,9 @@ class Composer(TextArea):
         self._show_hint()
 
     def action_older(self) -> None:
-        """Go up; from the first line to its beginning, and from there, or from an empty input, to earlier questions."""
+        """Go up; from the first line to its beginning, and from there, or from an empty input, to earlier
+        questions.
+        """
         if not self.cursor_at_first_line:
             self.action_cursor_up()
         elif self.text and not self._history.is_browsing and self.cursor_location != (0, 0):
@@ -144,7 +150,11 @@ class Composer(TextArea):
     @property
     def _ends_with_backslash(self) -> bool:
         row, column = self.cursor_location
-        return column > 0 and self.document.get_line(row)[column - 1] == "\\" and column == len(self.document.get_line(row))
+        return (
+            column > 0
+            and self.document.get_line(row)[column - 1] == "\\"
+            and column == len(self.document.get_line(row))
+        )
 
     def _fold(self, text: str) -> str:
         num_lines = text.count("\n") + 1

@@ -84,6 +84,8 @@ class FindBar(Horizontal):
 
     def _show(self) -> None:
         is_searching = bool(self.query_one(Input).value.strip())
-        place = f"{self._place + 1} of {len(self._found)}" if self._found else "not found" if is_searching else ""
+        place = (
+            f"{self._place + 1} of {len(self._found)}" if self._found else "not found" if is_searching else ""
+        )
         self.query_one("#place", Static).update(place)
         self._transcript.point_at(self._found[self._place] if self._found else None)

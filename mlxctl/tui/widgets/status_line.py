@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from textual.widgets import Static
 
 from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.pace import LiveNumbers
+from mlxctl.tui.throughput_meter import LiveNumbers
 
 _GAP = "  "
 _SHORT_NAME = 16

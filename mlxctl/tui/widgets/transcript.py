@@ -1,4 +1,6 @@
-"""The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls back."""
+"""The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls
+back.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -12,15 +14,18 @@ from textual.widget import Widget
 
 from mlxctl.tui.messages import TopNear
 from mlxctl.tui.widgets.question import Question
-from mlxctl.tui.widgets.stretch import Stretch
 from mlxctl.tui.widgets.thinking import Thinking
+from mlxctl.tui.widgets.transcript_page import TranscriptPage
 
-# Room above and below the screen, in screens, whose widgets are kept laid out, so that a page further is there at once.
+# Room above and below the screen, in screens, whose widgets are kept laid out, so that a page further is
+# there at once.
 _SCREENS_AROUND = 2
 
 
 class Transcript(VerticalScroll, can_focus=False):
-    """Knows which widgets belong to the last question, so that it can be taken back; folds what is far from the screen."""
+    """Knows which widgets belong to the last question, so that it can be taken back; folds what is far from
+    the screen.
+    """
 
     DEFAULT_CSS = """
     Transcript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
@@ -51,7 +56,8 @@ class Transcript(VerticalScroll, can_focus=False):
         num_rows = arranged.total_region.height
         grown, self._num_rows = num_rows - self._num_rows, num_rows
         if self._grows_above and grown:
-            # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps the place.
+            # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps
+            # the place.
             first_row = self.scroll_y + grown
             self.set_reactive(VerticalScroll.scroll_y, first_row)
             self.set_reactive(VerticalScroll.scroll_target_y, first_row)
@@ -66,7 +72,7 @@ class Transcript(VerticalScroll, can_focus=False):
         """Add at the end, and look there."""
         last = self._stretches[-1] if self._stretches else None
         if last is None or (last.is_full and isinstance(widgets[0], Question)):
-            await self.mount(Stretch(*widgets))
+            await self.mount(TranscriptPage(*widgets))
         else:
             await last.mount(*widgets)
         self.anchor()
@@ -101,7 +107,7 @@ class Transcript(VerticalScroll, can_focus=False):
         """Add at the beginning; the end stays where it is on the screen."""
         first = self._stretches[0] if self._stretches else None
         if first is None or first.is_full:
-            await self.mount(Stretch(*widgets), before=0)
+            await self.mount(TranscriptPage(*widgets), before=0)
         else:
             await first.mount(*widgets, before=0)
         self._fold_after_layout()
@@ -109,7 +115,11 @@ class Transcript(VerticalScroll, can_focus=False):
     def found(self, words: str) -> list[Widget]:
         """Return what holds the words, whatever their case, from top to bottom."""
         wanted = words.casefold()
-        return [widget for widget in self.query("*") if wanted in str(getattr(widget, "searchable", "")).casefold()]
+        return [
+            widget
+            for widget in self.query("*")
+            if wanted in str(getattr(widget, "searchable", "")).casefold()
+        ]
 
     def point_at(self, widget: Widget | None) -> None:
         """Mark one widget, scroll to it and unfold it; with None nothing is marked any more."""
@@ -147,8 +157,8 @@ class Transcript(VerticalScroll, can_focus=False):
         await self.remove_children()
 
     @property
-    def _stretches(self) -> Sequence[Stretch]:
-        return [child for child in self.children if isinstance(child, Stretch)]
+    def _stretches(self) -> Sequence[TranscriptPage]:
+        return [child for child in self.children if isinstance(child, TranscriptPage)]
 
     @property
     def _said(self) -> list[Widget]:

@@ -1,4 +1,7 @@
-"""One turn of an agent: chat completions, but the history comes from the server and goes back to it. Knows no HTTP."""
+"""One turn of an agent: chat completions, but the history comes from the server and goes back to it.
+
+Knows no HTTP.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +26,8 @@ _encode = msgspec.json.Encoder().encode
 class AgentTurnFormatter(OpenAIChatFormatter):
     """Answers as a chat completion does. `read` takes the body, `translate` what is kept of the agent.
 
-    After the end, `said` is what has to be added to the history of `agent`, in chat completions' words, and `model` who said it.
+    After the end, `said` is what has to be added to the history of `agent`, in chat completions' words, and
+    `model` who said it.
     """
 
     def __init__(self, *, agent_id: str) -> None:
@@ -57,7 +61,9 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         before = conversation(settings, history)
         request = to_generation_request(self._turn, before=before)
         self.adopt(self._turn, request)
-        return replace(request, drop_oldest=(self._turn.context_overflow or settings.context_overflow) == "drop_oldest")
+        return replace(
+            request, drop_oldest=(self._turn.context_overflow or settings.context_overflow) == "drop_oldest"
+        )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event`."""
@@ -81,7 +87,9 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 
     def _keep(self, result: TextResult) -> None:
         calls = [self._calls[0].replayed(call) for call in result.tool_calls]
-        answer = AssistantMessage(content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None)
+        answer = AssistantMessage(
+            content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None
+        )
         self.said = (*self._new, _encode(answer))
 
 

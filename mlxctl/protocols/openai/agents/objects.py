@@ -49,7 +49,9 @@ class AgentPage:
     @classmethod
     def read(cls, *, limit: str | None, after: str | None) -> "AgentPage":
         """Read what an address says. Raises InvalidRequest."""
-        if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE):
+        if limit is not None and not (
+            limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE
+        ):
             raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE}", param="limit")
         return cls(limit=int(limit or _USUAL_PAGE), after=after)
 
@@ -64,7 +66,10 @@ class AgentPage:
 
 
 class Agent(Struct, kw_only=True):
-    """An agent, and how much of its context is computed already; null is what is not known now. Times are unix seconds."""
+    """An agent, and how much of its context is computed already; null is what is not known now.
+
+    Times are unix seconds.
+    """
 
     id: str
     object: Literal["agent"] = "agent"

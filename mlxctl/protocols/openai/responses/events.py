@@ -1,4 +1,6 @@
-"""The events of one response, numbered in a row, and its output items as they grow: one open at a time, each with its end."""
+"""The events of one response, numbered in a row, and its output items as they grow: one open at a time, each
+with its end.
+"""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,7 +10,14 @@ import msgspec
 from mlxctl.ir import TextDelta, TokenLogprob, ToolCallPart, ToolCallStarted
 from mlxctl.protocols.openai.freeform import FreeformInput
 from mlxctl.protocols.openai.logprobs import token_object
-from mlxctl.protocols.openai.responses.output import Item, OutputStyle, Status, summary_part, text_part, thinking_part
+from mlxctl.protocols.openai.responses.output import (
+    Item,
+    OutputStyle,
+    Status,
+    summary_part,
+    text_part,
+    thinking_part,
+)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -16,8 +25,8 @@ _encode = msgspec.json.Encoder().encode
 class EventWriter:
     """Writes the events of one stream.
 
-    `output` are the items that have ended. A text that is cut off, by length or an error, ends as incomplete; a call that is cut
-    off by an error does not end at all: clients act on a call as soon as it has ended.
+    `output` are the items that have ended. A text that is cut off, by length or an error, ends as incomplete;
+    a call that is cut off by an error does not end at all: clients act on a call as soon as it has ended.
     PERF: the head of a text's deltas is encoded once per item; a delta costs one JSON string and one join.
     """
 
@@ -69,7 +78,11 @@ class EventWriter:
         self._open_kind, self._call = "call", call
         item = self._style.started_call(self._index, call.id, call.name)
         self._input = FreeformInput() if item["type"] == "custom_tool_call" else None
-        kind = "response.function_call_arguments.delta" if self._input is None else "response.custom_tool_call_input.delta"
+        kind = (
+            "response.function_call_arguments.delta"
+            if self._input is None
+            else "response.custom_tool_call_input.delta"
+        )
         self._freeze_delta(kind, {"item_id": item["id"], "output_index": self._index})
         return closed + self._added(item)
 
@@ -90,7 +103,11 @@ class EventWriter:
             return self.event("response.function_call_arguments.done", told) + self._done(item)
         rest = self._input.finish()
         last = self._delta(rest) if rest else b""
-        return last + self.event("response.custom_tool_call_input.done", {**place, "input": item["input"]}) + self._done(item)
+        return (
+            last
+            + self.event("response.custom_tool_call_input.done", {**place, "input": item["input"]})
+            + self._done(item)
+        )
 
     def close(self, status: Status = "completed") -> bytes:
         """Return the end of the open text or thinking; b"" when none is open."""
@@ -131,7 +148,9 @@ class EventWriter:
         if self._style.tells_summary:
             place = self._place("summary_index")
             self._freeze_delta("response.reasoning_summary_text.delta", place)
-            return added + self.event("response.reasoning_summary_part.added", {**place, "part": summary_part("")})
+            return added + self.event(
+                "response.reasoning_summary_part.added", {**place, "part": summary_part("")}
+            )
         place = self._place("content_index")
         self._freeze_delta("response.reasoning_text.delta", place)
         return added + self.event("response.content_part.added", {**place, "part": thinking_part("")})
@@ -142,16 +161,26 @@ class EventWriter:
             place = self._place("summary_index")
             told = self.event("response.reasoning_summary_text.done", {**place, "text": text})
             return (
-                told + self.event("response.reasoning_summary_part.done", {**place, "part": summary_part(text)}) + self._done(item)
+                told
+                + self.event("response.reasoning_summary_part.done", {**place, "part": summary_part(text)})
+                + self._done(item)
             )
         place = self._place("content_index")
         told = self.event("response.reasoning_text.done", {**place, "text": text})
-        return told + self.event("response.content_part.done", {**place, "part": thinking_part(text)}) + self._done(item)
+        return (
+            told
+            + self.event("response.content_part.done", {**place, "part": thinking_part(text)})
+            + self._done(item)
+        )
 
     def _place(self, part_index: str) -> dict[str, object]:
         """Return where in the answer the open item's only part is."""
         prefix = "msg" if self._open_kind == "message" else "rs"
-        return {"item_id": self._style.item_id(prefix, self._index), "output_index": self._index, part_index: 0}
+        return {
+            "item_id": self._style.item_id(prefix, self._index),
+            "output_index": self._index,
+            part_index: 0,
+        }
 
     def _added(self, item: Item) -> bytes:
         return self.event("response.output_item.added", {"output_index": self._index, "item": item})
@@ -164,8 +193,12 @@ class EventWriter:
         self._logprobs.clear()
         return told
 
-    def _freeze_delta(self, kind: str, place: Mapping[str, object], tail: Mapping[str, object] | None = None) -> None:
-        self._delta_head = f"event: {kind}\ndata: ".encode() + _encode({"type": kind, **place})[:-1] + b',"delta":'
+    def _freeze_delta(
+        self, kind: str, place: Mapping[str, object], tail: Mapping[str, object] | None = None
+    ) -> None:
+        self._delta_head = (
+            f"event: {kind}\ndata: ".encode() + _encode({"type": kind, **place})[:-1] + b',"delta":'
+        )
         self._delta_tail = (b"," + _encode(tail)[1:-1] if tail else b"") + b',"sequence_number":%d}\n\n'
 
     def _delta(self, text: str) -> bytes:

@@ -1,8 +1,9 @@
 """OpenAI's Responses API: the formatter. Knows no HTTP, no model and no store.
 
-A stream is `response.created`, `response.in_progress`, then for each item its start, its parts, deltas and ends, then
-`response.completed` or `response.incomplete`. Clients take their answer from the items that have ended, so an error first ends the
-open text; then `response.failed` is what counts: agents ask again after it, and ignore an `error` event.
+A stream is `response.created`, `response.in_progress`, then for each item its start, its parts, deltas and
+ends, then `response.completed` or `response.incomplete`. Clients take their answer from the items that have
+ended, so an error first ends the open text; then `response.failed` is what counts: agents ask again after it,
+and ignore an `error` event.
 """
 
 import secrets
@@ -49,9 +50,9 @@ _encode = msgspec.json.Encoder().encode
 class OpenAIResponsesFormatter:
     """One response. `response_id` is made up when not given; `now` is the clock, in unix seconds.
 
-    Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is both, with nothing
-    found. `settle` may tell the sampling that is used. After the end, `record` is what has to be kept,
-    and `earlier` the conversation that it goes on from.
+    Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is
+    both, with nothing found. `settle` may tell the sampling that is used. After the end, `record` is what has
+    to be kept, and `earlier` the conversation that it goes on from.
     """
 
     begins_with_counts = False
@@ -86,7 +87,9 @@ class OpenAIResponsesFormatter:
         style = OutputStyle(
             offer=offer,
             item_suffix=suffix,
-            tells_summary=bool(asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)),
+            tells_summary=bool(
+                asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)
+            ),
             carries_thinking="reasoning.encrypted_content" in (asked.include or ()),
         )
         self._style, self._events = style, EventWriter(style)
@@ -104,7 +107,9 @@ class OpenAIResponsesFormatter:
         """Return the two events that say that there is a response, and that it is worked on."""
         self._has_begun = True
         response = {"response": self._template.in_progress()}
-        return self._events.event("response.created", response) + self._events.event("response.in_progress", response)
+        return self._events.event("response.created", response) + self._events.event(
+            "response.in_progress", response
+        )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
         """Return the events for `event`; progress is a comment."""

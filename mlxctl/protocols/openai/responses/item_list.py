@@ -15,7 +15,8 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first unless `asc`.
+    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first
+    unless `asc`.
 
     A page with large items ends earlier.
     """
@@ -27,20 +28,29 @@ class Page:
     @classmethod
     def read(cls, *, limit: str | None, order: str | None, after: str | None) -> "Page":
         """Read what an address says. Raises InvalidRequest."""
-        if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= _MOST):
+        if limit is not None and not (
+            limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= _MOST
+        ):
             raise InvalidRequest(f"limit must be a number from 1 to {_MOST}", param="limit")
         if order not in (None, "asc", "desc"):
-            raise InvalidRequest(f"order is {order!r}, which is not supported here; use one of: 'asc', 'desc'", param="order")
+            raise InvalidRequest(
+                f"order is {order!r}, which is not supported here; use one of: 'asc', 'desc'", param="order"
+            )
         return cls(limit=int(limit or 20), order="asc" if order == "asc" else "desc", after=after)
 
     def cut(self, items: Sequence[StoredItem]) -> tuple[list[StoredItem], bool]:
-        """Return the wanted items, and whether there are more. Raises InvalidRequest when there is no item `after`."""
+        """Return the wanted items, and whether there are more.
+
+        Raises InvalidRequest when there is no item `after`.
+        """
         ordered = list(items) if self.order == "asc" else list(reversed(items))
         start = 0
         if self.after is not None:
             ids = [item.id for item in ordered]
             if self.after not in ids:
-                raise InvalidRequest(f"after is {self.after!r}, which is not the id of an item in this list", param="after")
+                raise InvalidRequest(
+                    f"after is {self.after!r}, which is not the id of an item in this list", param="after"
+                )
             start = ids.index(self.after) + 1
         wanted = ordered[start : start + self.limit]
         num_told = num_fitting([len(item.body) for item in wanted])

@@ -21,8 +21,8 @@ Status = Literal["in_progress", "completed", "incomplete"]
 class OutputStyle:
     """How items are written for one request.
 
-    Thinking is told as its own summary when the caller asked for one, since clients show that, else as it is. With
-    `carries_thinking` it is also put where a caller keeps what it cannot read.
+    Thinking is told as its own summary when the caller asked for one, since clients show that, else as it is.
+    With `carries_thinking` it is also put where a caller keeps what it cannot read.
     """
 
     offer: ToolOffer
@@ -40,14 +40,20 @@ class OutputStyle:
 
     def reasoning(self, index: int, text: str, status: Status) -> Item:
         """Return what was thought."""
-        told: Item = {"summary": [summary_part(text)]} if self.tells_summary else {"content": [thinking_part(text)]}
+        told: Item = (
+            {"summary": [summary_part(text)]} if self.tells_summary else {"content": [thinking_part(text)]}
+        )
         carried = sign(text, carry=True) if self.carries_thinking else None
         return self.started_reasoning(index) | told | {"encrypted_content": carried, "status": status}
 
     def call(self, index: int, call: ToolCallPart) -> Item:
         """Return a call; one whose arguments are no complete object is incomplete, so that nobody acts on it."""
         status: Status = "completed" if _is_object(call.arguments) else "incomplete"
-        said = {"input": FreeformInput.of(call.arguments)} if self.offer.is_freeform(call.name) else {"arguments": call.arguments}
+        said = (
+            {"input": FreeformInput.of(call.arguments)}
+            if self.offer.is_freeform(call.name)
+            else {"arguments": call.arguments}
+        )
         return self.started_call(index, call.id, call.name) | said | {"status": status}
 
     def started_message(self, index: int) -> Item:

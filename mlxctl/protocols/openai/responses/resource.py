@@ -18,7 +18,8 @@ ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 class ResponseTemplate:
     """What a response says of itself from the beginning: whose answer it is, and what was asked for.
 
-    `created` is in unix seconds. `sampling` is what is used, whether the caller said it or the model's own defaults.
+    `created` is in unix seconds. `sampling` is what is used, whether the caller said it or the model's own
+    defaults.
     """
 
     id: str
@@ -31,7 +32,9 @@ class ResponseTemplate:
         """Return the response before its answer."""
         return self._object("in_progress")
 
-    def finished(self, reason: FinishReason, output: Sequence[Item], usage: Usage, completed_at: int) -> dict[str, object]:
+    def finished(
+        self, reason: FinishReason, output: Sequence[Item], usage: Usage, completed_at: int
+    ) -> dict[str, object]:
         """Return the response with its answer, which is incomplete when it ran out of tokens."""
         ending: dict[str, object] = {"output": list(output), "usage": _usage_object(usage)}
         if reason == "length":
@@ -85,7 +88,10 @@ class ResponseTemplate:
 def _usage_object(usage: Usage) -> dict[str, object]:
     return {
         "input_tokens": usage.num_prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.num_cached_tokens, "cache_write_tokens": usage.num_kept_tokens},
+        "input_tokens_details": {
+            "cached_tokens": usage.num_cached_tokens,
+            "cache_write_tokens": usage.num_kept_tokens,
+        },
         "output_tokens": usage.num_completion_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.num_thinking_tokens},
         "total_tokens": usage.num_prompt_tokens + usage.num_completion_tokens,
@@ -116,9 +122,16 @@ def _format(wish: schema.PlainFormat | schema.ObjectFormat | schema.SchemaFormat
 
 def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
     if isinstance(choice, schema.NamedTool):
-        return {"type": "custom" if isinstance(choice, schema.NamedCustomTool) else "function", **_reference(choice)}
+        return {
+            "type": "custom" if isinstance(choice, schema.NamedCustomTool) else "function",
+            **_reference(choice),
+        }
     if isinstance(choice, schema.AllowedTools):
-        tools = [{"type": tool.type or "function", **_reference(tool)} for tool in choice.tools if tool.name is not None]
+        tools = [
+            {"type": tool.type or "function", **_reference(tool)}
+            for tool in choice.tools
+            if tool.name is not None
+        ]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
     return choice or "auto"
 

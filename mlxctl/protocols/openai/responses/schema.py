@@ -1,8 +1,9 @@
-"""The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k, min_p,
-repetition_penalty, seed, thinking_budget, …). Null means unsaid everywhere; fields that are not here are ignored.
+"""The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k,
+min_p, repetition_penalty, seed, thinking_budget, …). Null means unsaid everywhere; fields that are not here
+are ignored.
 
-Items, tools and choices stay unread in the body's own type: which type they are decides how they are read, and there are many that
-only the protocol's maker knows.
+Items, tools and choices stay unread in the body's own type: which type they are decides how they are read,
+and there are many that only the protocol's maker knows.
 """
 
 from typing import Annotated, Any, Literal
@@ -214,7 +215,8 @@ class TextOptions(Struct):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-# What can be asked for beside the answer. Most of it is of tools that only the protocol's maker can run: there is none of it here.
+# What can be asked for beside the answer. Most of it is of tools that only the protocol's maker can run:
+# there is none of it here.
 Includable = Literal[
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
@@ -235,7 +237,9 @@ class ResponsesRequest(FormFields, kw_only=True):
     instructions: str | None = None
     previous_response_id: str | None = None
     tools: Annotated[list[Raw], FewTools] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedTools | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedTools | None = (
+        None
+    )
     parallel_tool_calls: bool | None = None
     max_output_tokens: MaxTokens | None = None
     max_tool_calls: MaxTokens | None = None

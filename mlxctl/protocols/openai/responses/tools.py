@@ -30,7 +30,9 @@ def full_name(name: str, namespace: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool on offer: as the model knows it, as the caller calls it, and as a response repeats it, its namespace left out."""
+    """A tool on offer: as the model knows it, as the caller calls it, and as a response repeats it, its
+    namespace left out.
+    """
 
     spec: ToolSpec
     name: str
@@ -40,7 +42,10 @@ class OfferedTool:
 
 
 class ToolOffer:
-    """Reads the tools and the choice among them. `dropped` are the types of tools that only the protocol's maker can run."""
+    """Reads the tools and the choice among them.
+
+    `dropped` are the types of tools that only the protocol's maker can run.
+    """
 
     def __init__(self, tools: Sequence[tuple[msgspec.Raw, str]]) -> None:
         """Read tools, each with its path. Raises InvalidRequest."""
@@ -59,7 +64,9 @@ class ToolOffer:
         return tuple(tool.spec for tool in self.offered)
 
     def called(self, name: str) -> tuple[str, str | None]:
-        """Return name and namespace of the tool that the model called; what was never offered has no namespace."""
+        """Return name and namespace of the tool that the model called; what was never offered has no
+        namespace.
+        """
         tool = self._by_full_name.get(name)
         return (name, None) if tool is None else (tool.name, tool.namespace)
 
@@ -68,7 +75,9 @@ class ToolOffer:
         tool = self._by_full_name.get(name)
         return tool is not None and tool.is_freeform
 
-    def choose(self, choice: str | schema.NamedTool | schema.AllowedTools | None) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    def choose(
+        self, choice: str | schema.NamedTool | schema.AllowedTools | None
+    ) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
         """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
         specs = self.specs
         match choice:
@@ -96,7 +105,9 @@ class ToolOffer:
             if tool.namespace not in spaces:
                 inner = spaces[tool.namespace] = []
                 description = self._descriptions[tool.namespace]
-                described.append({"type": "namespace", "name": tool.namespace, "description": description, "tools": inner})
+                described.append(
+                    {"type": "namespace", "name": tool.namespace, "description": description, "tools": inner}
+                )
             spaces[tool.namespace].append(tool.description)
         return described
 
@@ -142,7 +153,9 @@ class ToolOffer:
                 raise missing(path)
             name = full_name(tool.name, tool.namespace)
             if name not in self._by_full_name:
-                raise InvalidRequest(f"{path} is {name!r}, which is not the name of an offered tool", param=path)
+                raise InvalidRequest(
+                    f"{path} is {name!r}, which is not the name of an offered tool", param=path
+                )
             yield name
 
 
@@ -179,4 +192,6 @@ def _custom(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
     }
     if grammar is not None:
         description["format"] = msgspec.to_builtins(grammar)
-    return OfferedTool(spec=spec, name=custom.name, namespace=namespace, description=description, is_freeform=True)
+    return OfferedTool(
+        spec=spec, name=custom.name, namespace=namespace, description=description, is_freeform=True
+    )

@@ -1,0 +1,1 @@
+"""Grammars of whole answers: thinking, text, tool calls, structured output. Pure."""

@@ -1,0 +1,1 @@
+"""Chat templates: rendering, limits, and what shapes of conversation they take. Pure."""

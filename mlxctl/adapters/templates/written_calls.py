@@ -1,0 +1,72 @@
+"""Tools for templates that know of none: how they are offered in the system prompt, and how past calls are
+written as text.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_OFFER = """You can call these tools:
+
+{tools}
+
+To call one, write exactly this, and wait for its result:
+
+{example}
+
+Put in the tool's name and its arguments; you may write several calls. If no tool helps, answer without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCalls:
+    """One way to write calls into a conversation. `parser_id` is the format that reads them back."""
+
+    parser_id: str
+    example: str
+    write_call: Callable[[Mapping[str, Any]], str]
+    result: str
+
+    def write_result(self, content: str) -> str:
+        """What the user's side says when a tool has answered."""
+        return self.result.replace("{content}", content)
+
+    def offer(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        """The part of the system prompt that offers tools."""
+        definitions = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+        return _OFFER.replace("{example}", self.example).replace("{tools}", definitions)
+
+
+def _write_tags(function: Mapping[str, Any]) -> str:
+    body = json.dumps({"name": function["name"], "arguments": function["arguments"]}, ensure_ascii=False)
+    return f"<tool_call>\n{body}\n</tool_call>"
+
+
+def _write_code(function: Mapping[str, Any]) -> str:
+    arguments = function["arguments"]
+    if not isinstance(arguments, dict):
+        written = repr(arguments)
+    elif all(key.isidentifier() for key in arguments):
+        written = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    else:
+        written = f"**{arguments!r}"
+    return f"```tool_code\n{function['name']}({written})\n```"
+
+
+TAGS = WrittenCalls(
+    parser_id="hermes_json",
+    example='<tool_call>\n{"name": "the_tool", "arguments": {"an_argument": "its value"}}\n</tool_call>',
+    write_call=_write_tags,
+    result="<tool_response>\n{content}\n</tool_response>",
+)
+TOOL_CODE = WrittenCalls(
+    parser_id="gemma",
+    example='```tool_code\nthe_tool(an_argument="its value")\n```',
+    write_call=_write_code,
+    result="```tool_output\n{content}\n```",
+)
+
+
+def written_calls(parser_id: str) -> WrittenCalls:
+    """The way that this format reads back; tags for one that reads neither."""
+    return TOOL_CODE if parser_id == TOOL_CODE.parser_id else TAGS

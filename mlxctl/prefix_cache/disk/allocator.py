@@ -1,0 +1,74 @@
+"""The room that records may take: by the limit that was set, and by what must stay free on the disk.
+
+MLX thread only.
+"""
+
+import shutil
+from pathlib import Path
+
+from mlxctl.prefix_cache.disk.limits import empty_segment, least_used_segment
+from mlxctl.prefix_cache.disk.space import Extent, Space
+from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.disk.writer import Remove, TruncateSegment, Writer
+from mlxctl.prefix_cache.index import PrefixIndex
+
+
+def most_bytes(
+    path: Path, space: Space, *, max_bytes: int, min_free_bytes: int, num_pending_bytes: int = 0
+) -> int:
+    """Return how long all files together may be, when so many bytes of them are not written yet."""
+    free = shutil.disk_usage(path).free - num_pending_bytes
+    return min(max_bytes, max(0, space.num_bytes + free - min_free_bytes))
+
+
+class DiskAllocator:
+    """Gives records their places in the files of a directory, and takes them back in the order in which the
+    writer works.
+    """
+
+    def __init__(
+        self, path: Path, space: Space, writer: Writer, *, max_bytes: int, min_free_bytes: int
+    ) -> None:
+        self._path = path
+        self._space = space
+        self._writer = writer
+        self._max_bytes = max_bytes
+        self._min_free_bytes = min_free_bytes
+
+    def allocate(self, num_bytes: int, index: PrefixIndex[Stored]) -> Extent | None:
+        """Return a place for a record; what was used longest ago makes way. None when that is not enough."""
+        if num_bytes > self._max_bytes:
+            return None
+        while (
+            extent := self._space.allocate(num_bytes, max_growth=max(0, self._most() - self._space.num_bytes))
+        ) is None:
+            num_before = len(index)
+            index.shrink(index.num_bytes - 1)
+            if len(index) == num_before:
+                return None
+        return extent
+
+    def keep_limits(self, index: PrefixIndex[Stored]) -> None:
+        """Empty the segments that were used longest ago until the files are short enough; nothing pinned or
+        leased goes.
+        """
+        index.evict()
+        most = self._most()
+        while self._space.num_bytes > most and (segment := least_used_segment(index)) is not None:
+            empty_segment(index, segment)
+
+    def release(self, stored: Stored) -> None:
+        """Take back the place of a record that has left the index."""
+        self._writer.put(Remove((stored.extent,)))
+        size = self._space.free(stored.extent)
+        if size is not None:
+            self._writer.put(TruncateSegment(stored.extent.segment, size))
+
+    def _most(self) -> int:
+        return most_bytes(
+            self._path,
+            self._space,
+            max_bytes=self._max_bytes,
+            min_free_bytes=self._min_free_bytes,
+            num_pending_bytes=self._writer.num_pending_bytes,
+        )
