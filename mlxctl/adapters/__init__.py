@@ -7,10 +7,8 @@ from mlxctl.adapters.adapter import ModelAdapter
 from mlxctl.adapters.families import create_adapter
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import StreamProcessor
-from mlxctl.adapters.verdict import AdapterVerdict
 
 __all__ = [
-    "AdapterVerdict",
     "ModelAdapter",
     "PreparedInput",
     "PromptTokens",

@@ -21,7 +21,6 @@ from mlxctl.adapters.templates.written_calls import written_calls
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
-from mlxctl.adapters.verdict import AdapterVerdict, Delivery
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
 from mlxctl.ir import (
     GenerationRequest,
@@ -29,6 +28,7 @@ from mlxctl.ir import (
     ModelFacts,
     SamplingParams,
 )
+from mlxctl.ir.adapter_verdict import AdapterVerdict, Delivery
 from mlxctl.parsers import ToolParser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()

@@ -10,9 +10,8 @@ from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor
 from mlxctl.adapters.tokens.logprobs import prompt_logprobs
 from mlxctl.adapters.tokens.token_table import TokenBytes
-from mlxctl.adapters.verdict import AdapterVerdict
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
+from mlxctl.ir import AdapterVerdict, GenerationRequest, ModelFacts, TokenLogprob, TokenScore
 from mlxctl.parsers import ThinkingParser, ToolParser, thinking_parser, tool_parser
 
 NO_TOOLS = tool_parser("null")

@@ -1,5 +1,6 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
+from mlxctl.ir.adapter_verdict import AdapterVerdict
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
 from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
 from mlxctl.ir.embeddings import (
@@ -40,7 +41,7 @@ from mlxctl.ir.messages import (
     ToolResultPart,
     text_message,
 )
-from mlxctl.ir.models import ModelFacts, Purpose
+from mlxctl.ir.models import ModelFacts, ModelState, ProbeVerdict, Purpose
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
 from mlxctl.ir.requests import (
     CacheBreakpoint,
@@ -57,6 +58,7 @@ from mlxctl.ir.requests import (
     ToolSpec,
 )
 from mlxctl.ir.results import Collector, TextResult, collect
+from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
 from mlxctl.ir.transcription import (
     SpeechSegment,
     SpeechTask,
@@ -67,6 +69,7 @@ from mlxctl.ir.transcription import (
 
 __all__ = [
     "Activation",
+    "AdapterVerdict",
     "AudioPart",
     "BraceNotation",
     "CacheBreakpoint",
@@ -90,9 +93,11 @@ __all__ = [
     "Message",
     "ModelCapabilities",
     "ModelFacts",
+    "ModelState",
     "Notation",
     "Part",
     "Pooling",
+    "ProbeVerdict",
     "ProcessedImage",
     "PromptProgress",
     "Purpose",
@@ -103,6 +108,9 @@ __all__ = [
     "SamplingParams",
     "SpeechSegment",
     "SpeechTask",
+    "StoredAgent",
+    "StoredItem",
+    "StoredResponse",
     "StreamEvent",
     "TagNotation",
     "TextDelta",

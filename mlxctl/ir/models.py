@@ -11,6 +11,9 @@ from mlxctl.ir.transcription import TranscriptionRecipe
 
 Purpose = Literal["text", "embeddings", "speech"]
 
+ProbeVerdict = Literal["yes", "no", "unknown"]
+"""The answer that probing found to one question about a model."""
+
 ModelState = Literal["loaded", "loading", "not_loaded", "failed"]
 """Whether a model is in memory."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlxctl import locations
 from mlxctl.errors import BrokenModel, SettingsError, StoreError
-from mlxctl.ir import ModelCapabilities
+from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.library import Library
 from mlxctl.models.names import spoken_name
@@ -20,7 +20,6 @@ from mlxctl.stores import (
     Finding,
     Override,
     ProbeRecord,
-    Verdict,
     capabilities_of,
     effective,
     read_overrides,
@@ -52,7 +51,7 @@ class ProbedModel:
         return capabilities_of(self.findings)
 
     @property
-    def verdicts(self) -> Mapping[str, Verdict]:
+    def verdicts(self) -> Mapping[str, ProbeVerdict]:
         """The answers by question."""
         return {finding.question: finding.verdict for finding in self.findings}
 

@@ -8,11 +8,11 @@ import re
 
 from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.errors import InvalidRequest, NoVoice
-from mlxctl.ir import ModelCapabilities
+from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.questions import SPOKEN
 from mlxctl.probe.speech_samples import NO_VOICE, find_voice
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
@@ -43,7 +43,7 @@ async def check_hearing(interview: Interview, known: ModelCapabilities) -> tuple
     )
 
 
-def judge(texts: list[str]) -> tuple[Verdict, str]:
+def judge(texts: list[str]) -> tuple[ProbeVerdict, str]:
     """Say what follows from what was written of the sentences, in their order.
 
     A sentence counts when at least half of its words are there, and more of them than of those of the others:
@@ -51,7 +51,7 @@ def judge(texts: list[str]) -> tuple[Verdict, str]:
     """
     num_right = sum(_is_right(words_of(text), place) for place, text in enumerate(texts))
     # Who writes the same whatever is said is right once at most; who is right more often heard something.
-    verdict: Verdict = "yes" if num_right == len(SPOKEN) else "unknown" if num_right > 1 else "no"
+    verdict: ProbeVerdict = "yes" if num_right == len(SPOKEN) else "unknown" if num_right > 1 else "no"
     return verdict, f"wrote what was said in {num_right} recordings of {len(SPOKEN)}"
 
 

@@ -4,10 +4,10 @@ take.
 
 from dataclasses import asdict
 
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import CHAT_QUESTION
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _MAX_TOKENS = 256
 
@@ -25,7 +25,7 @@ async def check_chat(interview: Interview, known: ModelCapabilities) -> tuple[Fi
         max_tokens=_MAX_TOKENS,
     )
     transcript = await interview.ask(interview.adapter(known), request)
-    verdict: Verdict = "yes"
+    verdict: ProbeVerdict = "yes"
     reason = f"it answered and ended by itself after {len(transcript.token_ids)} tokens"
     if transcript.is_cut_off:
         verdict, reason = "unknown", f"it had not come to an end after {_MAX_TOKENS} tokens"

@@ -11,13 +11,14 @@ from mlxctl.ir import (
     ImagePart,
     Message,
     ModelCapabilities,
+    ProbeVerdict,
     TextPart,
     TextResult,
     ThinkingOptions,
 )
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import COLOR_QUESTION, COLORS
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _MAX_TOKENS = 256
 _SIDE = 64
@@ -50,7 +51,7 @@ async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[
     )
 
 
-def judge(results: list[TextResult]) -> tuple[Verdict, str]:
+def judge(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
     """Say what follows from the answers to the images, in their order."""
     named = [_named(result) for result in results]
     num_right = sum(names == {color} for names, color in zip(named, COLORS, strict=True))

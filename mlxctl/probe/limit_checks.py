@@ -2,10 +2,10 @@
 answers.
 """
 
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import BATCH_QUESTIONS
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _BATCH_TOKENS = 48
 # Shorter answers hardly share a step with the other one.
@@ -83,7 +83,7 @@ async def check_batch(interview: Interview, known: ModelCapabilities) -> tuple[F
     is_same = all(one.token_ids == other.token_ids for one, other in zip(alone, together, strict=True))
     num_tokens = sum(len(transcript.token_ids) for transcript in together)
     shortest = min(len(transcript.token_ids) for transcript in (*alone, *together))
-    verdict: Verdict = "yes" if is_same else "no"
+    verdict: ProbeVerdict = "yes" if is_same else "no"
     reason = f"{num_tokens} tokens, greedy, {'the same' if is_same else 'not the same'} alone and together"
     if is_same and shortest < _MIN_BATCH_TOKENS:
         verdict, reason = (

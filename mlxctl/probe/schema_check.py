@@ -5,10 +5,17 @@
 import json
 from dataclasses import replace
 
-from mlxctl.ir import Constraint, GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import (
+    Constraint,
+    GenerationRequest,
+    ModelCapabilities,
+    ProbeVerdict,
+    ThinkingOptions,
+    text_message,
+)
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
 from mlxctl.probe.questions import SCHEMA, SCHEMA_QUESTION, fits_schema
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _MAX_TOKENS = 256
 _CONSTRAINT = Constraint(kind="json_schema", value=SCHEMA, param="response_format", is_strict=True)
@@ -45,7 +52,7 @@ async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[
     )
 
 
-def _judge(held: ProbeTranscript) -> tuple[Verdict, str]:
+def _judge(held: ProbeTranscript) -> tuple[ProbeVerdict, str]:
     if fits_schema(held.result.text):
         return "yes", "with constrained decoding"
     if held.is_cut_off:

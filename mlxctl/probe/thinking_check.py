@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.parsers import THINKING_PARSER_IDS, extract, thinking_parser
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
 from mlxctl.probe.questions import THINKING_QUESTIONS
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _MAX_TOKENS = 512
 
@@ -80,7 +80,7 @@ def _thinks(transcript: ProbeTranscript, parser_id: str) -> bool:
 
 def _not_seen(own: ModelAdapter, thoughts: Sequence[ProbeTranscript]) -> tuple[Finding, Finding]:
     exchanges = tuple(transcript.evidence() for transcript in thoughts)
-    verdict: Verdict
+    verdict: ProbeVerdict
     if not own.supports_thinking:
         reason, verdict, toggle = "neither its template nor its answer shows any", "no", "it does not think"
     elif any(transcript.is_cut_off for transcript in thoughts):
@@ -103,7 +103,7 @@ def _not_seen(own: ModelAdapter, thoughts: Sequence[ProbeTranscript]) -> tuple[F
 
 def _toggle(thought: ProbeTranscript, plain: ProbeTranscript, parser_id: str) -> Finding:
     """Judge the switch of a model that thought when it was told to."""
-    verdict: Verdict = "no"
+    verdict: ProbeVerdict = "no"
     if thought.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"
     elif _thinks(plain, parser_id):

@@ -5,18 +5,18 @@ Calls that nobody reads, and answers that never came, are no no.
 
 from collections.abc import Mapping, Sequence
 
-from mlxctl.ir import ModelCapabilities, ToolDelivery
+from mlxctl.ir import ModelCapabilities, ProbeVerdict, ToolDelivery
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.parser_sweep import Reading
 from mlxctl.probe.tags import unknown_tags
 from mlxctl.probe.tool_check import Attempt, ToolCheck, Trouble
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _OFFERED: Mapping[ToolDelivery, str] = {
     "template": "offered by the chat template",
     "injected": "written into the system prompt",
 }
-_TROUBLES: Mapping[Trouble, tuple[Verdict, str]] = {
+_TROUBLES: Mapping[Trouble, tuple[ProbeVerdict, str]] = {
     "made_up": ("no", "it calls what was not asked for"),
     "unread": ("unknown", "it seems to call in a format that no parser reads"),
     "unheard": ("unknown", "it was still thinking when it had to stop"),
@@ -56,7 +56,7 @@ def _credited(attempt: Attempt, reading: Reading, own_parser_id: str) -> Finding
 
 def _refused(attempts: Sequence[Attempt]) -> Finding:
     troubles = [_TROUBLES[attempt.trouble] for attempt in attempts]
-    verdict: Verdict = "unknown" if any(trouble == "unknown" for trouble, _ in troubles) else "no"
+    verdict: ProbeVerdict = "unknown" if any(trouble == "unknown" for trouble, _ in troubles) else "no"
     reasons = [
         f"{_OFFERED[attempt.delivery]}: {words}"
         for attempt, (_, words) in zip(attempts, troubles, strict=True)

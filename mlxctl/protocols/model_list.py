@@ -10,9 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from mlxctl.adapters import AdapterVerdict
+from mlxctl.ir import AdapterVerdict, ProbeVerdict
 from mlxctl.ir.models import ModelState
-from mlxctl.stores import Verdict
 
 
 class Support(Struct, frozen=True):
@@ -104,7 +103,7 @@ class Model(Struct, frozen=True, kw_only=True):
     state: ModelState
     problem: str | None
     pinned: bool
-    probed: dict[str, Verdict] | None
+    probed: dict[str, ProbeVerdict] | None
     adapter: AdapterVerdict | None
 
 
@@ -147,7 +146,7 @@ class ModelCard:
     state: ModelState = "loaded"
     problem: str | None = None
     is_pinned: bool = False
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
 
 
 def encode_model(card: ModelCard) -> bytes:

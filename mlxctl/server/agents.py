@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.inference import InferenceService
+from mlxctl.ir import StoredAgent
 from mlxctl.protocols import (
     MAX_PAGE_BYTES,
     AgentPage,
@@ -25,7 +26,7 @@ from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
 from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
-from mlxctl.stores import AgentStore, StoredAgent
+from mlxctl.stores import AgentStore
 
 _READ_AT_ONCE = 4
 

@@ -10,7 +10,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
 from mlxctl.inference import InferenceService
-from mlxctl.ir import SamplingParams
+from mlxctl.ir import SamplingParams, StoredItem, StoredResponse
 from mlxctl.protocols import (
     OpenAIResponsesFormatter,
     Page,
@@ -22,7 +22,7 @@ from mlxctl.protocols import (
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
-from mlxctl.stores import ResponseStore, StoredItem, StoredResponse
+from mlxctl.stores import ResponseStore
 
 _log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from mlxctl import on_demand
 
 if TYPE_CHECKING:
-    from mlxctl.stores.agents import AgentStore, StoredAgent
+    from mlxctl.stores.agents import AgentStore
     from mlxctl.stores.capabilities import CapabilityStore
     from mlxctl.stores.overrides import Override, read_overrides, write_overrides
-    from mlxctl.stores.probe_findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
+    from mlxctl.stores.probe_findings import QUESTIONS, Exchange, Finding, ProbeRecord
     from mlxctl.stores.resolved_capabilities import capabilities_of, effective
-    from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, StoreFacts
+    from mlxctl.stores.responses import ResponseStore, StoreFacts
     from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
 
 __all__ = [
@@ -29,10 +29,6 @@ __all__ = [
     "SessionStore",
     "SessionSummary",
     "StoreFacts",
-    "StoredAgent",
-    "StoredItem",
-    "StoredResponse",
-    "Verdict",
     "capabilities_of",
     "effective",
     "read_overrides",

@@ -6,10 +6,10 @@ What they said is kept until they are deleted.
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import Conflict, InvalidRequest
+from mlxctl.ir.stored import StoredAgent
 from mlxctl.stores.database import Database
 from mlxctl.stores.rows import check_row
 
@@ -47,25 +47,6 @@ _COLUMNS = """
     (SELECT total(length(body)) FROM messages WHERE agent = agents.number),
     checksum(number, owner, id, model, settings, created, last_access, revision) = checksum
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAgent:
-    """An agent without its messages. `settings` is JSON that nothing here looks into; times are unix seconds.
-
-    `revision` counts the changes to its history: who adds to it says which one it goes on from. `number` is
-    its place in the list.
-    """
-
-    number: int
-    id: str
-    model: str
-    settings: bytes
-    created: float
-    last_access: float
-    revision: int
-    num_messages: int
-    num_bytes: int
 
 
 class AgentStore:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import SettingsError
+from mlxctl.ir.models import ProbeVerdict
 from mlxctl.settings.documents import DocumentError, parse_toml, read_text
-from mlxctl.stores.probe_findings import QUESTIONS, Finding, ProbeRecord, Verdict
+from mlxctl.stores.probe_findings import QUESTIONS, Finding, ProbeRecord
 
 VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "tool_parser": ("tools", "parser", str),
@@ -32,7 +33,7 @@ VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
 and its type.
 """
 
-_VERDICTS: tuple[Verdict, ...] = ("yes", "no", "unknown")
+_VERDICTS: tuple[ProbeVerdict, ...] = ("yes", "no", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Override:
     """What is laid down about one model. `origin` is the file, for people."""
 
     origin: str
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -63,7 +64,7 @@ def write_overrides(records: Sequence[ProbeRecord]) -> str:
 def _read_table(table: object, model: str, path: Path) -> Override:
     if not isinstance(table, dict):
         raise SettingsError(f'{model!r} in {str(path)!r} must be a table: write ["{model}"] above its keys')
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, ProbeVerdict] = {}
     values: dict[str, dict[str, Any]] = {}
     for key, value in table.items():
         where = f"{key!r} of {model!r} in {str(path)!r}"
@@ -92,7 +93,7 @@ def _near(key: str) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _verdict(value: object, where: str) -> Verdict:
+def _verdict(value: object, where: str) -> ProbeVerdict:
     for verdict in _VERDICTS:
         if value == verdict:
             return verdict

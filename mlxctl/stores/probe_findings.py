@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Verdict = Literal["yes", "no", "unknown"]
+from mlxctl.ir.models import ProbeVerdict
 
 QUESTIONS: Mapping[str, str] = {
     "chat": "chat",
@@ -46,7 +46,7 @@ class Finding:
     """
 
     question: str
-    verdict: Verdict
+    verdict: ProbeVerdict
     reason: str
     value: Mapping[str, Any] = field(default_factory=dict)
     exchanges: tuple[Exchange, ...] = ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import StoreUnavailable
+from mlxctl.ir.stored import StoredItem, StoredResponse
 from mlxctl.stores.database import MAX_FREE_BYTES, Database
 from mlxctl.stores.rows import check_row
 
@@ -71,25 +72,6 @@ _UNNEEDED = """
 """
 # A file has some pages before anything is in it; a store that may keep less than that counts contents only.
 _MIN_FILE_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
-    """One item of a conversation: its id, and its JSON as bytes that nothing here looks into."""
-
-    id: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredResponse:
-    """An answer as it was given, what was new in its question, and the answer that the question went on from."""
-
-    id: str
-    previous_id: str | None
-    body: bytes
-    input: tuple[StoredItem, ...]
-    output: tuple[StoredItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

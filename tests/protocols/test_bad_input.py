@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import GenerationRequest, StoredAgent
 from mlxctl.protocols import (
     AgentTurnFormatter,
     AnthropicMessagesFormatter,
@@ -29,7 +29,6 @@ from mlxctl.protocols import (
     parse_agent_change,
     parse_count_tokens,
 )
-from mlxctl.stores import StoredAgent
 
 NESTED = json.loads('{"a":' * 200 + "1" + "}" * 200)
 SAMPLES = {

@@ -10,6 +10,7 @@ from mlxctl.ir import (
     GenerationRequest,
     ImagePart,
     Message,
+    StoredItem,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -20,7 +21,6 @@ from mlxctl.ir import (
 )
 from mlxctl.protocols import OpenAIResponsesFormatter, Recalled, References
 from mlxctl.protocols.thinking_signature import sign
-from mlxctl.stores import StoredItem
 
 from .scripts import RESPONSES_BODY, THINKING, responses, stream
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import Conflict, InvalidRequest
-from mlxctl.stores import AgentStore, StoredAgent
+from mlxctl.ir import StoredAgent
+from mlxctl.stores import AgentStore
 
 
 @pytest.fixture

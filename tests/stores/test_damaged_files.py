@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import SettingsError, StoreError, StoreUnavailable
+from mlxctl.ir import StoredItem, StoredResponse
 from mlxctl.prefix_cache.disk import maintenance, transfer
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -31,8 +32,6 @@ from mlxctl.stores import (
     ResponseStore,
     Session,
     SessionStore,
-    StoredItem,
-    StoredResponse,
     database,
     read_overrides,
     write_overrides,

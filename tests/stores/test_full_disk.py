@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import StoreUnavailable
+from mlxctl.ir import StoredItem, StoredResponse
 from mlxctl.prefix_cache.disk import maintenance
-from mlxctl.stores import AgentStore, ResponseStore, StoredItem, StoredResponse
+from mlxctl.stores import AgentStore, ResponseStore
 from tests.prefix_cache.disk_records import closed, opened, store
 from tests.prefix_cache.test_disk_faults import problems
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import StoreError
-from mlxctl.stores import ResponseStore, StoredItem, StoredResponse, StoreFacts
+from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.stores import ResponseStore, StoreFacts
 from mlxctl.stores.responses import _MIGRATIONS
 
 TTL_SECONDS = 60.0

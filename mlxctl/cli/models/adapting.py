@@ -1,7 +1,8 @@
 """How a model would be served: what its adapter finds out about its template, without the weights."""
 
-from mlxctl.adapters import AdapterVerdict, create_adapter
+from mlxctl.adapters import create_adapter
 from mlxctl.errors import BrokenModel
+from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription, read_model
 from mlxctl.models.knowledge import ProbedModel
 

@@ -2,10 +2,10 @@
 
 import shlex
 
-from mlxctl.adapters import AdapterVerdict
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, bits_of, count, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
+from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
 from mlxctl.models.knowledge import ProbedModel
 

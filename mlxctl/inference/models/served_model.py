@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlxctl.adapters import AdapterVerdict
 from mlxctl.errors import ModelError
-from mlxctl.ir import KVFormat, ModelCapabilities, ModelFacts
+from mlxctl.ir import AdapterVerdict, KVFormat, ModelCapabilities, ModelFacts, ProbeVerdict
 from mlxctl.ir.models import ModelState
-from mlxctl.stores import Verdict
 
 NOTHING_KNOWN = ModelCapabilities()
 
@@ -23,7 +21,7 @@ class ModelToServe:
     name: str
     facts: ModelFacts
     capabilities: ModelCapabilities = NOTHING_KNOWN
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     is_demo: bool = False
     trust_remote_code: bool = False
     kv_format: KVFormat | None = None
@@ -71,4 +69,4 @@ class ServedModel:
     state: ModelState
     problem: str | None = None
     is_pinned: bool = False
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)

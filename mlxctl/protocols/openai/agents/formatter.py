@@ -9,13 +9,20 @@ from dataclasses import replace
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Collector, GenerationRequest, Message, StreamEvent, TextResult, text_message
+from mlxctl.ir import (
+    Collector,
+    GenerationRequest,
+    Message,
+    StoredAgent,
+    StreamEvent,
+    TextResult,
+    text_message,
+)
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.chat_parsing import refuse_unsupported, to_generation_request, translate_messages
 from mlxctl.protocols.openai.chat_schema import AssistantMessage, ChatMessage, ChatRequest
-from mlxctl.stores import StoredAgent
 
 _DECODER = msgspec.json.Decoder(AgentTurn)
 _SETTINGS = msgspec.json.Decoder(AgentSettings)

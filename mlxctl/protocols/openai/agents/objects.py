@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.ir import StoredAgent
 from mlxctl.protocols.openai.agents.schema import AgentSettings, Overflow, Tools
 from mlxctl.protocols.ranges import Metadata
-from mlxctl.stores import StoredAgent
 
 AgentStatus = Literal["hot", "warm", "cold"]
 

@@ -19,6 +19,8 @@ from mlxctl.ir import (
     GenerationRequest,
     PromptProgress,
     SamplingParams,
+    StoredItem,
+    StoredResponse,
     StreamEvent,
     TextDelta,
     TextResult,
@@ -41,7 +43,6 @@ from mlxctl.protocols.openai.responses.parsing import (
 )
 from mlxctl.protocols.openai.responses.resource import ResponseTemplate
 from mlxctl.protocols.openai.responses.tools import ToolOffer
-from mlxctl.stores import StoredItem, StoredResponse
 
 _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode

@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.ir import StoredItem
 from mlxctl.protocols.page_bytes import num_fitting
-from mlxctl.stores import StoredItem
 
 _MOST = 100
 

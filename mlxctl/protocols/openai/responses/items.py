@@ -16,6 +16,7 @@ from mlxctl.ir import (
     Message,
     Part,
     Role,
+    StoredItem,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -29,7 +30,6 @@ from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
 from mlxctl.protocols.thinking_signature import carried_thinking
 from mlxctl.protocols.tool_offer import refuse_orphan_result
-from mlxctl.stores import StoredItem
 
 _MAX_ID_CHARS = 256
 _TAGGED = msgspec.json.Decoder(schema.Tagged)

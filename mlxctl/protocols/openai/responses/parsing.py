@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Constraint, GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
+from mlxctl.ir import (
+    Constraint,
+    GenerationRequest,
+    Message,
+    SamplingOptions,
+    StoredItem,
+    TextPart,
+    ThinkingOptions,
+)
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, decode_part
@@ -24,7 +32,6 @@ from mlxctl.protocols.openai.responses.items import (
 from mlxctl.protocols.openai.responses.tools import ToolOffer
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
-from mlxctl.stores import StoredItem
 
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
 _ADDITIONAL_TOOLS = msgspec.json.Decoder(schema.AdditionalTools)
