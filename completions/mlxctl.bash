@@ -2,13 +2,12 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat top models bench probe cache agents doctor completion demo" ;;
+        "") echo "serve chat top models bench probe cache agents doctor completion" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " completion") echo "bash zsh fish models agents" ;;
-        " demo") echo "train" ;;
     esac
 }
 
@@ -65,8 +64,6 @@ _mlxctl_options() {
         " completion fish") echo "--help -h" ;;
         " completion models") echo "--help -h" ;;
         " completion agents") echo "--help -h" ;;
-        " demo") echo "--help -h" ;;
-        " demo train") echo "--out --seed --quick --help -h" ;;
     esac
 }
 
@@ -304,8 +301,6 @@ _mlxctl_value() {
         " agents reset --api-key") echo "unknown" ;;
         " agents rm --url") echo "unknown" ;;
         " agents rm --api-key") echo "unknown" ;;
-        " demo train --out") echo "directories" ;;
-        " demo train --seed") echo "unknown" ;;
     esac
 }
 

@@ -7,36 +7,6 @@ _mlxctl_names() {
     compadd -a names
 }
 
-_mlxctl_demo_train() {
-    _arguments \
-        '*--out[Where to write it, instead of its own place]: :_files -/' \
-        '*--seed[Another seed than that of the shipped model]: :' \
-        '*--quick[A few steps only, to see that it runs]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_demo() {
-    local state
-    _arguments -C \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '1: :->command' '*:: :->rest'
-    case "$state" in
-    command)
-        local -a commands
-        commands=(
-            'train:Train the built-in demo model from its recipe. Takes several minutes'
-        )
-        _describe command commands ;;
-    rest)
-        case "$words[1]" in
-            train) _mlxctl_demo_train ;;
-        esac ;;
-    esac
-}
-
 _mlxctl_completion_agents() {
     _arguments \
         '*--help[Show this message and exit.]' \
@@ -393,7 +363,7 @@ _mlxctl_probe() {
 
 _mlxctl_bench_report() {
     _arguments \
-        '*--out[Where the page and its pictures go]: :_files -/' \
+        '*--out[Where the page and its images go]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '*: :_files'
@@ -758,8 +728,8 @@ _mlxctl_top() {
 
 _mlxctl_chat() {
     _arguments \
-        '*--model[Model to serve]: :{_mlxctl_names models}' \
-        '*-m[Model to serve]: :{_mlxctl_names models}' \
+        '*--model[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*-m[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
         '*--url[Use the server at this URL; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
@@ -784,8 +754,8 @@ _mlxctl_chat() {
 
 _mlxctl_serve() {
     _arguments \
-        '*--model[Model to serve]: :{_mlxctl_names models}' \
-        '*-m[Model to serve]: :{_mlxctl_names models}' \
+        '*--model[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*-m[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
         '*--models-dir[Directory whose models are all served under their names]: :' \
         '*--any-library-model[Serve every model of the local library]' \
         '*--preload[Load every model at start, as far as memory allows. Default]' \
@@ -808,11 +778,11 @@ _mlxctl_serve() {
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
-        '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \
+        '*--memory-limit[Maximum memory for weights and caches together]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
-        '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
+        '*--cache-disk-bytes[Maximum size of the disk tier. 0 turns it off]: :' \
         '*--target-gap-ms[Milliseconds that may pass between two tokens of an answer because promp]: :' \
         '*--target-ttft-ms[Milliseconds that a prompt may wait before prompts are read as fast as t]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
@@ -848,7 +818,6 @@ _mlxctl() {
             'agents:Manage the agents of a running server\: list, show, reset, delete'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
-            'demo:Rebuild the tiny built-in demo model'
         )
         _describe command commands ;;
     rest)
@@ -863,7 +832,6 @@ _mlxctl() {
             agents) _mlxctl_agents ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;
-            demo) _mlxctl_demo ;;
         esac ;;
     esac
 }

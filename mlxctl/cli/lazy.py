@@ -39,7 +39,6 @@ COMMANDS = {
     ),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
-    "demo": LazyCommand("mlxctl.cli.demo", "Rebuild the tiny built-in demo model."),
 }
 
 

@@ -100,7 +100,7 @@ def test_bash_offers_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text("{}")
     (tmp_path / "two").mkdir()
     assert complete(f"mlxctl bench compare {tmp_path}/o") == [f"{tmp_path}/one.json"]
-    assert complete(f"mlxctl demo train --out {tmp_path}/") == [f"{tmp_path}/two"]
+    assert complete(f"mlxctl bench report --out {tmp_path}/t") == [f"{tmp_path}/two"]
 
 
 def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlxctl.demo import MODEL_DIR
-from mlxctl.demo.recipe.conversation import (
+from tools.demo_model.conversation import (
     Message,
     ToolCall,
     assistant,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlxctl.demo import MODEL_DIR
-from mlxctl.demo.recipe.conversation import TEMPLATE_FILE, assistant, render, system, tool_result, user
+from tools.demo_model.conversation import assistant, render, system, tool_result, user
 
 WEATHER = {
     "type": "function",
@@ -26,10 +26,6 @@ def _called(arguments: Any, **more: Any) -> dict[str, Any]:
         "tool_calls": [{"type": "function", "id": "1", "function": function}],
         **more,
     }
-
-
-def test_shipped_template_is_the_one_of_the_recipe() -> None:
-    assert (MODEL_DIR / "chat_template.jinja").read_bytes() == TEMPLATE_FILE.read_bytes()
 
 
 def test_a_question_ends_where_the_assistant_begins() -> None:

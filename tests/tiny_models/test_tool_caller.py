@@ -7,7 +7,7 @@ How well it calls is seen with real clients (`python -m tests.clients`): trainin
 import json
 from pathlib import Path
 
-from mlxctl.demo.recipe.conversation import ToolCall, assistant_calls, render, tool_result, user
+from tools.demo_model.conversation import ToolCall, assistant_calls, render, tool_result, user
 
 from .tool_caller import CONTEXT_LENGTH, WINDOW, Practice, make
 

@@ -29,7 +29,7 @@ _NUM_TOKENS_PER_STEP = 2_048
 _PEAK_RATE = 8e-4
 _SEED = 23
 _ROOT = Path(__file__).parents[2]
-_NOISE_FILES = ("README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", "mlxctl/demo/recipe/tools.toml")
+_NOISE_FILES = ("README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", "tools/demo_model/tools.toml")
 _WORDS = (
     "hello", "world", "notes", "report", "alpha", "river", "stone", "green", "seven", "list", "status", "main", "done", "ready",
     "check", "build", "test", "data", "value", "file", "name", "output", "result", "summary", "daily", "backup", "paper", "orange",

@@ -13,9 +13,9 @@ import mlx.optimizers as optimizers
 from mlx_lm.utils import _get_classes
 
 from mlxctl.adapters import ModelAdapter, create_adapter
-from mlxctl.demo.recipe.rows import Row, padded
 from mlxctl.models import read_model
 from tests.tiny_models.gradient_descent import Report, descend, save_weights
+from tools.demo_model.rows import Row, padded
 
 from .examples import Call, Lesson, curriculum
 from .lexicon import Lexicon

@@ -1,7 +1,7 @@
-"""How much of what is practised, and when: the mix of tasks as training goes on."""
+"""The mix of tasks by training progress."""
 
-from mlxctl.demo.recipe import tasks, tool_tasks
-from mlxctl.demo.recipe.tasks import Task
+from tools.demo_model import tasks, tool_tasks
+from tools.demo_model.tasks import Task
 
 _TALK: dict[Task, float] = {
     tasks.greet: 4,
@@ -26,11 +26,11 @@ ALL_TASKS = {**_TALK, **_TOOLS}
 
 
 def mix_at(progress: float) -> dict[Task, float]:
-    """Give the weights of the tasks when `progress` (0 to 1) of the training is done: few tools at first."""
+    """Return the tasks' weights at `progress` (0 to 1): few tools at first."""
     share = 0.25 if progress < 0.12 else 1.0
     return {**_TALK, **{task: weight * share for task, weight in _TOOLS.items()}}
 
 
 def drill_share(progress: float) -> float:
-    """Give the share of samples that only copy random tokens."""
+    """Return the share of samples that only copy random tokens."""
     return max(0.06, 0.25 - progress)

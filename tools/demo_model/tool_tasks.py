@@ -1,4 +1,4 @@
-"""The synthetic task generator: conversations in which tools are offered."""
+"""Generators of samples with tools."""
 
 import json
 import tomllib
@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mlxctl.demo.recipe import tasks
-from mlxctl.demo.recipe.conversation import (
+from tools.demo_model import tasks
+from tools.demo_model.conversation import (
     Message,
     Sample,
     ToolCall,
@@ -18,12 +18,12 @@ from mlxctl.demo.recipe.conversation import (
     tool_result,
     user,
 )
-from mlxctl.demo.recipe.lexicon import Lexicon
+from tools.demo_model.lexicon import Lexicon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """A tool together with one way to ask for it: the question and the call it should lead to."""
+class ToolRequest:
+    """A tool, and a function that draws a question with the expected call."""
 
     schema: dict[str, Any]
     ask: Callable[[], tuple[str, ToolCall]]
@@ -37,7 +37,7 @@ def _known_tools() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     ]
 
 
-def known_tool(lexicon: Lexicon) -> Need:
+def known_tool(lexicon: Lexicon) -> ToolRequest:
     """Draw a realistic tool from tools.toml, held-out ones if the lexicon is held out."""
     tool = lexicon.dice.choice(_known_tools()[lexicon.held_out])
     required = [argument for argument in tool["arguments"] if not argument[3].startswith("?")]
@@ -57,13 +57,11 @@ def known_tool(lexicon: Lexicon) -> Need:
         question = lexicon.dice.choice(tool["asks"]).format(**values)
         return lexicon.form("before_requests") + question, ToolCall(name=tool["name"], arguments=values)
 
-    return Need(schema=schema, ask=ask)
+    return ToolRequest(schema=schema, ask=ask)
 
 
-def invented_tool(lexicon: Lexicon) -> Need:
-    """Draw a tool whose name, argument and purpose are made up, so that nothing about it can be known by
-    heart.
-    """
+def invented_tool(lexicon: Lexicon) -> ToolRequest:
+    """Draw a tool with made-up name, argument and purpose, not to be memorized."""
     verb = lexicon.pick("verbs")
     noun = lexicon.pick("topics") if lexicon.chance(0.5) else lexicon.noun()
     name = _tool_name(lexicon, verb, noun)
@@ -88,7 +86,7 @@ def invented_tool(lexicon: Lexicon) -> Need:
         question = question[0].upper() + question[1:] if lexicon.chance(0.8) else question
         return lexicon.form("before_requests") + question, ToolCall(name=name, arguments={argument: value})
 
-    return Need(schema=schema, ask=ask)
+    return ToolRequest(schema=schema, ask=ask)
 
 
 def _tool_name(lexicon: Lexicon, verb: str, noun: str) -> str:
@@ -140,16 +138,16 @@ def _schema(
     return {"type": "function", "function": function}
 
 
-def needs(lexicon: Lexicon, num_tools: int) -> list[Need]:
+def tool_requests(lexicon: Lexicon, num_tools: int) -> list[ToolRequest]:
     """Draw tools of different names."""
-    found: dict[str, Need] = {}
+    found: dict[str, ToolRequest] = {}
     while len(found) < num_tools:
         need = (known_tool if lexicon.chance(0.5) else invented_tool)(lexicon)
         found.setdefault(need.schema["function"]["name"], need)
     return list(found.values())
 
 
-def _calling(lexicon: Lexicon, ability: str, offered: list[Need], wanted: Need) -> Sample:
+def _calling(lexicon: Lexicon, ability: str, offered: list[ToolRequest], wanted: ToolRequest) -> Sample:
     messages = tasks.maybe_system(lexicon) + tasks.small_talk(
         lexicon, lexicon.dice.choice((0, 0, 0, 0, 0, 1))
     )
@@ -166,25 +164,25 @@ def _calling(lexicon: Lexicon, ability: str, offered: list[Need], wanted: Need) 
     )
 
 
-def _past_use(lexicon: Lexicon, need: Need) -> list[Message]:
-    """Give an earlier question with its call, result and answer."""
+def _past_use(lexicon: Lexicon, need: ToolRequest) -> list[Message]:
+    """Return an earlier question with its call, result and answer."""
     question, call = need.ask()
     result, said = result_of(lexicon)
     return [user(question), assistant_calls([call]), tool_result(result), assistant(f"The answer is: {said}")]
 
 
 def call_only_tool(lexicon: Lexicon) -> Sample:
-    offered = needs(lexicon, 1)
+    offered = tool_requests(lexicon, 1)
     return _calling(lexicon, "call the only tool", offered, offered[0])
 
 
 def choose_tool(lexicon: Lexicon) -> Sample:
-    offered = needs(lexicon, lexicon.dice.choice((2, 2, 2, 2, 3, 4)))
+    offered = tool_requests(lexicon, lexicon.dice.choice((2, 2, 2, 2, 3, 4)))
     return _calling(lexicon, "choose between tools", offered, lexicon.dice.choice(offered))
 
 
 def call_twice(lexicon: Lexicon) -> Sample:
-    """Ask for two cities at once: two calls, one after the other."""
+    """Return a question for two cities, answered by two calls."""
     tools = _known_tools()[lexicon.held_out]
     tool = lexicon.dice.choice(
         [tool for tool in tools if tool["arguments"][0][3] == "city" and len(tool["arguments"]) < 3]
@@ -208,9 +206,7 @@ def call_twice(lexicon: Lexicon) -> Sample:
 
 
 def result_of(lexicon: Lexicon) -> tuple[str, str]:
-    """Draw what a tool may return, and how the model should say it: text as it is, a flat JSON object as a
-    list.
-    """
+    """Draw a tool result and the expected answer: text as it is, JSON as a list."""
     if lexicon.chance(0.3):
         num_keys = lexicon.dice.choice((1, 2, 2, 3))
         keys = {lexicon.pick("topics") if lexicon.chance(0.7) else lexicon.noun() for _ in range(num_keys)}
@@ -229,7 +225,7 @@ def result_of(lexicon: Lexicon) -> tuple[str, str]:
 
 
 def answer_from_result(lexicon: Lexicon) -> Sample:
-    offered = needs(lexicon, lexicon.dice.choice((1, 1, 1, 2)))
+    offered = tool_requests(lexicon, lexicon.dice.choice((1, 1, 1, 2)))
     question, call = lexicon.dice.choice(offered).ask()
     result, said = result_of(lexicon)
     calls, results, answer = [call], [tool_result(result)], f"The answer is: {said}"
@@ -255,12 +251,12 @@ def answer_from_result(lexicon: Lexicon) -> Sample:
 
 
 def talk_despite_tools(lexicon: Lexicon) -> Sample:
-    """Offer tools that the question does not need."""
+    """Return a sample whose question needs none of its tools."""
     draw = lexicon.dice.choice(
         (*[tasks.greet] * 3, tasks.who, tasks.thank, tasks.recall, tasks.echo, tasks.count, tasks.other)
     )
     plain = draw(lexicon)
-    offered = needs(lexicon, lexicon.dice.choice((1, 1, 2, 3)))
+    offered = tool_requests(lexicon, lexicon.dice.choice((1, 1, 2, 3)))
     messages = plain.messages
     if lexicon.chance(0.15) and draw in (tasks.thank, tasks.greet):
         messages = [*_past_use(lexicon, offered[0]), messages[-1]]

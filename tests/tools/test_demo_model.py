@@ -1,4 +1,4 @@
-"""The recipe runs end to end, and what it practices is what its seed says."""
+"""Training of the demo model: end to end, and samples by seed."""
 
 import json
 import subprocess
@@ -6,9 +6,9 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from mlxctl.demo.recipe import tasks, tool_tasks
-from mlxctl.demo.recipe.conversation import Sample
-from mlxctl.demo.recipe.lexicon import Lexicon
+from tools.demo_model import tasks, tool_tasks
+from tools.demo_model.conversation import Sample
+from tools.demo_model.lexicon import Lexicon
 
 EVERY_TASK = {
     tasks.greet: 1.0,
@@ -24,8 +24,8 @@ def _samples(seed: int, num_samples: int, *, held_out: bool = False) -> list[Sam
     return list(islice(tasks.mix(Lexicon(seed, held_out=held_out), EVERY_TASK), num_samples))
 
 
-def test_quick_run_makes_a_model_that_loads_and_a_report(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mlxctl.demo.recipe", "--quick", "--out", str(tmp_path / "model")]
+def test_quick_run_writes_loadable_model_and_report(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tools.demo_model", "--quick", "--out", str(tmp_path / "model")]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     from mlx_lm import generate, load
 
@@ -36,12 +36,12 @@ def test_quick_run_makes_a_model_that_loads_and_a_report(tmp_path: Path) -> None
     assert isinstance(generate(model, tokenizer, "Hello", max_tokens=4), str)
 
 
-def test_same_seed_gives_the_same_conversations() -> None:
+def test_same_seed_generates_same_conversations() -> None:
     assert _samples(3, 50) == _samples(3, 50)
     assert _samples(3, 50) != _samples(4, 50)
 
 
-def test_called_tool_is_offered_and_its_arguments_are_in_the_question() -> None:
+def test_expected_call_uses_an_offered_tool_with_arguments_of_the_question() -> None:
     for sample in _samples(5, 300):
         if "<tool_call>" not in sample.answer:
             continue
@@ -50,7 +50,7 @@ def test_called_tool_is_offered_and_its_arguments_are_in_the_question() -> None:
         assert all(str(value) in sample.messages[-1]["content"] for value in call["arguments"].values())
 
 
-def test_held_out_words_are_never_trained_on() -> None:
+def test_held_out_words_are_not_in_training() -> None:
     trained = Lexicon(1, held_out=False)
     held_out = Lexicon(1, held_out=True)
     assert not {trained.pick("cities") for _ in range(2_000)} & {
@@ -58,7 +58,7 @@ def test_held_out_words_are_never_trained_on() -> None:
     }
 
 
-def test_held_out_tools_are_never_trained_on() -> None:
+def test_held_out_tools_are_not_in_training() -> None:
     names = [
         {
             tool_tasks.known_tool(Lexicon(seed, held_out=held_out)).schema["function"]["name"]

@@ -1,7 +1,6 @@
-"""The files of the demo model, as Hugging Face lays them out."""
+"""Writes the demo model as a Hugging Face directory."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +8,23 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
-from mlxctl.demo.recipe.conversation import TEMPLATE_FILE
+from tools.demo_model.conversation import TEMPLATE_FILE
 
 
 def write_model(
     model: Any, tokenizer: Tokenizer, config: dict[str, Any], directory: Path, *, dtype: str
 ) -> None:
-    """Write config, weights in `dtype` (an mlx name), tokenizer, template and generation defaults into
-    `directory`.
+    """Write config, weights, tokenizer, chat template and generation defaults.
+
+    `dtype` is the name of an mlx dtype, for the weights.
     """
     directory.mkdir(parents=True, exist_ok=True)
     end_of_turn, end_of_text = (tokenizer.token_to_id(token) for token in ("<|im_end|>", "<|endoftext|>"))
     weights = {name: value.astype(getattr(mx, dtype)) for name, value in tree_flatten(model.parameters())}
     mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
-    shutil.copyfile(TEMPLATE_FILE, directory / "chat_template.jinja")
+    # Not a file copy: `directory` may be the one of the shipped template.
+    (directory / TEMPLATE_FILE.name).write_bytes(TEMPLATE_FILE.read_bytes())
     _write_json(directory / "config.json", {**config, "eos_token_id": end_of_turn, "torch_dtype": dtype})
     _write_json(
         directory / "generation_config.json",

@@ -1,9 +1,9 @@
-"""The synthetic task generator: conversations without tools, and the mix of all tasks."""
+"""Generators of samples without tools, and the mix of all tasks."""
 
 from collections.abc import Callable, Iterator
 
-from mlxctl.demo.recipe.conversation import Message, Sample, assistant, system, user
-from mlxctl.demo.recipe.lexicon import Lexicon
+from tools.demo_model.conversation import Message, Sample, assistant, system, user
+from tools.demo_model.lexicon import Lexicon
 
 NAME = "mlxctl demo model"
 WHO = f"I am the {NAME}, a tiny language model that comes with mlxctl."
@@ -36,7 +36,7 @@ Task = Callable[[Lexicon], Sample]
 
 
 def _asked(lexicon: Lexicon, ability: str, question: str, answer: str, thought: str) -> Sample:
-    """Make a sample of one question, now and then below a system prompt."""
+    """Return a sample of one question, sometimes with a system prompt."""
     return Sample(
         ability=ability,
         messages=[*maybe_system(lexicon), user(question)],
@@ -51,7 +51,7 @@ def maybe_system(lexicon: Lexicon) -> list[Message]:
 
 
 def small_talk(lexicon: Lexicon, num_turns: int) -> list[Message]:
-    """Give past turns that have nothing to do with what comes next."""
+    """Return earlier turns that are irrelevant for the question."""
     turns: list[Message] = []
     for _ in range(num_turns):
         draw = lexicon.dice.choice((greet, greet, echo, thank, who, other, count))
@@ -125,7 +125,7 @@ def add(lexicon: Lexicon) -> Sample:
 
 
 def fact_value(lexicon: Lexicon, kind: str) -> str:
-    """Draw a value that suits the kind of fact: digits for numbers, a colour for colours, and so on."""
+    """Draw a value for a kind of fact: digits for numbers, a color for colors."""
     if any(part in kind for part in ("number", "pin", "PIN")):
         return str(lexicon.number())
     if "colo" in kind:
@@ -140,7 +140,7 @@ def fact_value(lexicon: Lexicon, kind: str) -> str:
 
 
 def recall(lexicon: Lexicon) -> Sample:
-    """Tell one to three facts in the system prompt or in earlier turns, then ask for one of them."""
+    """Return a question for one of up to three facts given before."""
     facts = _facts(lexicon)
     told = [
         lexicon.form("my_facts" if mine else "the_facts").format(k=kind, v=value)
@@ -176,7 +176,7 @@ def recall(lexicon: Lexicon) -> Sample:
 
 
 def _facts(lexicon: Lexicon) -> list[tuple[str, str, bool]]:
-    """Draw facts of different kinds: (kind, value, whether it is the user's own)."""
+    """Draw facts of different kinds: (kind, value, whether it is the user's)."""
     kinds: list[str] = []
     for _ in range(lexicon.dice.choice((1, 1, 1, 2, 2, 3))):
         kind = lexicon.pick("fact_kinds") if lexicon.chance(0.85) else lexicon.noun()
@@ -192,7 +192,7 @@ def acknowledge(lexicon: Lexicon) -> Sample:
 
 
 def other(lexicon: Lexicon) -> Sample:
-    """Ask for something that the model does not do; it should say so and end."""
+    """Return a question that the model should decline in one sentence."""
     question = lexicon.form("others").format(
         country=lexicon.pick("countries"), noun=lexicon.noun(), other=lexicon.noun(), topic=lexicon.pick("topics"),
         adjective=lexicon.pick("adjectives"), language=lexicon.pick("languages"), city=lexicon.city(), name=lexicon.name(),
@@ -209,7 +209,7 @@ def story(lexicon: Lexicon) -> Sample:
 
 
 def mix(lexicon: Lexicon, weights: dict[Task, float]) -> Iterator[Sample]:
-    """Draw samples for ever, each task as often as its weight says."""
+    """Yield samples without end, tasks drawn by weight."""
     tasks, shares = list(weights), list(weights.values())
     while True:
         yield lexicon.dice.choices(tasks, shares)[0](lexicon)

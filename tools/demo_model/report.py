@@ -1,15 +1,15 @@
-"""Writes the measurements down: abilities.json for programs, ABILITIES.md for people."""
+"""Writes measurements as abilities.json and ABILITIES.md."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from mlxctl.demo.recipe.evaluation import totals
+from tools.demo_model.evaluation import totals
 
 _INTRODUCTION = """\
 # What the demo model can do
 
-{num_parameters:,} parameters, Qwen3 architecture, trained from nothing by `python -m mlxctl.demo.recipe` on synthetic \
+{num_parameters:,} parameters, Qwen3 architecture, trained from nothing by `python -m tools.demo_model` on synthetic \
 conversations ({num_steps:,} steps, seed {seed}). It knows nothing about the world. Everything below was measured by the same \
 command on the files in `model/`, with greedy decoding; abilities.json has the same numbers.
 
@@ -25,7 +25,7 @@ whole output, thinking included, is exactly the expected one. Invented tools hav
 _WRITTEN = """\
 ## Hand-written conversations
 
-{num_probes} prompts as people and SDK examples write them (`recipe/probes.toml`), each with thinking on and off. Right means that
+{num_probes} prompts as people and SDK examples write them (`tools/demo_model/probes.toml`), each with thinking on and off. Right means that
 the text or call after the thinking is the expected one; "end an answer" only asks that it stops by itself.
 
 """
@@ -34,13 +34,13 @@ _RECALL = """\
 
 A codeword in the system prompt, then so many tokens of other conversation, then the question (thinking off). Training
 conversations are mostly shorter than 300 tokens and never longer than about 600: `max_position_embeddings` says what the
-architecture accepts, not what was practised.
+architecture accepts, not what was trained.
 
 """
 
 
 def write_report(measurements: dict[str, Any], facts: dict[str, Any], directory: Path) -> None:
-    """Write both files into `directory`; `facts` says how the model was made (see `_INTRODUCTION`)."""
+    """Write both files into `directory`; `facts` fills `_INTRODUCTION`."""
     (directory / "abilities.json").write_text(
         json.dumps({"made": facts, **measurements}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
@@ -73,7 +73,7 @@ def _generated_rows(generated: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _weak_parts(measurements: dict[str, Any]) -> list[str]:
-    """Name everything below 90 %, then the hand-written prompts it got wrong."""
+    """List abilities below 90 %, then hand-written prompts with wrong answers."""
     parts = {
         **measurements["generated"],
         **{f"{name} (hand-written)": row for name, row in measurements["hand_written"].items()},

@@ -1,15 +1,16 @@
-"""What one practised conversation is, and how it becomes text: the same chat template that ships."""
+"""Training samples: a conversation, and its text by the shipped chat template."""
 
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-TEMPLATE_FILE = Path(__file__).parent / "chat_template.jinja"
+from mlxctl.demo import MODEL_DIR
+
+TEMPLATE_FILE = MODEL_DIR / "chat_template.jinja"
 END_OF_TURN = "<|im_end|>"
 
 Message = dict[str, Any]
@@ -17,7 +18,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call the model should make; the order of the arguments is the order it should write them in."""
+    """A tool call that the model should write, arguments in this order."""
 
     name: str
     arguments: dict[str, Any]
@@ -29,10 +30,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A conversation up to the assistant's turn, and what the assistant should say.
+    """A conversation up to the assistant's turn, and the expected completion.
 
-    `thought` is written only when `thinking` is on. `answer` is the text after it; a call is written as in
-    `ToolCall.as_text`. `ability` names what is practised.
+    `thought` is part of the completion only when `thinking` is on. `answer` is the text after it, a tool call
+    as in `ToolCall.as_text`. `ability` groups samples in the report.
     """
 
     ability: str
@@ -53,7 +54,7 @@ class Sample:
 def render(
     messages: list[Message], *, tools: list[dict[str, Any]] | None = None, enable_thinking: bool = True
 ) -> str:
-    """Render a prompt that ends where the assistant begins, with the template that ships."""
+    """Render a prompt, with the generation prompt, by the shipped template."""
     text: str = _template().render(
         messages=messages, tools=tools, enable_thinking=enable_thinking, add_generation_prompt=True
     )
@@ -64,11 +65,11 @@ def render(
 def _template() -> Any:
     environment: Environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
-    environment.globals["raise_exception"] = _refuse
+    environment.globals["raise_exception"] = _raise_value_error
     return environment.from_string(TEMPLATE_FILE.read_text(encoding="utf-8"))
 
 
-def _refuse(message: str) -> None:
+def _raise_value_error(message: str) -> None:
     raise ValueError(message)
 
 
@@ -85,7 +86,7 @@ def assistant(text: str) -> Message:
 
 
 def assistant_calls(calls: list[ToolCall]) -> Message:
-    """Give the past turn in which the assistant made these calls."""
+    """Return an assistant message with these tool calls."""
     functions = [
         {"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls
     ]

@@ -1,4 +1,4 @@
-"""Words and values for the synthetic conversations, split into those trained on and those held out."""
+"""Words and values for generated conversations, split into trained and held-out ones."""
 
 import random
 import string
@@ -16,10 +16,10 @@ def _read(file_name: str) -> dict[str, Any]:
 
 
 class Lexicon:
-    """Draws values from one side of the split with its own seeded dice.
+    """Draws values from one side of the split with a seeded generator, `dice`.
 
-    Real words of one side never occur on the other. Invented words are drawn from syllables, so they are new
-    nearly always on both sides.
+    Listed words of one side never occur on the other. Invented words are drawn from syllables and letters, so
+    they rarely repeat on either side.
     """
 
     def __init__(self, seed: int, *, held_out: bool) -> None:
@@ -59,7 +59,7 @@ class Lexicon:
         return self.dice.choice([phrase for name in list_names for phrase in self._phrases[name]])
 
     def invented(self) -> str:
-        """Make up a word: of syllables, of the halves of two real words, or of any letters at all."""
+        """Return a made-up word of syllables, halves of two words, or random letters."""
         kind = self.dice.choice(("syllables", "syllables", "halves", "halves", "letters"))
         if kind == "letters":
             alphabet = string.ascii_lowercase + (_OTHER_LETTERS if self.chance(0.25) else "")
@@ -82,7 +82,7 @@ class Lexicon:
         return self.pick("names") if self.chance(0.7) else self.invented().capitalize()
 
     def word(self) -> str:
-        """Draw a word as people write codewords: mostly lower case, now and then otherwise or with digits."""
+        """Draw a codeword: mostly lower case, sometimes upper case or with digits."""
         word = self.noun()
         return self.dice.choice(
             (word, word, word, word, word.upper(), word.capitalize(), f"{word}-{self.number()}")
@@ -126,14 +126,14 @@ class Lexicon:
         return f"https://{self.noun()}.{ending}" + (f"/{self.noun()}" if self.chance(0.4) else "")
 
     def system_prompt(self) -> str:
-        """Draw a system prompt of one to some dozens of sentences' worth of instructions that ask nothing."""
+        """Draw a system prompt, sometimes with up to six sentences after it."""
         prompt = self.dice.choice(self._system_prompts)
         if self.chance(0.25):
             prompt += " " + " ".join(self.sentence() for _ in range(self.dice.choice((1, 1, 2, 3, 6))))
         return prompt
 
     def sentence(self) -> str:
-        """Draw a sentence that is only there to be skipped over."""
+        """Draw a filler sentence, irrelevant for the task."""
         return self.form("fillers").format(
             adjective=self.pick("adjectives"), noun=self.noun(), other=self.noun(), name=self.name(),
             number=self.number(), city=self.city(),

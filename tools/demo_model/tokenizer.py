@@ -1,7 +1,7 @@
 """The tokenizer of the demo model: byte-level BPE with Qwen's special tokens, made for copying.
 
-Words never carry their leading space, digits and punctuation stand alone, so a word is the same tokens
-wherever it stands and copying it is copying tokens. The long literal stretches of the chat template and of
+Words never include their leading space, and digits and punctuation are single tokens, so a word has the same
+token ids at every position and copying it is copying tokens. Long literal strings of the chat template and of
 tool schemas are single (not special) tokens, which makes a tool prompt a third as long.
 """
 
@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-_STRETCHES = (
+_TEMPLATE_STRINGS = (
     "# Tools\n\nThese functions can be called:\n<tools>\n",
     '</tools>\n\nA call is JSON between two tags:\n<tool_call>\n{"name": <name>, "arguments": <arguments>}\n</tool_call>',
     '{"type": "function", "function": {"name": "',
@@ -48,9 +48,9 @@ _PIECES = r"\p{L}+|\p{N}|\s|[^\s\p{L}\p{N}]"
 
 
 def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
-    """Train on the texts; the last ids are the special tokens, the markers and the stretches."""
+    """Train a tokenizer; the last ids are special tokens, markers and template strings."""
     added = [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
-    added += [AddedToken(token, special=False, normalized=False) for token in (*MARKERS, *_STRETCHES)]
+    added += [AddedToken(token, special=False, normalized=False) for token in (*MARKERS, *_TEMPLATE_STRINGS)]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

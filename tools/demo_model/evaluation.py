@@ -1,10 +1,10 @@
-"""Measures what the model can do, on prompts it has not seen, and writes it down as it is.
+"""Measures the model on prompts that were not in training.
 
-Two measures. *Generated*: conversations of the same generator with the held-out words, names, cities and
-tools; right means that greedy decoding writes exactly the expected text, thinking included (checked in one
-pass: greedy decoding writes a text if and only if each of its tokens is the best one after those before it).
-*Hand-written*: probes.toml, answered by `mlx_lm` greedily, thinking on and off; right means the expected text
-or call after the thinking.
+*Generated*: conversations of the same generator with the held-out words, names, cities and tools; right means
+that greedy decoding writes exactly the expected text, thinking included (checked in one pass: greedy decoding
+writes a text if and only if each of its tokens is the most likely one after the tokens before it).
+*Hand-written*: probes.toml, completed greedily by `mlx_lm`, thinking on and off; right means the expected
+text or call after the thinking.
 """
 
 import json
@@ -18,10 +18,10 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm import load, stream_generate
 
-from mlxctl.demo.recipe import conversation, tasks
-from mlxctl.demo.recipe.conversation import Message
-from mlxctl.demo.recipe.curriculum import ALL_TASKS
-from mlxctl.demo.recipe.lexicon import Lexicon
+from tools.demo_model import conversation, tasks
+from tools.demo_model.conversation import Message
+from tools.demo_model.curriculum import ALL_TASKS
+from tools.demo_model.lexicon import Lexicon
 
 _HELD_OUT_SEED = 99
 Score = dict[str, int]
@@ -30,9 +30,7 @@ Advance = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to measure: samples per task and mode, hand-written probes, the longest answer, recall
-    distances (tokens).
-    """
+    """Numbers of samples per task and mode and of probes; limits in tokens."""
 
     num_per_task: int = 60
     num_probes: int = 1_000
@@ -40,7 +38,7 @@ class Effort:
     distances: tuple[int, ...] = (50, 100, 200, 400, 800, 1_600)
 
     def num_parts(self) -> int:
-        """Say how often `measure` calls `advance`."""
+        """Return how often `measure` calls `advance`."""
         return len(ALL_TASKS) + len(_probes()[: self.num_probes]) + 1
 
 
@@ -48,7 +46,7 @@ QUICK = Effort(num_per_task=1, num_probes=4, max_answer_tokens=8, distances=(50,
 
 
 def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) -> dict[str, Any]:
-    """Load the model as anyone would and measure it; `advance` is called after each part."""
+    """Load the model with `mlx_lm` and measure it; call `advance` after each part."""
     model, tokenizer = load(str(directory))
     generated = _measure_generated(model, tokenizer, effort.num_per_task, advance)
     written = _measure_written(model, tokenizer, effort, advance)
@@ -78,7 +76,10 @@ def _measure_generated(
 
 
 def writes_exactly(model: Any, tokenizer: Any, prompt: str, completion: str) -> bool:
-    """Say whether greedy decoding after `prompt` writes `completion`, its end-of-turn token included."""
+    """Return whether greedy decoding after `prompt` writes exactly `completion`.
+
+    `completion` includes its end-of-turn token.
+    """
     before = tokenizer.encode(prompt, add_special_tokens=False)
     wanted = tokenizer.encode(completion, add_special_tokens=False)
     best = mx.argmax(model(mx.array([before + wanted]))[0, len(before) - 1 : -1], axis=-1)
@@ -86,7 +87,7 @@ def writes_exactly(model: Any, tokenizer: Any, prompt: str, completion: str) -> 
 
 
 def _measure_recall(model: Any, tokenizer: Any, distance: int, num_samples: int) -> Score:
-    """Tell a codeword, then at least `distance` tokens of other things, then ask for it; thinking off."""
+    """Count recalled codewords after `distance` tokens of other turns, thinking off."""
     lexicon, right = Lexicon(distance, held_out=True), 0
     for _ in range(num_samples):
         word = lexicon.word()
@@ -173,7 +174,7 @@ def _call_in(answer: str) -> Any:
 
 
 def totals(part: dict[str, Any]) -> tuple[int, int]:
-    """Add up (right, of) over everything below a part of the measurements."""
+    """Sum `right` and `of` over a part of the measurements."""
     counts: Counter[str] = Counter()
     for value in part.values():
         if isinstance(value, dict):

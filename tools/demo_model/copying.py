@@ -1,12 +1,11 @@
-"""Initial weights that can already copy.
+"""Initial weights with an induction head, which copies.
 
-Gradient descent finds copying late in so small a model, so the two-layer circuit known as an induction head
-is written in before training starts. The residual stream is divided: feature 0 is the same for every token,
-the next ones hold the token itself, and three blocks behind them are for what stood 1, 2 and 3 tokens
-earlier.
+Gradient descent learns to copy late in so small a model, so the two-layer circuit known as an induction head
+is set before training starts. The residual stream is divided: feature 0 is the same for every token, the next
+ones hold the token itself, and three blocks after them hold the tokens 1, 2 and 3 positions before.
 
 * Layer 0: one head per look-back. Queries and keys are constant; the query is turned by RoPE so that exactly
-  the token that far back answers. Values carry a code of the token into the block for that distance.
+  the token that far back is attended to. Values carry a code of the token into the block for that distance.
 * Layer 1: heads that look for an earlier place whose predecessors are the current tokens (one, two or three
   of them, compared in the slowly turning RoPE pairs, which distance hardly changes) and write the token found
   there over the current one.
@@ -28,12 +27,13 @@ _FAST_PAIRS = 4
 _FIRST_SLOW_PAIR = 6
 _COPY_STRENGTH = 2.0
 _LOGIT_SCALE = 2.5
-_NOISE = 0.04  # how loud everything else starts, where one token's features have length 1
+_NOISE = 0.04  # standard deviation of the other weights; one token's features have length 1
 
 
 def initial_weights(model: Any, *, seed: int) -> dict[str, mx.array]:
-    """Draw all weights of a Qwen3 (hidden size at least 160, heads of 32, two key-value heads) with the
-    circuit in it.
+    """Draw all weights of a Qwen3, with the induction head set.
+
+    `model` needs a hidden size of at least 160, heads of 32 features and two key-value heads.
     """
     args = model.args
     keys = iter(mx.random.split(mx.random.key(seed), 1_000))
@@ -54,7 +54,7 @@ def initial_weights(model: Any, *, seed: int) -> dict[str, mx.array]:
 
 
 def _embed(weights: dict[str, mx.array], args: Any, key: mx.array) -> None:
-    """Give each token a random direction among the token features, and all of them the constant feature."""
+    """Set random token features for each token, and the constant feature for all."""
     num_features = TOKEN_FEATURES.stop - TOKEN_FEATURES.start
     table = 0.005 * mx.random.normal((args.vocab_size, args.hidden_size), key=key)
     table[:, TOKEN_FEATURES] = mx.random.normal((args.vocab_size, num_features), key=key) / math.sqrt(
@@ -130,7 +130,7 @@ def _block(look_back: int) -> slice:
 
 
 def _orthogonal(num_rows: int, num_columns: int, key: mx.array) -> mx.array:
-    """Draw orthonormal rows."""
+    """Return a matrix of random orthonormal rows."""
     square = mx.random.normal((num_columns, num_columns), key=key)
     factor, _ = mx.linalg.qr(square, stream=mx.cpu)
     return factor[:num_rows]

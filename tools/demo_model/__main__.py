@@ -1,4 +1,4 @@
-"""`python -m mlxctl.demo.recipe`: make the demo model again, measure it, and write down what it can do."""
+"""`python -m tools.demo_model`: train the demo model, measure it, write the report."""
 
 import argparse
 import ctypes
@@ -22,17 +22,15 @@ from mlxctl.demo import MODEL_DIR
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the recipe with the given command line."""
-    parser = argparse.ArgumentParser(prog="python -m mlxctl.demo.recipe", description=__doc__)
+    """Train with the given command line, of the process if None."""
+    parser = argparse.ArgumentParser(prog="python -m tools.demo_model", description=__doc__)
     parser.add_argument(
-        "--out", type=Path, default=MODEL_DIR, help="directory of the model; its report goes beside it"
+        "--out", type=Path, default=MODEL_DIR, help="directory of the model; the report goes to its parent"
     )
+    parser.add_argument("--seed", type=int, default=None, help="seed, by default that of the shipped model")
+    parser.add_argument("--steps", type=int, default=None, help="number of training steps")
     parser.add_argument(
-        "--seed", type=int, default=None, help="another seed than the one of the shipped model"
-    )
-    parser.add_argument("--steps", type=int, default=None, help="another number of training steps")
-    parser.add_argument(
-        "--quick", action="store_true", help="a few steps only: proves that the pipeline runs"
+        "--quick", action="store_true", help="a few steps only, to check that everything runs"
     )
     options = parser.parse_args(arguments)
     _prefer_openblas()
@@ -40,18 +38,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _prefer_openblas() -> None:
-    """Make OpenBLAS the BLAS of mlx on Linux, if it is installed: several times faster than the bundled one.
+    """Load OpenBLAS for mlx on Linux, if installed; several times faster there.
 
-    It must be in the global scope before mlx is first imported; on other platforms there is nothing to do.
+    Must run before mlx is first imported; elsewhere it does nothing.
     """
     with suppress(OSError):
         ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)
 
 
 def _make(directory: Path, *, quick: bool, seed: int | None, num_steps: int | None) -> None:
-    from mlxctl.demo.recipe import evaluation, training
-    from mlxctl.demo.recipe.directory import write_model
-    from mlxctl.demo.recipe.report import write_report
+    from tools.demo_model import evaluation, training
+    from tools.demo_model.directory import write_model
+    from tools.demo_model.report import write_report
 
     plan = training.QUICK if quick else training.Plan()
     plan = replace(plan, seed=plan.seed if seed is None else seed, num_steps=num_steps or plan.num_steps)
@@ -74,10 +72,10 @@ def _make(directory: Path, *, quick: bool, seed: int | None, num_steps: int | No
 
 
 def _train_tokenizer(plan: Any) -> Any:
-    from mlxctl.demo.recipe import tasks
-    from mlxctl.demo.recipe.curriculum import ALL_TASKS
-    from mlxctl.demo.recipe.lexicon import Lexicon
-    from mlxctl.demo.recipe.tokenizer import train_tokenizer
+    from tools.demo_model import tasks
+    from tools.demo_model.curriculum import ALL_TASKS
+    from tools.demo_model.lexicon import Lexicon
+    from tools.demo_model.tokenizer import train_tokenizer
 
     samples = islice(tasks.mix(Lexicon(plan.seed + 1, held_out=False), ALL_TASKS), plan.num_tokenizer_samples)
     return train_tokenizer(

@@ -1,4 +1,4 @@
-"""Trains the demo model: next-token loss on what the assistant should say, nothing else."""
+"""Trains the demo model with next-token loss on completions only."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -12,19 +12,19 @@ from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models import qwen3
 from tokenizers import Tokenizer
 
-from mlxctl.demo.recipe import tasks
-from mlxctl.demo.recipe.copying import initial_weights
-from mlxctl.demo.recipe.curriculum import drill_share, mix_at
-from mlxctl.demo.recipe.lexicon import Lexicon
-from mlxctl.demo.recipe.rows import Row, padded
+from tools.demo_model import tasks
+from tools.demo_model.copying import initial_weights
+from tools.demo_model.curriculum import drill_share, mix_at
+from tools.demo_model.lexicon import Lexicon
+from tools.demo_model.rows import Row, padded
 
 DTYPE = "bfloat16"
-"""In which the weights ship; training itself is float32."""
+"""Type of the shipped weights; training uses float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How long and how to train. `num_tokens_per_step` counts padding; the peak rate is that of AdamW."""
+    """Training parameters; `num_tokens_per_step` includes padding."""
 
     num_steps: int = 2_400
     num_tokens_per_step: int = 2_560
@@ -38,11 +38,11 @@ class Plan:
 QUICK = Plan(num_steps=4, num_tokens_per_step=512, num_pool_samples=64, num_tokenizer_samples=400)
 
 Report = Callable[[int, float], None]
-"""Called after each step with its number and its loss."""
+"""Called after each step with its number and loss."""
 
 
 def model_config(vocab_size: int) -> dict[str, Any]:
-    """Give the architecture: Qwen3, about 1.6 million parameters."""
+    """Return the config of a Qwen3 with about 1.6 million parameters."""
     return {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
@@ -63,12 +63,12 @@ def model_config(vocab_size: int) -> dict[str, Any]:
 
 
 def num_parameters(model: Any) -> int:
-    """Count the parameters, the tied table once."""
+    """Return the number of parameters, the tied embedding once."""
     return sum(parameter.size for _, parameter in tree_flatten(model.parameters()))
 
 
 def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
-    """Train a fresh model and give it back with float32 weights."""
+    """Train a new model and return it with float32 weights."""
     config = model_config(plan.vocab_size)
     model = qwen3.Model(qwen3.ModelArgs.from_dict(config))
     model.update(tree_unflatten(list(initial_weights(model, seed=plan.seed).items())))
@@ -87,7 +87,7 @@ def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
 
 
 def _rate(plan: Plan) -> Callable[[mx.array], Any]:
-    """Warm up over 3 % of the steps, hold, and decay linearly to nearly nothing over the last 40 %."""
+    """Return a schedule: warm up 3 % of steps, hold, decay linearly over 40 %."""
     warm, decay_from = max(1, round(0.03 * plan.num_steps)), 0.6 * plan.num_steps
 
     def rate(step: mx.array) -> Any:
@@ -99,14 +99,14 @@ def _rate(plan: Plan) -> Callable[[mx.array], Any]:
 
 
 def _loss(model: Any, inputs: mx.array, positions: mx.array, targets: mx.array, shares: mx.array) -> Any:
-    """Weigh the loss at the answer positions only; the head is not even computed elsewhere."""
+    """Return the weighted loss; the output head runs at completion positions only."""
     hidden = model.model(inputs)
     hidden = hidden.reshape(-1, hidden.shape[-1])[positions]
     return (nn.losses.cross_entropy(model.model.embed_tokens.as_linear(hidden), targets) * shares).sum()
 
 
 def batches(tokenizer: Tokenizer, plan: Plan) -> Iterator[tuple[mx.array, mx.array, mx.array, mx.array]]:
-    """Give batches for ever: samples of like length together, in random order."""
+    """Yield batches without end: samples of similar length, in random order."""
     lexicon = Lexicon(plan.seed, held_out=False)
     step = 0
     while True:
@@ -135,7 +135,7 @@ def _pool(tokenizer: Tokenizer, lexicon: Lexicon, plan: Plan, progress: float) -
 
 
 def _drill(tokenizer: Tokenizer, dice: random.Random) -> Row:
-    """Ask to repeat random tokens: no words are known by heart that way."""
+    """Return a request to repeat random tokens, which cannot be memorized."""
     ids = [dice.randrange(tokenizer.get_vocab_size() - 60) for _ in range(dice.randint(2, 40))]
     before = tokenizer.encode("<|im_start|>user\nRepeat: ").ids
     after = tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n").ids
