@@ -728,8 +728,8 @@ _mlxctl_top() {
 
 _mlxctl_chat() {
     _arguments \
-        '*--model[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
-        '*-m[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*--model[Model to serve]: :{_mlxctl_names models}' \
+        '*-m[Model to serve]: :{_mlxctl_names models}' \
         '*--url[Use the server at this URL; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
@@ -754,8 +754,8 @@ _mlxctl_chat() {
 
 _mlxctl_serve() {
     _arguments \
-        '*--model[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
-        '*-m[Model to serve\: a directory, or a name or alias of the library]: :{_mlxctl_names models}' \
+        '*--model[Model to serve]: :{_mlxctl_names models}' \
+        '*-m[Model to serve]: :{_mlxctl_names models}' \
         '*--models-dir[Directory whose models are all served under their names]: :' \
         '*--any-library-model[Serve every model of the local library]' \
         '*--preload[Load every model at start, as far as memory allows. Default]' \
@@ -778,11 +778,11 @@ _mlxctl_serve() {
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
-        '*--memory-limit[Maximum memory for weights and caches together]: :' \
+        '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
-        '*--cache-disk-bytes[Maximum size of the disk tier. 0 turns it off]: :' \
+        '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
         '*--target-gap-ms[Milliseconds that may pass between two tokens of an answer because promp]: :' \
         '*--target-ttft-ms[Milliseconds that a prompt may wait before prompts are read as fast as t]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \

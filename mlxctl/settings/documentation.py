@@ -30,8 +30,8 @@ def _texts(section: type) -> dict[str, str]:
 
 
 def describe_field(section: type, name: str) -> str:
-    """Return the text that stands under the field `name`."""
-    return _texts(section).get(name, "")
+    """Return the docstring of the field `name`, as one paragraph."""
+    return " ".join(_texts(section).get(name, "").split())
 
 
 def describe_default(section: type, name: str) -> str:
