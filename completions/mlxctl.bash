@@ -2,7 +2,8 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat top models bench probe cache agents doctor completion" ;;
+        "") echo "serve chat run launch service top models bench probe cache agents doctor completion" ;;
+        " service") echo "install uninstall start stop status logs" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
@@ -16,6 +17,15 @@ _mlxctl_options() {
         "") echo "--version --help -h" ;;
         " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
+        " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
+        " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
+        " service") echo "--help -h" ;;
+        " service install") echo "--force --help -h" ;;
+        " service uninstall") echo "--help -h" ;;
+        " service start") echo "--help -h" ;;
+        " service stop") echo "--help -h" ;;
+        " service status") echo "--json --help -h" ;;
+        " service logs") echo "--lines -n --follow -f --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " models") echo "--help -h" ;;
         " models ls") echo "--json --config --help -h" ;;
@@ -111,6 +121,17 @@ _mlxctl_value() {
         " chat --image") echo "files" ;;
         " chat --session") echo "unknown" ;;
         " chat --open") echo "files" ;;
+        " run --system") echo "unknown" ;;
+        " run -s") echo "unknown" ;;
+        " run --temperature") echo "unknown" ;;
+        " run --max-tokens") echo "unknown" ;;
+        " run --image") echo "files" ;;
+        " launch --model") echo "unknown" ;;
+        " launch -m") echo "unknown" ;;
+        " launch --url") echo "unknown" ;;
+        " launch --api-key") echo "unknown" ;;
+        " service logs --lines") echo "unknown" ;;
+        " service logs -n") echo "unknown" ;;
         " top --url") echo "unknown" ;;
         " top --api-key") echo "unknown" ;;
         " top --interval") echo "unknown" ;;
@@ -307,6 +328,9 @@ _mlxctl_value() {
 _mlxctl_argument() {
     case "$1" in
         " chat") echo "unknown" ;;
+        " run") echo "models" ;;
+        " launch") echo "unknown" ;;
+        " service install") echo "unknown" ;;
         " models info") echo "models" ;;
         " models fit") echo "models" ;;
         " models pull") echo "unknown" ;;

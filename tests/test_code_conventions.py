@@ -11,7 +11,7 @@ import grimp
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
     "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "mkdocs.yml", "pyproject.toml",
-    "mlxctl", "tests", "tools", "snapshots", "bench_results", "completions",
+    "mlxctl", "packaging", "tests", "tools", "snapshots", "bench_results", "completions",
 }  # fmt: skip
 
 

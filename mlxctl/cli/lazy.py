@@ -25,6 +25,9 @@ COMMANDS = {
     "chat": LazyCommand(
         "mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."
     ),
+    "run": LazyCommand("mlxctl.cli.run", "Answer one prompt, or chat; downloads the model if needed."),
+    "launch": LazyCommand("mlxctl.cli.launch", "Start a coding agent with a model of this machine."),
+    "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
     "models": LazyCommand(
         "mlxctl.cli.models", "Manage the models on this machine: list, inspect, download, remove, alias, fit."

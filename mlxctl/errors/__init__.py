@@ -71,6 +71,14 @@ class StoreUnavailable(StoreError):
         self.store = store
 
 
+class ServiceFailed(MlxctlError):
+    """The background service cannot be installed, started or stopped."""
+
+
+class ClientNotReady(MlxctlError):
+    """A coding agent cannot be launched: it is not installed, or no model suffices for it."""
+
+
 class NoVoice(MlxctlError):
     """A voice that is installed says nothing."""
 

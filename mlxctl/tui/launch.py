@@ -10,6 +10,7 @@ from typing import BinaryIO, TextIO
 from mlxctl import locations
 from mlxctl.errors import InvalidRequest
 from mlxctl.stores import SessionStore
+from mlxctl.tui.answer_report import ReportFormat
 from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import ChatBackend
 from mlxctl.tui.initial_conversation import Beginning, begin
@@ -30,6 +31,7 @@ def run_chat(
     prompt: str | None = None,
     images: Sequence[Path] = (),
     is_plain: bool,
+    report: ReportFormat | None = None,
 ) -> int:
     """Chat until the person quits, or answer `prompt` with piped text below it; returns the exit code.
 
@@ -51,7 +53,7 @@ def run_chat(
     if prompt is not None or is_plain:
         from mlxctl.tui.plain_chat import run_plain
 
-        return run_plain(backend, options, autosave, conversation, shown, prompt=prompt)
+        return run_plain(backend, options, autosave, conversation, shown, prompt=prompt, report=report)
     from mlxctl.tui.app import ChatApp
 
     preferences = Preferences(preferences_file())

@@ -24,6 +24,7 @@ from mlxctl.errors import (
     StoreError,
 )
 from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.conversation import Conversation
@@ -59,6 +60,7 @@ def run_plain(
     images: tuple[ImagePart, ...] = (),
     *,
     prompt: str | None = None,
+    report: ReportFormat | None = None,
 ) -> int:
     """Answer `prompt` and end, or without one chat until the input ends; the first question has the `images`.
 
@@ -66,7 +68,9 @@ def run_plain(
     """
     stdin: TextIO | None = sys.stdin
     streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "remarks": sys.stderr}
-    chat = PlainChat(backend, options, autosave, conversation, images, prompt=prompt, **streams)
+    chat = PlainChat(
+        backend, options, autosave, conversation, images, prompt=prompt, report=report, **streams
+    )
     try:
         with _terminal_restored(streams["source"]):
             return asyncio.run(chat.run())
@@ -96,8 +100,10 @@ class PlainChat:
         answers: TextIO,
         remarks: TextIO,
         prompt: str | None = None,
+        report: ReportFormat | None = None,
     ) -> None:
         self._backend = backend
+        self._report = report
         self._options = options
         self._source = source
         self._answers = answers
@@ -223,12 +229,17 @@ class PlainChat:
 
     async def _answer(self, model: BackendModel) -> None:
         exchange = Exchange(self._backend, model, self._conversation, self._options)
-        async with aclosing(exchange.run()) as updates:
+        report = AnswerReport(model.name)
+        async with aclosing(report.watch(exchange.run())) as updates:
             async for batch in updates:
                 for update in batch:
-                    self._show(update)
+                    report.add(update)
+                    if self._report != "json":
+                        self._show(update)
                 self._answers.flush()
-        print(file=self._answers, flush=True)
+        print(report.json() if self._report == "json" else "", file=self._answers, flush=True)
+        if self._report == "text":
+            self._remark(f"({report.line()})")
 
     def _show(self, update: Update) -> None:
         match update:
