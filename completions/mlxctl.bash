@@ -2,12 +2,13 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service top models bench probe cache agents doctor completion" ;;
+        "") echo "serve chat run launch service top models bench probe cache agents config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
+        " config") echo "path show init" ;;
         " completion") echo "bash zsh fish models agents" ;;
     esac
 }
@@ -67,6 +68,10 @@ _mlxctl_options() {
         " agents show") echo "--json --url --api-key --help -h" ;;
         " agents reset") echo "--url --api-key --help -h" ;;
         " agents rm") echo "--url --api-key --help -h" ;;
+        " config") echo "--help -h" ;;
+        " config path") echo "--config --help -h" ;;
+        " config show") echo "--changed --json --config --help -h" ;;
+        " config init") echo "--force --config --help -h" ;;
         " doctor") echo "--json --help -h" ;;
         " completion") echo "--help -h" ;;
         " completion bash") echo "--help -h" ;;
@@ -322,6 +327,9 @@ _mlxctl_value() {
         " agents reset --api-key") echo "unknown" ;;
         " agents rm --url") echo "unknown" ;;
         " agents rm --api-key") echo "unknown" ;;
+        " config path --config") echo "files" ;;
+        " config show --config") echo "files" ;;
+        " config init --config") echo "files" ;;
     esac
 }
 

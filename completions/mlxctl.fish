@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
+set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' top' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over OpenAI- and Anthropic-compatible APIs'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal'
@@ -25,6 +25,7 @@ complete -c mlxctl -n "__mlxctl_at ''" -a bench -d 'Benchmark a server, or two s
 complete -c mlxctl -n "__mlxctl_at ''" -a probe -d 'Test what models can do by generating, and store the results'
 complete -c mlxctl -n "__mlxctl_at ''" -a cache -d 'Inspect and manage the prefix cache: list, explain misses, pin, clear'
 complete -c mlxctl -n "__mlxctl_at ''" -a agents -d 'Manage the agents of a running server: list, show, reset, delete'
+complete -c mlxctl -n "__mlxctl_at ''" -a config -d 'Create the settings file, and show which settings hold'
 complete -c mlxctl -n "__mlxctl_at ''" -a doctor -d 'Check this installation, and suggest fixes'
 complete -c mlxctl -n "__mlxctl_at ''" -a completion -d 'Print a shell completion script'
 complete -c mlxctl -n "__mlxctl_at ''" -l version -d 'Print versions and exit'
@@ -438,6 +439,19 @@ complete -c mlxctl -n "__mlxctl_at ' agents rm'" -x -a '(mlxctl completion agent
 complete -c mlxctl -n "__mlxctl_at ' agents rm'" -l url -x -d 'The server'
 complete -c mlxctl -n "__mlxctl_at ' agents rm'" -l api-key -x -d 'Key for that server'
 complete -c mlxctl -n "__mlxctl_at ' agents rm'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' config'" -a path -d 'Print the path of the settings file; it need not exist'
+complete -c mlxctl -n "__mlxctl_at ' config'" -a show -d 'Print the settings that hold'
+complete -c mlxctl -n "__mlxctl_at ' config'" -a init -d 'Write a settings file with every setting'
+complete -c mlxctl -n "__mlxctl_at ' config'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' config path'" -l config -r -F -d 'Settings file to use instead of the usual one'
+complete -c mlxctl -n "__mlxctl_at ' config path'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' config show'" -l changed -d 'Only settings that differ from their defaults'
+complete -c mlxctl -n "__mlxctl_at ' config show'" -l json -d 'Print JSON instead of TOML'
+complete -c mlxctl -n "__mlxctl_at ' config show'" -l config -r -F -d 'Settings file to use instead of the usual one'
+complete -c mlxctl -n "__mlxctl_at ' config show'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' config init'" -l force -d 'Replace a file that exists'
+complete -c mlxctl -n "__mlxctl_at ' config init'" -l config -r -F -d 'Settings file to use instead of the usual one'
+complete -c mlxctl -n "__mlxctl_at ' config init'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' doctor'" -l json -d 'Print JSON instead of lines'
 complete -c mlxctl -n "__mlxctl_at ' doctor'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' completion'" -a bash -d 'Print the script for bash'

@@ -78,6 +78,57 @@ _mlxctl_doctor() {
         && return
 }
 
+_mlxctl_config_init() {
+    _arguments \
+        '*--force[Replace a file that exists]' \
+        '*--config[Settings file to use instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_config_show() {
+    _arguments \
+        '*--changed[Only settings that differ from their defaults]' \
+        '*--json[Print JSON instead of TOML]' \
+        '*--config[Settings file to use instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_config_path() {
+    _arguments \
+        '*--config[Settings file to use instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_config() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'path:Print the path of the settings file; it need not exist'
+            'show:Print the settings that hold'
+            'init:Write a settings file with every setting'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            path) _mlxctl_config_path ;;
+            show) _mlxctl_config_show ;;
+            init) _mlxctl_config_init ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_agents_rm() {
     _arguments \
         '*--url[The server]: :' \
@@ -924,6 +975,7 @@ _mlxctl() {
             'probe:Test what models can do by generating, and store the results'
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
             'agents:Manage the agents of a running server\: list, show, reset, delete'
+            'config:Create the settings file, and show which settings hold'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
         )
@@ -941,6 +993,7 @@ _mlxctl() {
             probe) _mlxctl_probe ;;
             cache) _mlxctl_cache ;;
             agents) _mlxctl_agents ;;
+            config) _mlxctl_config ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;
         esac ;;

@@ -40,6 +40,7 @@ COMMANDS = {
     "agents": LazyCommand(
         "mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."
     ),
+    "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show which settings hold."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
 }
