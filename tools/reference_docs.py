@@ -17,8 +17,8 @@ from mlxctl.cli import app
 from mlxctl.engine import Stats
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.server.metrics import metric_families
-from mlxctl.server.openapi import operations
 from mlxctl.server.openapi.document import build_document
+from mlxctl.server.routes import all_routes
 from mlxctl.settings import Settings, describe_default, describe_field
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -88,7 +88,7 @@ def settings_page() -> str:
 
 def http_page() -> str:
     """Return the routes with the fields of their bodies."""
-    document = build_document((*operations.OPERATIONS, operations.DOWNLOAD))
+    document = build_document(all_routes(allows_downloads=True))
     schemas = document["components"]["schemas"]
     lines = [
         _NOTE,

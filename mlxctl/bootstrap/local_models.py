@@ -4,7 +4,6 @@ Reads no weights, needs no engine.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,19 +17,8 @@ from mlxctl.ir import GenerationRequest
 from mlxctl.models import Library
 from mlxctl.models.knowledge import open_knowledge
 from mlxctl.prefix_cache.chunks import Tokens, image_salts, pack
-from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
-    Formatter,
-    OpenAIChatFormatter,
-    OpenAIResponsesFormatter,
-)
+from mlxctl.protocols import PROTOCOLS
 from mlxctl.settings import Settings
-
-_FORMATTERS: dict[str, Callable[[], Formatter]] = {
-    "chat": OpenAIChatFormatter,
-    "messages": AnthropicMessagesFormatter,
-    "responses": OpenAIResponsesFormatter,
-}
 
 
 class LocalModels:
@@ -77,7 +65,7 @@ class LocalModels:
         return find_place(request, len(text), adapter) if text is not None else None
 
     def _request(self, protocol: str, body: dict[str, Any]) -> GenerationRequest:
-        request = _FORMATTERS[protocol]().parse(json.dumps(body).encode())
+        request = PROTOCOLS[protocol].create_formatter().parse(json.dumps(body).encode())
         if self._strips_headers:
             request = replace(request, messages=without_agent_headers(request.messages))
         return request

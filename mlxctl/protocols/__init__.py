@@ -28,14 +28,27 @@ from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, e
 from mlxctl.protocols.openai.responses.parsing import Recalled, References
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 from mlxctl.protocols.page_bytes import MAX_PAGE_BYTES, num_fitting
+from mlxctl.protocols.registry import (
+    ANTHROPIC,
+    OPENAI,
+    OPENAI_INPUT,
+    PROTOCOLS,
+    GenerationProtocol,
+    WireProtocol,
+)
 
 __all__ = [
+    "ANTHROPIC",
     "MAX_PAGE_BYTES",
+    "OPENAI",
+    "OPENAI_INPUT",
+    "PROTOCOLS",
     "AgentPage",
     "AgentTurnFormatter",
     "AnthropicMessagesFormatter",
     "ErrorBody",
     "Formatter",
+    "GenerationProtocol",
     "ModelCard",
     "OpenAIChatFormatter",
     "OpenAICompletionsFormatter",
@@ -46,6 +59,7 @@ __all__ = [
     "Recalled",
     "References",
     "Standing",
+    "WireProtocol",
     "anthropic_error",
     "encode_agent",
     "encode_agent_deletion",

@@ -5,7 +5,6 @@ Whoever looks here reads pieces of what others said: where there are admin keys,
 """
 
 from array import array
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import falcon
@@ -17,12 +16,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.cache.token_text import told_ids
 from mlxctl.ir import GenerationRequest
-from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
-    Formatter,
-    OpenAIChatFormatter,
-    OpenAIResponsesFormatter,
-)
+from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.body import read_body, read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
@@ -33,15 +27,7 @@ MAX_PAGE_CHUNKS = 500
 MAX_EXPLAINED = 64
 _MAX_KEYS_BODY_BYTES = 1 << 20
 
-CHANGES: tuple[CacheAction, ...] = ("pin", "unpin", "drop", "clear", "gc")
-"""What can be done beside looking: POST /cache/ACTION."""
-
 Protocol = Literal["chat", "messages", "responses"]
-_FORMATTERS: dict[Protocol, Callable[[], Formatter]] = {
-    "chat": OpenAIChatFormatter,
-    "messages": AnthropicMessagesFormatter,
-    "responses": OpenAIResponsesFormatter,
-}
 
 
 class CacheKeys(msgspec.Struct):
@@ -158,7 +144,7 @@ class CacheExplanationResource:
 def parse_question(body: bytes) -> GenerationRequest:
     """Read the request that a question is about. Raises InvalidRequest."""
     question = decode_body(body, _QUESTIONS)
-    return _FORMATTERS[question.protocol]().parse(bytes(question.body))
+    return PROTOCOLS[question.protocol].create_formatter().parse(bytes(question.body))
 
 
 def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema
 
 from mlxctl.server.openapi.document import build_document
-from mlxctl.server.openapi.operations import OPERATIONS
+from mlxctl.server.routes import all_routes
 
-DOCUMENT: dict[str, Any] = build_document(OPERATIONS)
+DOCUMENT: dict[str, Any] = build_document(all_routes())
 
 
 def _closed(document: dict[str, Any]) -> dict[str, Any]:

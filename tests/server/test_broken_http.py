@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mlxctl.server.access import ACCESS
+from mlxctl.server.routes import all_routes
 
 from .process import ServerProcess
 
@@ -96,7 +96,7 @@ def error_of(answer: bytes) -> dict[str, object]:
 def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> None:
     """Each method of each route gets the beginning of a body; all at once, since each takes the whole time."""
     sent: dict[bytes, str] = {}
-    for route in ACCESS:
+    for route in (route.path for route in all_routes()):
         path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")
         kind = "multipart/form-data; boundary=b" if "audio" in route else "application/json"
         for method in METHODS:
@@ -205,7 +205,7 @@ _LINES = st.sampled_from(
         b"range: bytes=x", b"anthropic-version: \xff", b"no colon", b": x",
     ]
 )  # fmt: skip
-_PATHS = [route.encode() for route in ACCESS]
+_PATHS = [route.path.encode() for route in all_routes()]
 _STARTS = st.builds(
     lambda method, path, version: method + b" " + path + b" " + version,
     st.sampled_from(

@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from mlxctl.server.fingerprint import system_fingerprint
+from mlxctl.server.routes.openai import system_fingerprint
 
 
 def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenAI) -> None:

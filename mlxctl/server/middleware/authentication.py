@@ -7,7 +7,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import AuthenticationFailed, PermissionDenied
 from mlxctl.policy import KeyCheck
-from mlxctl.server.access import Access
+from mlxctl.server.route import Access
 
 
 class Authentication:

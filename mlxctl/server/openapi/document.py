@@ -3,25 +3,23 @@
 import re
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
+import falcon
 import msgspec
+from falcon.asgi import Request, Response
+from msgspec import Struct
 
 from mlxctl import __version__
-from mlxctl.server.access import ADMIN_ROUTES
 from mlxctl.server.openapi.errors import AnthropicError, OpenAIError
-from mlxctl.server.openapi.operations import Dialect, Operation
+from mlxctl.server.route import Operation, Route
 
 # What any request may get: it is malformed, its key is missing, or its headers are too large; and any request
 # with a body: it is too slow, or too large.
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)
-_ERROR_TYPES: dict[Dialect, tuple[type[Any], ...]] = {
-    "openai": (OpenAIError,),
-    "anthropic": (AnthropicError,),
-    "either": (OpenAIError, AnthropicError),
-}
+_ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {"openai": (OpenAIError,), "anthropic": (AnthropicError,)}
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
     "admin_key": {
@@ -35,16 +33,47 @@ _MEDIA = ("application/json", _TEXT)
 _OTHER_PHRASES = {529: "Overloaded"}
 
 
-def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return the document; each type that occurs is described once."""
-    types = list(dict.fromkeys(kind for operation in operations for kind in _types(operation)))
+class Document(Struct):
+    """An OpenAPI document."""
+
+    openapi: Literal["3.1.0"]
+    info: dict[str, str]
+    paths: dict[str, Any]
+    components: dict[str, Any]
+    security: list[dict[str, list[str]]]
+
+
+class OpenApiResource:
+    """GET /openapi.json. The document is built at the first request."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._body: bytes | None = None
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Answer with the document."""
+        if self._body is None:
+            self._body = msgspec.json.encode(build_document(self._routes))
+        response.data = self._body
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+def build_document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the document of a table of routes; each type is described once."""
+    types = list(dict.fromkeys(kind for route in routes for kind in _types(route)))
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(types, schemas, strict=True))
-    for form in (operation.form for operation in operations if operation.form is not None):
+    operations = [operation for route in routes for operation in route.operations]
+    for form in {operation.form for operation in operations if operation.form is not None}:
         _as_parts(components[form.__name__])
-    paths: dict[str, dict[str, Any]] = {}
-    for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method] = _describe(operation, schema_of)
+    paths = {
+        route.documented_path: {
+            operation.method: _describe(route, operation, schema_of) for operation in route.operations
+        }
+        for route in routes
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "mlxctl", "version": __version__},
@@ -54,11 +83,18 @@ def build_document(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _types(operation: Operation) -> Iterable[type[Any]]:
-    yield from _answers(operation)
-    yield from operation.events
-    yield from _ERROR_TYPES[operation.dialect]
-    yield from (body for body in (operation.body, operation.form) if body is not None)
+def _types(route: Route) -> Iterable[type[Any]]:
+    for operation in route.operations:
+        yield from _answers(operation)
+        yield from operation.events
+        yield from _error_types(route)
+        yield from (body for body in (operation.body, operation.form) if body is not None)
+
+
+def _error_types(route: Route) -> tuple[type[Any], ...]:
+    if route.protocol is None:
+        return OpenAIError, AnthropicError
+    return _ERROR_TYPES[route.protocol.vendor]
 
 
 def _answers(operation: Operation) -> tuple[type[Any], ...]:
@@ -72,14 +108,17 @@ def _as_parts(form: dict[str, Any]) -> None:
             form["properties"][name] = {"type": "string", "contentMediaType": "application/octet-stream"}
 
 
-def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
+def _describe(
+    route: Route, operation: Operation, schema_of: dict[type[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    path = route.documented_path
     described: dict[str, Any] = {
         "summary": operation.summary,
-        "operationId": re.sub(r"\W+", "_", f"{operation.method} {operation.path}").strip("_"),
-        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
-        "responses": _responses(operation, schema_of),
+        "operationId": re.sub(r"\W+", "_", f"{operation.method} {path}").strip("_"),
+        "parameters": [*_path_parameters(path), *_query_parameters(operation)],
+        "responses": _responses(route, operation, schema_of),
     }
-    if operation.path in ADMIN_ROUTES:
+    if route.needs_admin:
         described["security"] = [{}, {"admin_key": []}]
     if operation.body is not None:
         described["requestBody"] = {
@@ -94,7 +133,9 @@ def _describe(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) 
     return described
 
 
-def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
+def _responses(
+    route: Route, operation: Operation, schema_of: dict[type[Any], dict[str, Any]]
+) -> dict[str, Any]:
     kinds = {
         media_type: [kind for kind in _answers(operation) if (kind is str) == (media_type == _TEXT)]
         for media_type in _MEDIA
@@ -106,11 +147,9 @@ def _responses(operation: Operation, schema_of: dict[type[Any], dict[str, Any]])
     }
     if operation.events:
         content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
-    refusal = {
-        "application/json": {"schema": _one_of([schema_of[kind] for kind in _ERROR_TYPES[operation.dialect]])}
-    }
+    refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _error_types(route)])}}
     has_body = operation.body is not None or operation.form is not None
-    more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if operation.path in ADMIN_ROUTES else ()))
+    more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if route.needs_admin else ()))
     statuses = sorted({*_ALWAYS, *more, *operation.errors})
     refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
     return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}

@@ -40,13 +40,3 @@ class Deletion(Struct):
     id: str
     object: Literal["response", "agent"]
     deleted: Literal[True]
-
-
-class Document(Struct):
-    """This description."""
-
-    openapi: Literal["3.1.0"]
-    info: dict[str, str]
-    paths: dict[str, Any]
-    components: dict[str, Any]
-    security: list[dict[str, list[str]]]
