@@ -7,9 +7,14 @@ from mlxctl.adapters.cache_breakpoints import breakpoint_prefix, num_common
 from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.family_profile import FamilyProfile
 from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
-from mlxctl.adapters.known_parsers import known_thinking_parser, known_tool_parser
 from mlxctl.adapters.media.images import open_image_placement
-from mlxctl.adapters.parser_choice import find_thinking_parser, find_tool_parser, with_native_formats
+from mlxctl.adapters.parser_choice import (
+    find_thinking_parser,
+    find_tool_parser,
+    known_thinking_parser,
+    known_tool_parser,
+    with_native_formats,
+)
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import find_hidden_ids
 from mlxctl.adapters.prompt import Prompt, PromptWriter
@@ -23,12 +28,14 @@ from mlxctl.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
 from mlxctl.ir import (
+    AdapterVerdict,
+    DeliveryVerdict,
     GenerationRequest,
     ModelCapabilities,
     ModelFacts,
     SamplingParams,
 )
-from mlxctl.ir.adapter_verdict import AdapterVerdict, Delivery
+from mlxctl.ir.adapter_verdict import AdapterVerdict
 from mlxctl.parsers import ToolParser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()
@@ -117,7 +124,7 @@ class ModelAdapter(AnswerReader):
 
     def _find_delivery(
         self, template: ChatTemplate | None, shape: TemplateShape, known: ModelCapabilities
-    ) -> Delivery:
+    ) -> DeliveryVerdict:
         if template is None or known.tools is False:
             return "none"
         if known.tool_delivery is not None:
@@ -128,7 +135,7 @@ class ModelAdapter(AnswerReader):
         self,
         template: ChatTemplate | None,
         shape: TemplateShape,
-        delivery: Delivery,
+        delivery: DeliveryVerdict,
         known: ModelCapabilities,
     ) -> ToolParser:
         if delivery == "none":
@@ -139,7 +146,9 @@ class ModelAdapter(AnswerReader):
             return tool_parser(self.profile.injected_parser_id or _INJECTED_PARSER_ID)
         return find_tool_parser(self.profile.tool_parser_ids, template, shape, self.vocabulary)
 
-    def _make_writer(self, template: ChatTemplate, shape: TemplateShape, delivery: Delivery) -> PromptWriter:
+    def _make_writer(
+        self, template: ChatTemplate, shape: TemplateShape, delivery: DeliveryVerdict
+    ) -> PromptWriter:
         written = written_calls(self._tools.id) if delivery == "injected" else None
         return PromptWriter(
             template,
@@ -152,7 +161,7 @@ class ModelAdapter(AnswerReader):
             vision_problem=self._vision_problem,
         )
 
-    def _judge(self, shape: TemplateShape, delivery: Delivery) -> AdapterVerdict:
+    def _judge(self, shape: TemplateShape, delivery: DeliveryVerdict) -> AdapterVerdict:
         return AdapterVerdict(
             family=self.facts.family or "unknown",
             tool_parser_id=self._tools.id,

@@ -8,6 +8,7 @@ from mlxctl.adapters.templates.conversation import arguments_value
 from mlxctl.adapters.templates.shape import PROBE_CALL_ARGUMENTS, PROBE_CALL_NAME, PROBE_TOOL, TemplateShape
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ModelCapabilities
 from mlxctl.parsers import (
     THINKING_PARSER_IDS,
     TOOL_PARSER_IDS,
@@ -18,6 +19,22 @@ from mlxctl.parsers import (
     thinking_parser,
     tool_parser,
 )
+
+
+def known_tool_parser(capabilities: ModelCapabilities) -> ToolParser | None:
+    """Return the parser that is known to fit; None when nothing is known."""
+    if capabilities.tools is False:
+        return tool_parser("null")
+    parser_id = capabilities.tool_parser_id
+    return tool_parser(parser_id) if capabilities.tools and parser_id in TOOL_PARSER_IDS else None
+
+
+def known_thinking_parser(capabilities: ModelCapabilities) -> ThinkingParser | None:
+    """Return the parser that is known to fit; None when nothing is known."""
+    if capabilities.thinking is False:
+        return thinking_parser("null")
+    parser_id = capabilities.thinking_parser_id
+    return thinking_parser(parser_id) if capabilities.thinking and parser_id in THINKING_PARSER_IDS else None
 
 
 def find_tool_parser(
@@ -65,12 +82,12 @@ def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) 
     parsers = [thinking_parser(parser_id) for parser_id in THINKING_PARSER_IDS if parser_id != "null"]
     source = "" if template is None else template.source + _rendered_thought(template)
     for parser in parsers:
-        if all(marker in source for marker in (parser.opener, parser.closer, *parser.signs)):
+        if all(marker in source for marker in (parser.opener, parser.closer, *parser.identifying_texts)):
             return parser
     known = (
         parser
         for parser in parsers
-        if parser.opener and not parser.signs and vocabulary.id_of(parser.opener) is not None
+        if parser.opener and not parser.identifying_texts and vocabulary.id_of(parser.opener) is not None
     )
     return next(known, thinking_parser("null"))
 
@@ -93,8 +110,8 @@ def _leftover(parser: ToolParser, shape: TemplateShape) -> int | None:
     """How much of what the model would have said stays text when its call is read; None if the call is not
     read.
     """
-    spoken = extract(shape.said_call, tools=parser, offered=(PROBE_TOOL,))
-    for message in (spoken, extract(shape.rendered_call, tools=parser, offered=(PROBE_TOOL,))):
+    spoken = extract(shape.said_call, tools=parser, tool_specs=(PROBE_TOOL,))
+    for message in (spoken, extract(shape.rendered_call, tools=parser, tool_specs=(PROBE_TOOL,))):
         for call in message.tool_calls:
             if call.name == PROBE_CALL_NAME and arguments_value(call.arguments) == PROBE_CALL_ARGUMENTS:
                 return len(spoken.text)

@@ -44,7 +44,7 @@ class StreamProcessor:
         self._machine = AnswerMachine(
             tools=tools,
             thinking=thinking,
-            offered=request.tools if tools.openers else (),
+            tool_specs=request.tools if tools.openers else (),
             stop=request.stop,
             prompt_tail=prepared.prompt_tail,
             max_calls=None if request.parallel_tool_calls else 1,

@@ -14,9 +14,9 @@ from mlxctl.errors import ModelError
 from mlxctl.inference.cache.prompt_sections import Place, find_place, with_short_images
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.tokens import Tokens, image_salts, pack
 from mlxctl.models import Library
 from mlxctl.models.knowledge import open_knowledge
-from mlxctl.prefix_cache.chunks import Tokens, image_salts, pack
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.settings import Settings
 

@@ -33,7 +33,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
-from mlxctl.prefix_cache.chunks import prompt_salts
+from mlxctl.ir.tokens import prompt_salts
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()

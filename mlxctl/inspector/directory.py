@@ -14,7 +14,7 @@ from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.request_file import RequestFile
-from mlxctl.prefix_cache.chunks import Tokens, image_salts, pack
+from mlxctl.ir.tokens import Tokens, image_salts, pack
 from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
 from mlxctl.stores.damage import DATABASE_ERRORS
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mlxctl.prefix_cache.chunks import Salt, Tokens
+from mlxctl.ir.tokens import Salt, Tokens
 from mlxctl.prefix_cache.disk.inspection import Entry
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex

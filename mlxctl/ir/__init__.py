@@ -1,6 +1,6 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
-from mlxctl.ir.adapter_verdict import AdapterVerdict
+from mlxctl.ir.adapter_verdict import AdapterVerdict, DeliveryVerdict
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
 from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
 from mlxctl.ir.embeddings import (
@@ -78,6 +78,7 @@ __all__ = [
     "Collector",
     "Constraint",
     "ConstraintKind",
+    "DeliveryVerdict",
     "DenseLayer",
     "EmbeddingRecipe",
     "EmbeddingRequest",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Delivery = Literal["template", "injected", "none"]
+DeliveryVerdict = Literal["template", "injected", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class AdapterVerdict:
     family: str
     tool_parser_id: str
     thinking_parser_id: str
-    tool_delivery: Delivery
+    tool_delivery: DeliveryVerdict
     can_force_tools: bool
     thinking_switch: str | None
     supports_thinking_toggle: bool

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from mlxctl.parsers.json_value import parse_json, quote
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, Kinds, kind_of
 
 _WORDS = {"true": "true", "false": "false", "none": "null", "null": "null"}

@@ -20,7 +20,7 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.json_value import escape, quote
 from mlxctl.parsers.markers import MarkerSet
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, ToolSchemas
 
 MAX_HEAD_CHARS = 256

@@ -10,11 +10,10 @@ transcripts. Its reader is one of the grammars that formats share, or one of its
     tagged_calls    a tag for each argument               <function=f><parameter=a>1</parameter></function>
     python_calls    calls as Python writes them           [f(a=1)]
     brace_calls     bare keys in braces                   call:f{a:1}
-    whole_body      anything that is awaited whole
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mlxctl.ir import JsonNotation, Notation
@@ -173,6 +172,33 @@ class ToolParser:
         return self.openers | self.closers | frozenset(self.inner_markers)
 
 
+def combined(first: ToolParser, others: Sequence[ToolParser]) -> ToolParser:
+    """Return the first parser, which reads what begins with a marker of the others as they do.
+
+    Calls are forced in its own way.
+    """
+    readers = {opener: parser for parser in reversed((first, *others)) for opener in parser.openers}
+    if readers.keys() == first.openers:
+        return first
+
+    def open_body(opening: Opening) -> BodyReader:
+        reader = readers.get(opening.marker, first).open_body
+        assert reader is not None, "a parser with markers has a reader"
+        return reader(opening)
+
+    return replace(
+        first,
+        open_body=open_body,
+        other_openers=tuple(sorted(readers.keys() - {first.opener})),
+        other_closers=tuple(
+            sorted(first.closers.union(*(parser.closers for parser in others)) - {first.closer})
+        ),
+        inner_markers=tuple(
+            sorted({*first.inner_markers, *(mark for parser in others for mark in parser.inner_markers)})
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingParser:
     """One way to mark thinking. No opener means that the model does not think aloud.
@@ -200,9 +226,9 @@ class ThinkingParser:
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
     ends_at_calls: bool = False
-    asides: tuple[str, ...] = ()
+    dropped_openers: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()
-    signs: tuple[str, ...] = ()
+    identifying_texts: tuple[str, ...] = ()
     closed_block: str = ""
     closing: str = ""
     supports_toggle: bool = False
@@ -220,4 +246,4 @@ class ThinkingParser:
     @property
     def markers(self) -> frozenset[str]:
         """All that the format is held together by: a special token among them has to be read."""
-        return self.openers | self.closers | frozenset((*self.wrappers, *self.asides))
+        return self.openers | self.closers | frozenset((*self.wrappers, *self.dropped_openers))

@@ -11,7 +11,7 @@ from typing import Any
 _PLAIN_IN_STRING = re.compile(r'[^"\\]*')
 _PLAIN_BETWEEN = re.compile(r"[\s\w+\-.,:]*", re.ASCII)
 _SCALAR = re.compile(r"[\w+\-.]*", re.ASCII)
-_PARTNER = {"}": "{", "]": "["}
+_OPENER_OF = {"}": "{", "]": "["}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -84,7 +84,7 @@ class JsonValueScanner:
             self._in_string = True
         elif char in "{[":
             self._open.append(char)
-        elif self._open and self._open[-1] == _PARTNER.get(char):
+        elif self._open and self._open[-1] == _OPENER_OF.get(char):
             self._open.pop()
             self.is_whole = not self._open
         else:

@@ -22,8 +22,7 @@ from mlxctl.parsers.declarations import (
     Signal,
 )
 from mlxctl.parsers.json_value import escape, quote
-from mlxctl.parsers.python_literal import literal_as_json, unescape
-from mlxctl.parsers.python_value import PythonValueScanner
+from mlxctl.parsers.python_value import PythonValueScanner, literal_as_json, unescape
 from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
 
 MAX_NAME_CHARS = 128

@@ -23,7 +23,7 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
 from mlxctl.parsers.markers import MarkerSet
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 
 MAX_TAG_CHARS = 256

@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from mlxctl.ir.tokens import Salt, Tokens
 from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mlxctl.prefix_cache.chunks import ID_BYTES, Key, Salt, overlapping, widened
+from mlxctl.ir.tokens import Salt, overlapping
+from mlxctl.prefix_cache.chunks import ID_BYTES, Key, widened
 
 P = TypeVar("P")
 

@@ -22,16 +22,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from mlxctl.prefix_cache.chunks import (
-    CHUNK_TOKENS,
-    Key,
-    Salt,
-    Tokens,
-    chunk_key,
-    narrow,
-    overlapping,
-    root_key,
-)
+from mlxctl.ir.tokens import Salt, Tokens, overlapping
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, narrow, root_key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P, SharedSegment
 from mlxctl.prefix_cache.eviction_reasons import EvictionReason, EvictionReasons, begins_alike
 from mlxctl.prefix_cache.integrity_check import check_books

@@ -2,17 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from mlxctl.prefix_cache.chunks import (
-    CHUNK_TOKENS,
-    ID_BYTES,
-    Key,
-    Salt,
-    Tokens,
-    before_difference,
-    chunk_key,
-    common_length,
-    narrow,
-)
+from mlxctl.ir.tokens import Salt, Tokens, before_difference, common_length
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, ID_BYTES, Key, chunk_key, narrow
 from mlxctl.prefix_cache.entries import Chunk, Match, P
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from mlxctl.prefix_cache.chunks import ID_BYTES, Salt, before_difference, common_length
+from mlxctl.ir.tokens import Salt, before_difference, common_length
+from mlxctl.prefix_cache.chunks import ID_BYTES
 from mlxctl.prefix_cache.entries import Chunk, P, SharedSegment
 
 # A stem has buffers of its own, which are limited in number: for fewer tokens it is not worth them.

@@ -81,7 +81,7 @@ def _extract(
         transcript.output,
         tools=tool_parser(parser_id),
         thinking=thinking_parser(answers.thinking_parser_id),
-        offered=(question.tool,),
+        tool_specs=(question.tool,),
         prompt_tail=transcript.prepared.prompt_tail,
     )
 

@@ -162,7 +162,7 @@ def test_a_forced_call_has_a_known_name_and_fitting_arguments_in_every_format(pa
     assert not answers.allows(rest.replace("1", '"x"'), request)
     assert not answers.allows(rest.replace("first", "third"), request)
     assert not answers.allows(f"Well. {rest}", request)
-    (call,) = extract((parser.forced_prefix(None) or "") + rest, tools=parser, offered=TOOLS).tool_calls
+    (call,) = extract((parser.forced_prefix(None) or "") + rest, tools=parser, tool_specs=TOOLS).tool_calls
     assert (call.name, json.loads(call.arguments)) == ("first", {"a": 1})
 
 

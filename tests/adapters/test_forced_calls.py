@@ -160,7 +160,7 @@ def test_whatever_a_forced_call_may_be_it_is_read_as_a_call_that_fits(
     text = answers_of(parser_id, index, has_marks).some(request, random.Random(seed), closers(parser))
     assume(text is not None)
     whole = (parser.forced_prefix(request.tool_choice.name) or "") + (text or "")
-    spoken = extract(whole, tools=parser, offered=request.tools)
+    spoken = extract(whole, tools=parser, tool_specs=request.tools)
     assert spoken.tool_calls, whole
     assert len(spoken.tool_calls) == 1 or (is_parallel and mode == "required"), whole
     for call in spoken.tool_calls:
@@ -237,7 +237,7 @@ def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_b
     assert answers.allows(rest, forced(schema, "required", is_parallel=True))
     assert not answers.allows(rest, forced(schema, "required", is_parallel=False))
     assert not answers.allows(rest.replace("1", "true", 1), forced(schema, "required", is_parallel=True))
-    calls = extract(whole, tools=parser, offered=forced(schema, "required").tools).tool_calls
+    calls = extract(whole, tools=parser, tool_specs=forced(schema, "required").tools).tool_calls
     assert [(call.name, json.loads(call.arguments)) for call in calls] == [
         ("look_up", {"a": 1}),
         ("look", {}),

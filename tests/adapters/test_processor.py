@@ -46,7 +46,7 @@ def _processor(transcript: Transcript, **more: Any) -> StreamProcessor:
         prompt_tail=transcript.prompt_tail,
     )
     request = ask(
-        stop=transcript.stop, tools=transcript.offered, parallel_tool_calls=transcript.max_calls is None
+        stop=transcript.stop, tools=transcript.tool_specs, parallel_tool_calls=transcript.max_calls is None
     )
     hidden_ids = find_hidden_ids(VOCABULARY, tools, thinking)
     return StreamProcessor(

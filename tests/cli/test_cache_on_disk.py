@@ -15,7 +15,8 @@ from mlxctl import demo
 from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.cli import app
 from mlxctl.inspector.disk_explanation import explain_on_disk
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, pack
+from mlxctl.ir.tokens import Salt, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.index import PrefixIndex

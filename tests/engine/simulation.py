@@ -10,7 +10,7 @@ from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 _PLENTY = 1 << 40
 _COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)

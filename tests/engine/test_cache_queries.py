@@ -163,6 +163,6 @@ def test_tokens_that_are_known_without_a_state_to_go_on_with_are_told_apart() ->
 
 
 def packed(tokens: list[int]) -> bytes:
-    from mlxctl.prefix_cache.chunks import pack
+    from mlxctl.ir.tokens import pack
 
     return pack(tokens).tobytes()

@@ -15,8 +15,8 @@ from mlxctl.engine.loading.loader import weights_in_pieces
 from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.errors import SequenceFailed
 from mlxctl.ir import CacheOptions, ImagePart, TextPart
+from mlxctl.ir.tokens import common_tokens, image_salts, pack
 from mlxctl.models import read_model
-from mlxctl.prefix_cache.chunks import common_tokens, image_salts, pack
 from tests import tiny_models
 
 from .harness import Output

@@ -12,7 +12,7 @@ from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.last_conversation import LastConversation
 from mlxctl.ir import CacheOptions
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mlxctl.engine.scheduling.prefill_batching import choose_batch, padded_tokens, passes
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 PLENTY = 1 << 30
 

@@ -10,7 +10,7 @@ import pytest
 from mlxctl.engine.sampling.sampler import BatchSampler, position_key
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 VOCABULARY = 16
 

@@ -16,7 +16,7 @@ from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.sampling.tone_curve import ToneCurves
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams, ToneCurve
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 WIDTH = 8
 NOTHING = SamplingParams(temperature=1.0)

@@ -8,7 +8,7 @@ from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
 from mlxctl.engine.wire.messages import RowUpdate
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
 # Rows of any lengths may be padded to one.

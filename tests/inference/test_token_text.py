@@ -3,7 +3,7 @@
 import pytest
 
 from mlxctl.inference.cache.token_text import token_text
-from mlxctl.prefix_cache.chunks import Salt, Tokens, pack
+from mlxctl.ir.tokens import Salt, Tokens, pack
 
 ALPHABET = pack([ord(letter) for letter in "abcdefghij"])
 IMAGE = Salt(102, 105, bytes.fromhex("0a1b2c3d4e5f"))

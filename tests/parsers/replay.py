@@ -38,7 +38,7 @@ class Transcript:
     expect: tuple[tuple[str, ...], ...]
     tools: str
     thinking: str
-    offered: tuple[ToolSpec, ...] = ()
+    tool_specs: tuple[ToolSpec, ...] = ()
     prompt_tail: str = ""
     stop: tuple[str, ...] = ()
     max_calls: int | None = None
@@ -56,7 +56,7 @@ class Transcript:
         return AnswerMachine(
             tools=self.tool_parser,
             thinking=self.thinking_parser,
-            offered=self.offered,
+            tool_specs=self.tool_specs,
             stop=self.stop,
             prompt_tail=self.prompt_tail,
             max_calls=self.max_calls,
@@ -76,11 +76,15 @@ def load_continued(directory: Path = TRANSCRIPTS) -> dict[str, list[str]]:
 
 def _read(path: Path) -> Iterator[Transcript]:
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    offered = tuple(
+    tool_specs = tuple(
         ToolSpec(name=tool["name"], parameters=json.loads(tool["parameters"]))
         for tool in content.get("tool", ())
     )
-    shared: dict[str, Any] = {"tools": content["tools"], "thinking": content["thinking"], "offered": offered}
+    shared: dict[str, Any] = {
+        "tools": content["tools"],
+        "thinking": content["thinking"],
+        "tool_specs": tool_specs,
+    }
     for case in content["transcript"]:
         values = {**shared, **case, "expect": tuple(tuple(said) for said in case["expect"])}
         values["stop"] = tuple(values.get("stop", ()))

@@ -66,7 +66,8 @@ TEXTS = {
     for parser_id in FORMATS
 }
 OFFERED = {
-    parser_id: next(case.offered for case in TRANSCRIPTS if case.tools == parser_id) for parser_id in FORMATS
+    parser_id: next(case.tool_specs for case in TRANSCRIPTS if case.tools == parser_id)
+    for parser_id in FORMATS
 }
 
 
@@ -98,7 +99,7 @@ def _said(
         expect=(),
         tools=parser_id,
         thinking=thinking.id,
-        offered=OFFERED[parser_id],
+        tool_specs=OFFERED[parser_id],
         prompt_tail=tail,
     )
     machine = case.machine()
@@ -146,7 +147,7 @@ def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None
             continue
         for chunks in ([f"I call.\n{call}"], list(f"I call.\n{call}")):
             machine = AnswerMachine(
-                tools=tools, thinking=thinking_parser("think_tag"), offered=TYPED, prompt_tail="<think>"
+                tools=tools, thinking=thinking_parser("think_tag"), tool_specs=TYPED, prompt_tail="<think>"
             )
             said = fold([event for chunk in chunks for event in machine.feed(chunk)] + machine.finish())
             assert said[0] == ("thinking", "I call.")
@@ -158,7 +159,7 @@ def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None
 @given(data=st.data())
 def test_text_without_a_call_comes_out_as_it_went_in(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
-    message = extract(text, tools=tool_parser(parser_id), offered=OFFERED[parser_id])
+    message = extract(text, tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
     if not message.tool_calls:
         assert message.text == text
 
@@ -167,7 +168,7 @@ def test_text_without_a_call_comes_out_as_it_went_in(parser_id: str, data: st.Da
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.DataObject) -> None:
-    machine = AnswerMachine(tools=tool_parser(parser_id), offered=OFFERED[parser_id])
+    machine = AnswerMachine(tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
     events = machine.feed(data.draw(_mutated(parser_id))) + machine.finish()
     said = fold(events)
     assert (
@@ -183,7 +184,7 @@ def test_the_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st
 def test_what_goes_deep_or_on_and_on_breaks_nothing(parser_id: str, mad: str) -> None:
     tools = tool_parser(parser_id)
     for prefix in (tools.forced_prefix(None), tools.forced_prefix("f"), tools.opener):
-        machine = AnswerMachine(tools=tools, offered=OFFERED[parser_id])
+        machine = AnswerMachine(tools=tools, tool_specs=OFFERED[parser_id])
         events = [
             event
             for chunk in cut((prefix or "") + mad, range(0, 30_000, 1000))
@@ -208,7 +209,7 @@ def test_a_forced_call_goes_on_where_the_prompt_ends(parser_id: str) -> None:
     for force, text in zip(forces, CONTINUED[parser_id], strict=True):
         prefix = force("f")
         assert prefix is not None
-        message = extract(text, tools=tools, offered=TYPED, prompt_tail=prefix)
+        message = extract(text, tools=tools, tool_specs=TYPED, prompt_tail=prefix)
         assert message.text == ""
         assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [
             ("f", {"text": 'x "y" ü', "count": 7})
@@ -229,6 +230,6 @@ def test_a_prefix_for_any_tool_begins_the_one_for_a_named_tool(parser_id: str) -
 def test_a_string_argument_streams_as_it_comes(parser_id: str) -> None:
     tools = tool_parser(parser_id)
     force, text = [*zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True)][-1]
-    machine = AnswerMachine(tools=tools, offered=TYPED, prompt_tail=force("f") or "")
+    machine = AnswerMachine(tools=tools, tool_specs=TYPED, prompt_tail=force("f") or "")
     before = text[: text.index("x ") + 2]
     assert fold([*machine.feed(before), *machine.finish()])[0][:3] == ("call", "f", '{"text": "x ')

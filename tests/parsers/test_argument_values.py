@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mlxctl.ir import ToolSpec
 from mlxctl.parsers.argument_values import value_as_json
 from mlxctl.parsers.json_value import parse_json
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import ToolSchemas
 
 

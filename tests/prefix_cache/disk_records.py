@@ -13,7 +13,8 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, pack
+from mlxctl.ir.tokens import Salt, Tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.prefix_cache.disk.directory import claim
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.stored import name_in_header

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.disk import maintenance
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.transfer import Exported, Imported, export_archive, import_archive

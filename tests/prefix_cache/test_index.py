@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, chunk_key, common_tokens, pack, root_key
+from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.shared_segments import MIN_SHARED_TOKENS

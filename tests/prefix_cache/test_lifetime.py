@@ -7,8 +7,8 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import KVCache
 
+from mlxctl.ir.tokens import pack
 from mlxctl.prefix_cache.cache import PrefixCache
-from mlxctl.prefix_cache.chunks import pack
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 from mlxctl.prefix_cache.packing import Record

@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Tokens, pack
+from mlxctl.ir.tokens import Tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 

@@ -66,19 +66,19 @@ class AnswerGrammars:
 
     def _grammar(self, request: GenerationRequest, prompt: Prompt) -> str:
         form = None if request.constraint is None else self._proof.compile(request.constraint)
-        offered = request.tools if request.tool_choice.mode != "none" else ()
+        tool_specs = request.tools if request.tool_choice.mode != "none" else ()
         if request.tool_choice.is_forced:
-            return self._forced_grammar(request, offered)
+            return self._forced_grammar(request, tool_specs)
         if form is not None:
-            return self._form_grammar(request, form, offered, prompt)
-        if any(tool.is_strict for tool in offered):
-            return self._free_grammar(request, offered, prompt)
+            return self._form_grammar(request, form, tool_specs, prompt)
+        if any(tool.is_strict for tool in tool_specs):
+            return self._free_grammar(request, tool_specs, prompt)
         return ""
 
-    def _forced_grammar(self, request: GenerationRequest, offered: Sequence[ToolSpec]) -> str:
+    def _forced_grammar(self, request: GenerationRequest, tool_specs: Sequence[ToolSpec]) -> str:
         """The rest of a call whose beginning is in the prompt."""
         name = request.tool_choice.name
-        tools = [tool for tool in offered if name in (None, tool.name)]
+        tools = [tool for tool in tool_specs if name in (None, tool.name)]
         is_parallel = name is None and request.parallel_tool_calls
         more = self._calls.more(tools) if is_parallel else ""
         rules = [
@@ -88,30 +88,32 @@ class AnswerGrammars:
         return compose("\n".join(rules), self._calls.parts(tools))
 
     def _form_grammar(
-        self, request: GenerationRequest, form: Definition, offered: Sequence[ToolSpec], prompt: Prompt
+        self, request: GenerationRequest, form: Definition, tool_specs: Sequence[ToolSpec], prompt: Prompt
     ) -> str:
-        if not offered:
+        if not tool_specs:
             rules = [f"start: {self._before(prompt)} @form", *self._thought_rules(prompt)]
             return compose("\n".join(rules), {"form": form})
         is_parallel = request.parallel_tool_calls
-        more = self._calls.more(offered) if is_parallel else ""
+        more = self._calls.more(tool_specs) if is_parallel else ""
         rules = [f"start: {self._before(prompt)} (@form | whole {more})"]
-        rules += self._calls.rules(offered, after="", is_parallel=is_parallel)
+        rules += self._calls.rules(tool_specs, after="", is_parallel=is_parallel)
         return compose(
-            "\n".join([*rules, *self._thought_rules(prompt)]), {"form": form, **self._calls.parts(offered)}
+            "\n".join([*rules, *self._thought_rules(prompt)]), {"form": form, **self._calls.parts(tool_specs)}
         )
 
-    def _free_grammar(self, request: GenerationRequest, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
+    def _free_grammar(
+        self, request: GenerationRequest, tool_specs: Sequence[ToolSpec], prompt: Prompt
+    ) -> str:
         """Text in which calls may stand."""
         if self._thinking.wrappers:
-            return self._free_messages(offered, prompt)
+            return self._free_messages(tool_specs, prompt)
         rules = [
             f"start: {self._before(prompt)} free",
-            *self._calls.among_text(offered, is_parallel=request.parallel_tool_calls),
+            *self._calls.among_text(tool_specs, is_parallel=request.parallel_tool_calls),
         ]
-        return compose("\n".join([*rules, *self._thought_rules(prompt)]), self._calls.parts(offered))
+        return compose("\n".join([*rules, *self._thought_rules(prompt)]), self._calls.parts(tool_specs))
 
-    def _free_messages(self, offered: Sequence[ToolSpec], prompt: Prompt) -> str:
+    def _free_messages(self, tool_specs: Sequence[ToolSpec], prompt: Prompt) -> str:
         """Text, thoughts and at last a call, in a format that tells them apart by their heads: no text may
         stand in for one.
 
@@ -131,8 +133,8 @@ class AnswerGrammars:
             "start: " + ("message body | whole" if prompt.tail.endswith(tuple(begun) or "\0") else "body"),
         ]
         # In such a format an answer ends with its first call.
-        rules += self._calls.rules(offered, after="", is_parallel=False)
-        return compose("\n".join(rules), self._calls.parts(offered))
+        rules += self._calls.rules(tool_specs, after="", is_parallel=False)
+        return compose("\n".join(rules), self._calls.parts(tool_specs))
 
     def _before(self, prompt: Prompt) -> str:
         """What may stand before the form: the heads of messages, a thought, the blanks behind it."""

@@ -1,6 +1,6 @@
-"""One compiled chat template: rendering, and the names it looks at.
+"""One compiled chat template: rendering, and the variables it reads.
 
-PERF: Jinja is imported with the first template; a server that starts answers before it knows one.
+PERF: Jinja is imported with the first template, not when the server starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,12 @@ class ChatTemplate:
         import jinja2
         from jinja2 import meta
 
-        from mlxctl.adapters.templates.environment import chat_template_environment
-        from mlxctl.adapters.templates.limits import counted_steps
+        from mlxctl.adapters.templates.environment import chat_template_environment, counted_steps
 
         environment = chat_template_environment()
         try:
             self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
-            # What is constant in a template is worked out when it is compiled.
+            # Compiling evaluates the constant parts.
             with counted_steps():
                 self._template = environment.from_string(source)
         except (jinja2.TemplateError, RecursionError) as error:
@@ -51,9 +50,11 @@ class ChatTemplate:
         options: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
     ) -> str:
-        """Render a conversation; raises InvalidRequest with the template's own words when it refuses it."""
-        from mlxctl.adapters.templates.environment import TemplateRefusal
-        from mlxctl.adapters.templates.limits import counted_steps
+        """Render a conversation.
+
+        Raises InvalidRequest with the template's message when the template rejects it.
+        """
+        from mlxctl.adapters.templates.environment import TemplateRejection, counted_steps
 
         variables = {
             **self._special_tokens,
@@ -66,20 +67,19 @@ class ChatTemplate:
         try:
             with counted_steps():
                 return self._join(variables)
-        except TemplateRefusal as refusal:
+        except TemplateRejection as error:
             raise InvalidRequest(
-                f"the chat template of {self._model!r} refuses this: {refusal}", param="messages"
-            ) from refusal
+                f"the chat template of {self._model!r} refuses this: {error}", param="messages"
+            ) from error
         except InvalidRequest:
             raise
-        except (
-            Exception
-        ) as error:  # a template is foreign code: whatever it stumbles over, the conversation does not fit it
+        # A template is foreign code, which may raise anything.
+        except Exception as error:
             message = f"the chat template of {self._model!r} cannot render this conversation: {error}"
             raise InvalidRequest(message, param="messages") from error
 
     def _join(self, variables: dict[str, Any]) -> str:
-        from mlxctl.adapters.templates.limits import MAX_CHARS
+        from mlxctl.adapters.templates.environment import MAX_CHARS
 
         pieces: list[str] = []
         num_chars = 0
@@ -94,8 +94,9 @@ class ChatTemplate:
 
 
 def special_token_texts(tokenizer_config: Mapping[str, Any]) -> dict[str, str]:
-    """The special tokens that tokenizer_config.json names, as text; it may give each as a string or as an
-    object.
+    """Return the special tokens of tokenizer_config.json by their names.
+
+    The file may hold each as a string or as an object with `content`.
     """
     texts: dict[str, str] = {}
     for name in _TOKEN_NAMES:

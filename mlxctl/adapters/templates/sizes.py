@@ -1,8 +1,7 @@
-"""How large a text would become that a filter, a method or a format makes: judged before it is made.
+"""Size checks for the texts that a template's filters, methods and formats build.
 
-A template may ask for a width, repeat a text in another one, or nest lists in lists until their text has no
-end. Each function here raises TemplateTooLong for what would take more than `max_chars` characters, and else
-does nothing.
+They run before the text exists: a template may request a width, repeat a text inside another, or nest lists.
+Each check raises TemplateTooLong where the result would exceed `max_chars` characters.
 """
 
 import re
@@ -16,25 +15,26 @@ MAX_NODES = 200_000
 _MAX_DEPTH = 200
 _PERCENT_WIDTH = re.compile(r"%[-+ #0-9.]*(?:[0-9]{5}|\*)")
 _BRACES_WIDTH = re.compile(r"\{[^{}]*(?:[0-9]{5}|\{)")
-# Filters and methods whose numbers are widths, and filters that make a text of whatever they are given.
+# Filters and methods whose numbers are widths, and filters that convert any value to text.
 _WIDE_FILTERS = frozenset({"batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap"})
 _WIDE_METHODS = frozenset({"center", "expandtabs", "ljust", "rjust", "zfill"})
 _TEXT_FILTERS = frozenset(
     {
-        "capitalize", "center", "e", "escape", "forceescape", "format", "indent", "join", "lower", "pprint", "replace", "safe",
-        "string", "striptags", "title", "tojson", "trim", "truncate", "upper", "urlencode", "urlize", "wordcount", "wordwrap",
+        "capitalize", "center", "e", "escape", "forceescape", "format", "indent", "join", "lower", "pprint",
+        "replace", "safe", "string", "striptags", "title", "tojson", "trim", "truncate", "upper", "urlencode",
+        "urlize", "wordcount", "wordwrap",
     }
 )  # fmt: skip
 
 
 class TemplateTooLong(jinja2.TemplateError):
-    """The template did not come to an end within the limits."""
+    """The template exceeds the limits on steps, sizes or depth."""
 
 
 def check_filter(name: str, value: Any, arguments: Sequence[Any], *, max_chars: int) -> None:
-    """Judge what the filter `name` makes of `value`."""
+    """Check the result of the filter `name` on `value`."""
     if name in _TEXT_FILTERS:
-        num_nodes = weigh([value, *arguments], max_chars=max_chars)
+        num_nodes = check_size([value, *arguments], max_chars=max_chars)
         if name == "tojson" and num_nodes * sum(map(_width, arguments)) * 16 > max_chars:
             raise _too_long(max_chars)
     if name in _WIDE_FILTERS:
@@ -48,31 +48,31 @@ def check_filter(name: str, value: Any, arguments: Sequence[Any], *, max_chars: 
 
 
 def check_method(text: str, name: str, arguments: Sequence[Any], *, max_chars: int) -> None:
-    """Judge what a method of a text makes."""
+    """Check the result of a method of a text."""
     if name in _WIDE_METHODS:
         _check_widths(name, text.replace("\t", "\n"), arguments, max_chars=max_chars)
     elif name in ("format", "format_map"):
-        weigh(arguments, max_chars=max_chars)
+        check_size(arguments, max_chars=max_chars)
         if _BRACES_WIDTH.search(text.replace("{{", "").replace("}}", "")):
-            raise TemplateTooLong("it formats to a width that is too large, or that is not written in it")
+            raise TemplateTooLong("it formats with a width that is too large, or that is an argument")
     elif name == "replace":
         _check_replacement(text, arguments, max_chars=max_chars)
     elif name == "join" and arguments and isinstance(arguments[0], Sequence):
-        weigh(arguments, max_chars=max_chars)
+        check_size(arguments, max_chars=max_chars)
         _check_join(text, arguments[0], max_chars=max_chars)
     elif name == "translate":
-        raise TemplateTooLong("it translates a text, which may make it any length")
+        raise TemplateTooLong("it translates a text, whose result may have any length")
 
 
 def check_percent(text: Any, *, max_chars: int, values: Any = ()) -> None:
-    """Judge `text % values`."""
-    weigh(values, max_chars=max_chars)
+    """Check the result of `text % values`."""
+    check_size(values, max_chars=max_chars)
     if isinstance(text, str) and _PERCENT_WIDTH.search(text):
-        raise TemplateTooLong("it formats to a width that is too large, or that is not written in it")
+        raise TemplateTooLong("it formats with a width that is too large, or that is an argument")
 
 
-def weigh(value: Any, *, max_chars: int) -> int:
-    """Judge the text of a value, lists within lists included, and return how many values it is made of."""
+def check_size(value: Any, *, max_chars: int) -> int:
+    """Check the text of a nested value and return its number of parts."""
     num_chars = num_nodes = 0
     level: list[Any] = [value]
     for _ in range(_MAX_DEPTH):
@@ -86,19 +86,19 @@ def weigh(value: Any, *, max_chars: int) -> int:
     raise TemplateTooLong(f"it nests lists more than {_MAX_DEPTH} levels deep")
 
 
-def _children(node: Any, most: int) -> Iterable[Any]:
+def _children(node: Any, max_nodes: int) -> Iterable[Any]:
     if isinstance(node, Mapping):
         return (part for pair in node.items() for part in pair)
-    return node[:most] if isinstance(node, list | tuple) else ()
+    return node[:max_nodes] if isinstance(node, list | tuple) else ()
 
 
 def _check_widths(name: str, value: Any, arguments: Sequence[Any], *, max_chars: int) -> None:
     widest = max(map(_width, arguments), default=0)
     if any(isinstance(argument, int) and abs(argument) > MAX_WIDTH for argument in arguments):
-        raise TemplateTooLong(f"it asks {name} for more than {MAX_WIDTH}")
+        raise TemplateTooLong(f"it uses {name} with a width of more than {MAX_WIDTH}")
     if isinstance(value, str):
-        num_places = len(value) if name == "wordwrap" else value.count("\n") + 1
-        if num_places * widest > max_chars:
+        num_lines = len(value) if name == "wordwrap" else value.count("\n") + 1
+        if num_lines * widest > max_chars:
             raise _too_long(max_chars)
 
 
@@ -121,4 +121,4 @@ def _width(argument: Any) -> int:
 
 
 def _too_long(max_chars: int) -> TemplateTooLong:
-    return TemplateTooLong(f"it makes a text of more than {max_chars} characters")
+    return TemplateTooLong(f"it builds a text of more than {max_chars} characters")

@@ -10,7 +10,7 @@ import numpy as np
 from mlxctl.engine.embedding.pooling import PooledText
 from mlxctl.engine.embedding.queue import EmbeddingSlice
 from mlxctl.ir import EmbeddingRecipe
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.ir.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

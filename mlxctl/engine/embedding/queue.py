@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.ir.tokens import Tokens
 
 # A slice of very short texts costs more in the handling of its rows than in computing.
 _MAX_ROWS = 64

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.caches import Caches
-from mlxctl.prefix_cache.chunks import Salt, Tokens, common_tokens
+from mlxctl.ir.tokens import Salt, Tokens, common_tokens
 from mlxctl.prefix_cache.records import grows, leaves
 
 # Who goes on with a conversation leaves out at most what was thought, or is put differently by the template.

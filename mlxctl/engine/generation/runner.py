@@ -20,8 +20,8 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.prefill_batching import passes
 from mlxctl.engine.scheduling.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
 from mlxctl.engine.wire.messages import Score
+from mlxctl.ir.tokens import Salt, Tokens, pack
 from mlxctl.prefix_cache.cache import Plan, PrefixCache
-from mlxctl.prefix_cache.chunks import Salt, Tokens, pack
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.entries import Chunk

@@ -18,7 +18,7 @@ from mlxctl.engine.scheduling.prefill_batching import choose_batch, padded_token
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import ANSWER_ROOM_TOKENS, Sequence, SequenceState
 from mlxctl.engine.wire.messages import RowUpdate, Score
-from mlxctl.prefix_cache.chunks import common_tokens
+from mlxctl.ir.tokens import common_tokens
 
 # Long prompts that may be half read at a time: each holds a cache, and a short one may overtake a long one.
 _MAX_LONG_PROMPTS = 4

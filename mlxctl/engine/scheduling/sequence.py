@@ -10,7 +10,7 @@ from mlxctl.engine.constraints import TokenConstraint
 from mlxctl.engine.scheduling.multimodal_positions import shift_at
 from mlxctl.engine.wire.messages import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
-from mlxctl.prefix_cache.chunks import Salt, Tokens, prompt_salts
+from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 
 ANSWER_ROOM_TOKENS = 256

@@ -22,7 +22,7 @@ from mlxctl.ir import (
     TranscriptionRecipe,
     VisionRecipe,
 )
-from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]

@@ -12,7 +12,7 @@ from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
-from mlxctl.prefix_cache.chunks import Salt, Tokens
+from mlxctl.ir.tokens import Salt, Tokens
 
 
 class CacheInspector:

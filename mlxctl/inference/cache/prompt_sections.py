@@ -20,7 +20,7 @@ from mlxctl.ir import (
     ToolResultPart,
     ToolSpec,
 )
-from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.ir.tokens import Salt
 
 Span = tuple[int, int]
 

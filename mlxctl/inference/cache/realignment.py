@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.prefix_cache.chunks import common_length
+from mlxctl.ir.tokens import common_length
 
 # Shorter runs are the same by chance: markers of the chat template, common words.
 _RUN_TOKENS = 8

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mlxctl.engine import RowUpdate
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
-from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.ir.tokens import Salt
 
 MAX_REQUESTS = 64
 MAX_BYTES = 64 << 20

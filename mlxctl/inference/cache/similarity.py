@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mlxctl.inference.cache.recent_prompts import SeenRequest
 from mlxctl.ir import GenerationRequest, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from mlxctl.prefix_cache.chunks import common_tokens
+from mlxctl.ir.tokens import common_tokens
 
 MIN_REUSED_TOKENS = 16
 """What the cache takes for too short to be worth a copy."""

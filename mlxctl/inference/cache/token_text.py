@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from mlxctl.prefix_cache.chunks import Salt, Tokens
+from mlxctl.ir.tokens import Salt, Tokens
 
 _NAME_DIGITS = 8
 _ID_DIGEST_BYTES = 6

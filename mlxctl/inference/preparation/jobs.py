@@ -18,7 +18,7 @@ from mlxctl.inference.preparation.image_digests import without_image_bytes
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
 from mlxctl.inference.truncation import shortened
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToneCurveOptions
-from mlxctl.prefix_cache.chunks import Salt, prompt_salts
+from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
 """The most tokens that the texts of one request for embeddings may have together; OpenAI's limit."""

@@ -5,6 +5,6 @@ from mlxctl.parsers.declarations import ThinkingParser
 THINKING = ThinkingParser(
     id="functionary_all",
     prompt_ends=(">>>",),
-    signs=(">>>all",),
+    identifying_texts=(">>>all",),
     wrappers=(">>>all\n",),
 )

@@ -21,7 +21,7 @@ THINKING = ThinkingParser(
         "<|return|>",
         "<|call|>",
     ),
-    asides=("<|start|>assistant to=", "<|channel|>commentary to=", "<|channel|>analysis to="),
+    dropped_openers=("<|start|>assistant to=", "<|channel|>commentary to=", "<|channel|>analysis to="),
     ends_at_calls=True,
     closed_block=f"{_OPENER}<|end|>{_START}",
     closing=f"<|end|>{_START}",

@@ -16,7 +16,8 @@ from typing import IO
 
 import msgspec
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, chunk_key, root_key, state_key
+from mlxctl.ir.tokens import Salt
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, read_header
 
 ARCHIVE_VERSION = 1

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Key, Salt, chunk_key, root_key, state_key
+from mlxctl.ir.tokens import Salt
+from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, ForeignRecordError, read_header
 from mlxctl.prefix_cache.disk.loading import is_plausible, is_whole

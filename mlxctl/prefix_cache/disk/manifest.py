@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from mlxctl.errors import StoreError, StoreUnavailable
-from mlxctl.prefix_cache.chunks import Key, Salt
+from mlxctl.ir.tokens import Salt
+from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_no_room, remove_set_aside
 from mlxctl.stores.database import begin_anew, check_pages, open_alone, open_database, open_read_only

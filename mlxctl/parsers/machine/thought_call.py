@@ -69,7 +69,7 @@ class ThoughtCall:
             else "no call"
         )
 
-    def counts_at_the_end(self, buffer: str) -> bool:
+    def counts_at_end(self, buffer: str) -> bool:
         """Whether the answer, which ends here in an open thought, has called something."""
         if not self._is_over and not self._is_offered:
             self._take(self._body.finish(buffer[self._read_to :]))
