@@ -35,7 +35,6 @@ from mlxctl.ir import (
     ModelFacts,
     SamplingParams,
 )
-from mlxctl.ir.adapter_verdict import AdapterVerdict
 from mlxctl.parsers import ToolParser, tool_parser
 
 NOTHING_KNOWN = ModelCapabilities()

@@ -11,7 +11,7 @@ from mlxctl.models import read_model
 
 from .tokenizers_in_code import byte_level
 
-QWEN_TEMPLATE = (Path(__file__).parents[2] / "mlxctl" / "demo" / "recipe" / "chat_template.jinja").read_text(
+QWEN_TEMPLATE = (Path(__file__).parents[2] / "mlxctl" / "demo" / "model" / "chat_template.jinja").read_text(
     encoding="utf-8"
 )
 PLAIN_TEMPLATE = (

@@ -7,7 +7,7 @@ from typing import Any
 from mlxctl import demo
 
 TEMPLATES = {
-    "qwen3": Path(demo.__file__).parent / "recipe" / "chat_template.jinja",
+    "qwen3": Path(demo.__file__).parent / "model" / "chat_template.jinja",
     **{path.stem: path for path in sorted((Path(__file__).parent / "templates").glob("*.jinja"))},
 }
 

@@ -15,7 +15,7 @@ from .examples import ALL_LESSONS, Call, Draw, Lesson
 from .lexicon import Lexicon
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_DEMO_TEMPLATE = Path(demo.__file__).parent / "recipe" / "chat_template.jinja"
+_DEMO_TEMPLATE = Path(demo.__file__).parent / "model" / "chat_template.jinja"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
