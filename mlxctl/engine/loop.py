@@ -124,16 +124,18 @@ class EngineLoop:
             if failure := self._reason_to_refuse(submit):
                 self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
             elif needs_constraint(submit):
-                self._workshop.begin(submit, vocabulary_size=self._pool.runner(submit.model).vocabulary_size)
+                self._workshop.compile(
+                    submit, vocabulary_size=self._pool.runner(submit.model).vocabulary_size
+                )
             else:
-                self._admit(submit, guide=None)
-        for submit, guide in self._workshop.take():
-            if isinstance(guide, str):
-                self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=guide)])
+                self._admit(submit, constraint=None)
+        for submit, constraint in self._workshop.take_compiled():
+            if isinstance(constraint, str):
+                self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=constraint)])
             elif failure := self._reason_to_refuse(submit):
                 self._publish([RowUpdate(sequence_id=submit.sequence_id, failure=failure)])
             else:
-                self._admit(submit, guide=guide)
+                self._admit(submit, constraint=constraint)
 
     def load(self) -> None:
         """Go on with the model that is being loaded, or begin with the next; a slice between two steps of the
@@ -172,13 +174,13 @@ class EngineLoop:
         results = self._run(batch)
         now = time.monotonic()
         if batch.phase == "decode":
-            self._embedding.observe_decode(now - started, alone=self._scheduler.decodes_alone(batch))
+            self._embedding.observe_decode(now - started, alone=self._scheduler.is_decode_only(batch))
             self._speech.observe_decode(now - started)
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         self._publish(updates)
         self._free(batch, results)
         self._pool.runner(batch.model).start_built()
-        self._scheduler.note_step(batch, seconds=time.monotonic() - started)
+        self._scheduler.observe_step(batch, seconds=time.monotonic() - started)
 
     def _rest(self) -> None:
         """With nothing to decode, forget what expired and, once after each time of work, give free memory
@@ -215,8 +217,8 @@ class EngineLoop:
     def _has_work(self) -> bool:
         return self._scheduler.has_work or self._has_jobs
 
-    def _admit(self, submit: Submit, *, guide: TokenConstraint | None) -> None:
-        self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), guide=guide))
+    def _admit(self, submit: Submit, *, constraint: TokenConstraint | None) -> None:
+        self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint))
 
     def _open_disk(self, settings: EngineSettings) -> DiskTier | None:
         if settings.cache_dir is None or not settings.cache_disk_bytes or settings.prefix_cache_bytes == 0:
@@ -262,7 +264,7 @@ class EngineLoop:
         match command:
             case ReadGrammarVocabulary(name=name, stop_token_ids=stops):
                 if self._scheduler.is_open(name):
-                    self._workshop.read_vocabulary(
+                    self._workshop.load_tokenizer(
                         name, frozenset(stops), self._pool.runner(name).vocabulary_size
                     )
             case Submit():

@@ -22,7 +22,7 @@ from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
-from mlxctl.prefix_cache.splitting import divide_record
+from mlxctl.prefix_cache.splitting import split_record
 
 # Freed buffers that MLX may keep for reuse: enough for a step's scratch, never a second model.
 _BUFFER_CACHE_SHARE = 0.05
@@ -72,8 +72,8 @@ class EngineMemory:
             max_bytes=budget,
             max_buffers=int(int(mx.device_info().get("resource_limit", _METAL_BUFFERS)) * _BUFFERS_SHARE),
             buffers_of=lambda record: record.num_buffers,
-            divide=divide_record,
-            on_evict=disk.keep if disk is not None else None,
+            split=split_record,
+            on_evict=disk.store if disk is not None else None,
         )
         # By namespace, also of models that are gone: the same weights may come back, and find what was kept
         # of them.
@@ -272,7 +272,7 @@ class EngineMemory:
         """Forget prefixes that have expired, in memory and on disk."""
         self.prefixes.expire()
         if self.disk is not None:
-            self.disk.tidy()
+            self.disk.maintain()
 
     def take_arrivals(self) -> list[Sequence]:
         """Take what has come from disk and return the sequences that need not wait for it any more."""
@@ -290,7 +290,7 @@ class EngineMemory:
         deadline = time.monotonic() + FLUSH_SECONDS
         leaves = [chunk for chunk in self.prefixes.chunks() if not chunk.children]
         for leaf in reversed(leaves):
-            self.disk.keep(leaf, deadline=deadline)
+            self.disk.store(leaf, deadline=deadline)
         for leaf in leaves:
             self.disk.touch(leaf.key)
         self.disk.close(deadline=deadline)
@@ -305,7 +305,7 @@ class EngineMemory:
         namespace = prefix_namespace(loading.path, self._packing, weights.kv_format)
         self._names[namespace] = loading.name
         if self.disk is not None:
-            self.disk.name(namespace, loading.name)
+            self.disk.set_model_name(namespace, loading.name)
         if namespace not in self._caches:
             layout = CacheLayout(new_caches(weights.model, weights.kv_format))
             self._caches[namespace] = PrefixCache(

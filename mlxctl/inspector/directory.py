@@ -15,7 +15,7 @@ from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.request_file import RequestFile
 from mlxctl.ir.tokens import Tokens, image_salts, pack
-from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
+from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
 from mlxctl.stores.damage import DATABASE_ERRORS
 
 
@@ -118,7 +118,7 @@ class CacheDirectory:
                 limits = {"max_bytes": self._max_bytes, "min_free_bytes": self._min_free_bytes}
                 return asdict(maintenance.collect(self._directory, **limits))
 
-    def _text(self, entry: Entry, tokens: Tokens) -> str | None:
+    def _text(self, entry: DiskEntry, tokens: Tokens) -> str | None:
         model = entry.model
         return (
             None
@@ -126,7 +126,7 @@ class CacheDirectory:
             else token_text(tokens, entry.salts, entry.start, lambda run: self._models.text(model, run))
         )
 
-    def _listed(self, entry: Entry) -> CachedChunk:
+    def _listed(self, entry: DiskEntry) -> CachedChunk:
         tokens = array("I", entry.tokens)
         return CachedChunk(
             key=entry.key.hex(),

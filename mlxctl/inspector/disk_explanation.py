@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlxctl.ir.tokens import Salt, Tokens
-from mlxctl.prefix_cache.disk.inspection import Entry
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.disk.inspection import DiskEntry
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
 
 _NUM_NEIGHBORS = 12
@@ -40,7 +40,7 @@ class DiskExplanation:
 
 
 def explain_on_disk(
-    entries: Sequence[Entry],
+    entries: Sequence[DiskEntry],
     model: str,
     tokens: Tokens,
     text_of: Callable[[str, Tokens], str | None],
@@ -64,7 +64,7 @@ def explain_on_disk(
     matches = [
         index.match(namespace, tokens, (*caller, *salts)) for namespace in namespaces for caller in callers
     ]
-    best: Match[None] = max(matches, key=lambda match: match.num_tokens, default=Match(()))
+    best: PrefixMatch[None] = max(matches, key=lambda match: match.num_tokens, default=PrefixMatch(()))
     known = best.num_tokens
     there = _behind(best)
     return DiskExplanation(
@@ -78,7 +78,7 @@ def explain_on_disk(
     )
 
 
-def _add(index: PrefixIndex[None], entry: Entry) -> None:
+def _add(index: PrefixIndex[None], entry: DiskEntry) -> None:
     parent = index.find(entry.parent) if entry.parent is not None else None
     if parent is None and entry.parent is not None:
         return
@@ -88,14 +88,14 @@ def _add(index: PrefixIndex[None], entry: Entry) -> None:
             index.add_checkpoint(chunk, Checkpoint(position, None, 0))
 
 
-def _usable(match: Match[None], entries: Sequence[Entry], *, at_most: int) -> int:
+def _usable(match: PrefixMatch[None], entries: Sequence[DiskEntry], *, at_most: int) -> int:
     if not any(entry.positions for entry in entries):
         return min(match.num_tokens, at_most)
     found = match.checkpoint(at_most=at_most)
     return found[0].position if found is not None else 0
 
 
-def _behind(match: Match[None]) -> Tokens | None:
+def _behind(match: PrefixMatch[None]) -> Tokens | None:
     """What goes on where the match ends, in the chunk that it ends in or in the one used last of those that
     follow.
     """

@@ -51,7 +51,7 @@ def prompt_salts(namespace: bytes, images: Iterable[ProcessedImage]) -> tuple[Sa
     return ((Salt(-1, 1, namespace),) if namespace else ()) + image_salts(images)
 
 
-def before_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:
+def first_salt_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:
     """Return the first position in `start` to `end` where the salts differ, else `end`."""
     pairs = zip_longest(overlapping(one, start, end), overlapping(other, start, end))
     differing = (salt.start for pair in pairs if pair[0] != pair[1] for salt in pair if salt is not None)
@@ -88,4 +88,4 @@ def common_tokens(
     `salts` are those of `one`, `other_salts` those of `other`.
     """
     length = common_length(memoryview(one).cast("B"), memoryview(other).cast("B")) // 4
-    return before_difference(salts, other_salts, 0, length)
+    return first_salt_difference(salts, other_salts, 0, length)

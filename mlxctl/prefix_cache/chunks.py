@@ -20,7 +20,7 @@ ID_BYTES = 3
 Key = bytes
 
 
-def narrow(tokens: bytes) -> bytes:
+def to_24_bit(tokens: bytes) -> bytes:
     """Return packed uint32 ids in three bytes each, least significant first.
 
     Raises ValueError for an id that needs more.
@@ -35,8 +35,8 @@ def narrow(tokens: bytes) -> bytes:
     return bytes(ids)
 
 
-def widened(ids: bytes) -> bytes:
-    """Return what `narrow` was given."""
+def from_24_bit(ids: bytes) -> bytes:
+    """Return what `to_24_bit` was given."""
     tokens = bytearray(len(ids) // ID_BYTES * 4)
     for place in range(ID_BYTES):
         tokens[place if sys.byteorder == "little" else 3 - place :: 4] = ids[place::ID_BYTES]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from mlxctl.ir.tokens import Salt, overlapping
-from mlxctl.prefix_cache.chunks import ID_BYTES, Key, widened
+from mlxctl.prefix_cache.chunks import ID_BYTES, Key, from_24_bit
 
 P = TypeVar("P")
 
@@ -81,24 +81,24 @@ class Chunk(Generic[P]):
     @property
     def tokens(self) -> bytes:
         """Its tokens, as packed uint32."""
-        return widened(self.ids)
+        return from_24_bit(self.ids)
 
     @property
-    def num_segment_tokens(self) -> int:
+    def num_shared_tokens(self) -> int:
         """How many of its tokens stems hold."""
         return sum(shared_segment.num_tokens for shared_segment in self.shared_segments)
 
     @property
-    def is_held(self) -> bool:
+    def is_protected(self) -> bool:
         """Whether nothing in it may go for want of room."""
         return bool(self.num_leases or self.is_pinned)
 
     @property
-    def may_go(self) -> bool:
+    def is_evictable(self) -> bool:
         """Whether nothing builds on it, and nobody holds it."""
-        return not (self.children or self.is_held)
+        return not (self.children or self.is_protected)
 
-    def and_descendants(self) -> "list[Chunk[P]]":
+    def with_descendants(self) -> "list[Chunk[P]]":
         """It and all that builds on it, every chunk behind its parent."""
         found = [self]
         for place in found:
@@ -113,7 +113,7 @@ class Chunk(Generic[P]):
             place += shared_segment.num_tokens
         yield place, self.payload
 
-    def begins_with(self, ids: bytes, salts: Sequence[Salt]) -> bool:
+    def starts_with(self, ids: bytes, salts: Sequence[Salt]) -> bool:
         """Whether it says the same as a chunk of these ids, at the same place, and perhaps more."""
         end = self.start + len(ids) // ID_BYTES
         return self.ids.startswith(ids) and overlapping(self.salts, self.start, end) == overlapping(
@@ -126,7 +126,7 @@ class Chunk(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True)
-class Match(Generic[P]):
+class PrefixMatch(Generic[P]):
     """The longest known prefix of a prompt, to the token.
 
     `full` are the chunks that agree whole, in order; `partial` those of their children that agree for some

@@ -12,12 +12,12 @@ MAX_DEPARTURES = 4096
 _LEADING_BYTES = 16 * ID_BYTES
 
 
-def begins_alike(one: bytes, other: bytes) -> bool:
+def have_equal_start(one: bytes, other: bytes) -> bool:
     """Whether two chunks are told to be the same one in here."""
     return one[:_LEADING_BYTES] == other[:_LEADING_BYTES]
 
 
-class EvictionReasons:
+class EvictionLog:
     """Chunks by what they built on and how they begin."""
 
     def __init__(self) -> None:

@@ -23,14 +23,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
 from mlxctl.ir.tokens import Salt, Tokens, overlapping
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, narrow, root_key
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P, SharedSegment
-from mlxctl.prefix_cache.eviction_reasons import EvictionReason, EvictionReasons, begins_alike
-from mlxctl.prefix_cache.integrity_check import check_books
-from mlxctl.prefix_cache.lookup import agree, covering, walk
-from mlxctl.prefix_cache.recency import Recency
-from mlxctl.prefix_cache.shared_segments import Divide, ReusablePrefix, best_reusable_prefix, share
-from mlxctl.prefix_cache.states import States
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, to_24_bit
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch, SharedSegment
+from mlxctl.prefix_cache.eviction_reasons import EvictionLog, EvictionReason, have_equal_start
+from mlxctl.prefix_cache.integrity_check import check_index
+from mlxctl.prefix_cache.lookup import agree_up_to, covering, longest_match
+from mlxctl.prefix_cache.recency import ChunkOrder
+from mlxctl.prefix_cache.shared_segments import (
+    ReusablePrefix,
+    SplitPayload,
+    attach_segments,
+    longest_reusable_prefix,
+)
+from mlxctl.prefix_cache.states import CheckpointOrder
 
 # How much of the room may be states.
 STATE_SHARE = 0.5
@@ -44,7 +49,7 @@ class PrefixIndex(Generic[P]):
     """All prefixes of all namespaces within one budget, in bytes and in buffers (`buffers_of` counts those of
     a payload).
 
-    `clock` gives unix seconds. Where payloads cannot be cut by `divide`, chunks that begin alike share none.
+    `clock` gives unix seconds. Where payloads cannot be cut by `split`, chunks that begin alike share none.
     `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that
     has left the index, for whatever reason. Neither may change the index.
     """
@@ -55,7 +60,7 @@ class PrefixIndex(Generic[P]):
         max_bytes: int,
         max_buffers: int | None = None,
         buffers_of: Callable[[P], int] = _one_buffer,
-        divide: "Divide[P] | None" = None,
+        split: "SplitPayload[P] | None" = None,
         clock: Callable[[], float] = time.time,
         on_evict: "Callable[[Chunk[P]], object] | None" = None,
         on_release: Callable[[P], None] | None = None,
@@ -63,17 +68,17 @@ class PrefixIndex(Generic[P]):
         self.max_bytes = max_bytes
         self.max_buffers = max_buffers
         self._buffers_of = buffers_of
-        self._divide = divide
+        self._split = split
         self._clock = clock
         self._on_evict = on_evict
         self._on_release = on_release
         self.num_evicted = 0
-        self.departures = EvictionReasons()
+        self.eviction_log = EvictionLog()
         self._payload_bytes = 0
         self._payload_buffers = 0
         self._chunks: dict[Key, Chunk[P]] = {}
-        self._order: Recency[P] = Recency()
-        self._states: States[P] = States(buffers_of)
+        self._order: ChunkOrder[P] = ChunkOrder()
+        self._states: CheckpointOrder[P] = CheckpointOrder(buffers_of)
         self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
         # No chunk expires before.
         self._next_expiry = math.inf
@@ -101,21 +106,23 @@ class PrefixIndex(Generic[P]):
         """Checkpoints that are kept; what chunks share counts once."""
         return len(self._states)
 
-    def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> Match[P]:
+    def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> PrefixMatch[P]:
         """Return the longest prefix of `tokens` that is known. Touches nothing: a look is no use."""
         root = root_key(namespace)
-        return walk(self._roots.get(root, {}), root, tokens, salts, now=self._clock())
+        return longest_match(self._roots.get(root, {}), root, tokens, salts, now=self._clock())
 
-    def offer(
+    def reusable_prefix(
         self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
     ) -> "ReusablePrefix[P]":
         """Return what a chunk of packed `tokens` after `parent` need not bring along.
 
         It holds until the index changes.
         """
-        if self._divide is None:
+        if self._split is None:
             return ReusablePrefix()
-        return best_reusable_prefix(self._following(namespace, parent).values(), narrow(tokens), salts)
+        return longest_reusable_prefix(
+            self._children_of(namespace, parent).values(), to_24_bit(tokens), salts
+        )
 
     def publish(
         self,
@@ -126,35 +133,35 @@ class PrefixIndex(Generic[P]):
         num_bytes: int,
         salts: Sequence[Salt] = (),
         *,
-        offer: "ReusablePrefix[P] | None" = None,
+        reused: "ReusablePrefix[P] | None" = None,
         ttl_seconds: float | None = None,
     ) -> "Chunk[P] | None":
         """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk
         that is still there.
 
-        With an `offer` the payload is that of the tokens behind what is offered. Returns the chunk, or the
+        With an `reused` the payload is that of the tokens behind what is offered. Returns the chunk, or the
         one that was there already and begins with the same tokens; None when its parent is gone or the budget
         is too small. Whoever has published a run of chunks touches its path once, at the end, with the same
         `ttl_seconds`. Raises ValueError for ids beyond 24 bits.
         """
-        if parent is not None and not self.holds(parent):
+        if parent is not None and not self.contains(parent):
             return None
         start = parent.end if parent is not None else 0
         assert start % CHUNK_TOKENS == 0, "chunks lie on a grid"
         root = root_key(namespace)
-        ids, reaching = narrow(tokens), overlapping(salts, start, start + len(tokens) // 4)
+        ids, reaching = to_24_bit(tokens), overlapping(salts, start, start + len(tokens) // 4)
         key = chunk_key(parent.key if parent is not None else root, tokens, salts, start=start)
-        existing = covering(self._following(namespace, parent), ids, salts)
+        existing = covering(self._children_of(namespace, parent), ids, salts)
         if existing is not None:
-            self._live_on(existing, self._expiry(ttl_seconds))
+            self._extend_expiry(existing, self._expiry(ttl_seconds))
             return existing
         chunk = Chunk(key, parent, start, ids, payload, num_bytes, namespace, reaching, expires_at=-math.inf)
-        self._live_on(chunk, self._expiry(ttl_seconds))
+        self._extend_expiry(chunk, self._expiry(ttl_seconds))
         self._next_expiry = min(self._next_expiry, chunk.expires_at)
         self._add(chunk)
-        if offer is not None and offer.num_tokens:
-            self._share(chunk, offer)
-        self._inherit(chunk)
+        if reused is not None and reused.num_tokens:
+            self._attach_segments(chunk, reused)
+        self._merge_siblings(chunk)
         self.evict()
         return chunk if key in self._chunks else None
 
@@ -162,9 +169,9 @@ class PrefixIndex(Generic[P]):
         self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
     ) -> "Chunk[P] | None":
         """Return the chunk after `parent` that `publish` would return instead of adding one."""
-        return covering(self._following(namespace, parent), narrow(tokens), salts)
+        return covering(self._children_of(namespace, parent), to_24_bit(tokens), salts)
 
-    def holds(self, chunk: "Chunk[P]") -> bool:
+    def contains(self, chunk: "Chunk[P]") -> bool:
         """Whether the chunk is still in the index."""
         return self._chunks.get(chunk.key) is chunk
 
@@ -177,28 +184,28 @@ class PrefixIndex(Generic[P]):
             return
         self._states.add(checkpoint)
         for sibling in self._siblings(chunk).values():
-            if sibling is chunk or agree(sibling, chunk, checkpoint.position):
-                self._states.give(sibling, checkpoint)
+            if sibling is chunk or agree_up_to(sibling, chunk, checkpoint.position):
+                self._states.add_owner(checkpoint, sibling)
         self.evict()
 
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
         """Forget a state in this chunk; it is gone when no other has it."""
-        if self._states.take(chunk, checkpoint):
-            self._released(checkpoint.payload)
+        if self._states.remove_owner(checkpoint, chunk):
+            self._notify_release(checkpoint.payload)
 
     def touch_state(self, checkpoint: Checkpoint[P]) -> None:
         """Make a state that is in the index the most recently used."""
-        self._states.renew(checkpoint)
+        self._states.touch(checkpoint)
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
         """Make the path to this chunk the most recently used, each chunk on it newer than its children, and
         let it live on.
         """
-        self._live_on(chunk, self._expiry(ttl_seconds))
+        self._extend_expiry(chunk, self._expiry(ttl_seconds))
         now = self._clock()
         place: Chunk[P] | None = chunk
         while place is not None:
-            self._order.renew(place)
+            self._order.touch(place)
             place.used_at = now
             place = place.parent
 
@@ -214,7 +221,7 @@ class PrefixIndex(Generic[P]):
         if chunk is None:
             return False
         chunk.is_pinned = True
-        self._live_on(chunk, math.inf)
+        self._extend_expiry(chunk, math.inf)
         return True
 
     def unpin(self, key: Key) -> bool:
@@ -227,12 +234,12 @@ class PrefixIndex(Generic[P]):
         chunk.is_pinned = False
         return True
 
-    def lease(self, match: Match[P]) -> None:
+    def lease(self, match: PrefixMatch[P]) -> None:
         """Keep the chunks of the match from eviction until `release`; does not change recency."""
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases += 1
 
-    def release(self, match: Match[P]) -> None:
+    def release(self, match: PrefixMatch[P]) -> None:
         """End a lease."""
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases -= 1
@@ -243,7 +250,8 @@ class PrefixIndex(Generic[P]):
         """
         while self.num_state_bytes > self.max_bytes * STATE_SHARE:
             victim = next(
-                (state for state in self._states if not any(owner.is_held for owner in state.owners)), None
+                (state for state in self._states if not any(owner.is_protected for owner in state.owners)),
+                None,
             )
             if victim is None:
                 break
@@ -257,31 +265,31 @@ class PrefixIndex(Generic[P]):
         while self.num_bytes > max_bytes or (
             self.max_buffers is not None and self.num_buffers > self.max_buffers
         ):
-            victim = next((chunk for chunk in self._order if chunk.may_go), None)
+            victim = next((chunk for chunk in self._order if chunk.is_evictable), None)
             if victim is None:
                 return
             if self._on_evict is not None:
                 self._on_evict(victim)
-            self._depart(victim, "evicted")
+            self._remove_and_log(victim, "evicted")
             self.num_evicted += 1
 
     def clear(self) -> int:
         """Drop everything that is neither leased nor pinned, nor what such chunks build on; return how many
         chunks that were.
         """
-        return self._drop(list(self._order))
+        return self._drop_evictable(list(self._order))
 
     def drop(self, key: Key) -> int:
         """Drop the chunk and what builds on it, as `clear` does; return how many chunks that were."""
         chunk = self._chunks.get(key)
-        return self._drop(chunk.and_descendants()[::-1]) if chunk is not None else 0
+        return self._drop_evictable(chunk.with_descendants()[::-1]) if chunk is not None else 0
 
     def discard(self, chunk: Chunk[P]) -> None:
         """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be
         unusable.
         """
-        for place in reversed(chunk.and_descendants()):
-            if self.holds(place):
+        for place in reversed(chunk.with_descendants()):
+            if self.contains(place):
                 self._remove(place)
 
     def expire(self) -> int:
@@ -294,23 +302,25 @@ class PrefixIndex(Generic[P]):
         expired = [chunk for chunk in self._order if chunk.expires_at <= now]
         num_before = len(self)
         for chunk in expired:
-            if chunk.may_go:
-                self._depart(chunk, "expired")
+            if chunk.is_evictable:
+                self._remove_and_log(chunk, "expired")
         self._next_expiry = min((chunk.expires_at for chunk in self._chunks.values()), default=math.inf)
         return num_before - len(self)
 
-    def why_gone(self, namespace: bytes, match: Match[P], tokens: Tokens) -> EvictionReason | None:
+    def eviction_reason(
+        self, namespace: bytes, match: PrefixMatch[P], tokens: Tokens
+    ) -> EvictionReason | None:
         """Return why what a prompt would go on with behind the full chunks of its match has left; None when
         nothing did.
         """
         start = match.full[-1].end if match.full else 0
         parent = match.full[-1].key if match.full else root_key(namespace)
-        children = self._following(namespace, match.full[-1] if match.full else None)
-        piece = narrow(tokens[start : start + CHUNK_TOKENS].tobytes())
+        children = self._children_of(namespace, match.full[-1] if match.full else None)
+        piece = to_24_bit(tokens[start : start + CHUNK_TOKENS].tobytes())
         now = self._clock()
-        if any(child.expires_at <= now and begins_alike(child.ids, piece) for child in children.values()):
+        if any(child.expires_at <= now and have_equal_start(child.ids, piece) for child in children.values()):
             return "expired"
-        return self.departures.reason(parent, piece)
+        return self.eviction_log.reason(parent, piece)
 
     def chunks(self) -> Iterator[Chunk[P]]:
         """All chunks, the least recently used first."""
@@ -318,7 +328,7 @@ class PrefixIndex(Generic[P]):
 
     def check_integrity(self) -> None:
         """Recount everything; an AssertionError is a bug in here."""
-        check_books(self._chunks, list(self._order), list(self._states))
+        check_index(self._chunks, list(self._order), list(self._states))
         shared_segments = {
             id(shared_segment): shared_segment
             for chunk in self._chunks.values()
@@ -336,7 +346,7 @@ class PrefixIndex(Generic[P]):
         assert all(chunk.expires_at >= self._next_expiry for chunk in self._chunks.values())
         assert all(self._siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
 
-    def _following(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
+    def _children_of(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
         """The chunks after a parent; not to be changed."""
         return (parent.children if parent is not None else self._roots.get(root_key(namespace))) or {}
 
@@ -351,12 +361,12 @@ class PrefixIndex(Generic[P]):
         self._payload_bytes += chunk.payload_bytes
         self._payload_buffers += self._buffers_of(chunk.payload)
 
-    def _share(self, chunk: Chunk[P], offer: "ReusablePrefix[P]") -> None:
-        assert self._divide is not None, "only what can be cut is offered"
-        for shared_segment in share(chunk, offer, self._divide):
+    def _attach_segments(self, chunk: Chunk[P], reused: "ReusablePrefix[P]") -> None:
+        assert self._split is not None, "only what can be cut is offered"
+        for shared_segment in attach_segments(chunk, reused, self._split):
             self._payload_buffers += self._buffers_of(shared_segment.payload)
 
-    def _inherit(self, chunk: Chunk[P]) -> None:
+    def _merge_siblings(self, chunk: Chunk[P]) -> None:
         """Share the states of siblings that begin alike, and drop a sibling that says nothing more than the
         chunk does.
         """
@@ -364,22 +374,22 @@ class PrefixIndex(Generic[P]):
             if sibling is chunk:
                 continue
             for checkpoint in sibling.checkpoints:
-                if agree(sibling, chunk, checkpoint.position):
-                    self._states.give(chunk, checkpoint)
-            if chunk.begins_with(sibling.ids, sibling.salts) and not sibling.num_leases:
-                self._take_over(chunk, sibling)
+                if agree_up_to(sibling, chunk, checkpoint.position):
+                    self._states.add_owner(checkpoint, chunk)
+            if chunk.starts_with(sibling.ids, sibling.salts) and not sibling.num_leases:
+                self._inherit_lifetime(chunk, sibling)
                 self._remove(sibling)
 
-    def _take_over(self, chunk: Chunk[P], sibling: Chunk[P]) -> None:
+    def _inherit_lifetime(self, chunk: Chunk[P], sibling: Chunk[P]) -> None:
         """Let the chunk live as long as the sibling that it replaces."""
         chunk.is_pinned = chunk.is_pinned or sibling.is_pinned
-        self._live_on(chunk, sibling.expires_at)
+        self._extend_expiry(chunk, sibling.expires_at)
 
     def _expiry(self, ttl_seconds: float | None) -> float:
         return math.inf if ttl_seconds is None else self._clock() + ttl_seconds
 
     @staticmethod
-    def _live_on(chunk: Chunk[P], expires_at: float) -> None:
+    def _extend_expiry(chunk: Chunk[P], expires_at: float) -> None:
         # A parent lives at least as long as its children, so the first that lives long enough ends the way
         # up.
         place: Chunk[P] | None = chunk
@@ -388,20 +398,20 @@ class PrefixIndex(Generic[P]):
             place = place.parent
 
     def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
-        return self._following(chunk.namespace, chunk.parent)
+        return self._children_of(chunk.namespace, chunk.parent)
 
-    def _drop(self, chunks: Sequence[Chunk[P]]) -> int:
+    def _drop_evictable(self, chunks: Sequence[Chunk[P]]) -> int:
         """Drop those that may go, given with every chunk before its parent."""
         num_before = len(self)
         for chunk in chunks:
-            if chunk.may_go:
-                self._depart(chunk, "cleared")
+            if chunk.is_evictable:
+                self._remove_and_log(chunk, "cleared")
         return num_before - len(self)
 
-    def _depart(self, chunk: Chunk[P], reason: EvictionReason) -> None:
+    def _remove_and_log(self, chunk: Chunk[P], reason: EvictionReason) -> None:
         self._remove(chunk)
         parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
-        self.departures.add(parent, chunk.ids, reason)
+        self.eviction_log.add(parent, chunk.ids, reason)
 
     def _drop_state(self, state: Checkpoint[P]) -> None:
         if self._on_evict is not None:
@@ -419,17 +429,17 @@ class PrefixIndex(Generic[P]):
         self._order.remove(chunk)
         self._payload_bytes -= chunk.payload_bytes
         self._payload_buffers -= self._buffers_of(chunk.payload)
-        self._released(chunk.payload)
+        self._notify_release(chunk.payload)
         for shared_segment in chunk.shared_segments:
-            self._leave(shared_segment, chunk)
+            self._release_segment(shared_segment, chunk)
 
-    def _leave(self, shared_segment: SharedSegment[P], chunk: Chunk[P]) -> None:
+    def _release_segment(self, shared_segment: SharedSegment[P], chunk: Chunk[P]) -> None:
         shared_segment.owners.remove(chunk)
         if not shared_segment.owners:
             self._payload_bytes -= shared_segment.num_bytes
             self._payload_buffers -= self._buffers_of(shared_segment.payload)
-            self._released(shared_segment.payload)
+            self._notify_release(shared_segment.payload)
 
-    def _released(self, payload: P) -> None:
+    def _notify_release(self, payload: P) -> None:
         if self._on_release is not None:
             self._on_release(payload)

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P
-from mlxctl.prefix_cache.lookup import agree
+from mlxctl.prefix_cache.lookup import agree_up_to
 
 
-def check_books(
+def check_index(
     chunks: "Mapping[Key, Chunk[P]]", order: "Sequence[Chunk[P]]", states: "Sequence[Checkpoint[P]]"
 ) -> None:
     """Compare what chunks, states and the order of use say of each other.
@@ -36,7 +36,7 @@ def _check_place(chunk: "Chunk[P]", places: Mapping[Key, int]) -> None:
 
 
 def _check_segments(chunk: "Chunk[P]", chunks: "Mapping[Key, Chunk[P]]") -> None:
-    assert chunk.num_segment_tokens <= chunk.num_tokens
+    assert chunk.num_shared_tokens <= chunk.num_tokens
     position = chunk.start
     for place, shared_segment in enumerate(chunk.shared_segments):
         position += shared_segment.num_tokens
@@ -47,4 +47,4 @@ def _check_segments(chunk: "Chunk[P]", chunks: "Mapping[Key, Chunk[P]]") -> None
             and owner.shared_segments[: place + 1] == chunk.shared_segments[: place + 1]
             for owner in shared_segment.owners
         )
-        assert all(agree(owner, chunk, position) for owner in shared_segment.owners)
+        assert all(agree_up_to(owner, chunk, position) for owner in shared_segment.owners)

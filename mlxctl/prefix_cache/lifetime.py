@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
-    """Chunks that begin among the first `num_long_ttl_tokens` are kept for `longer_seconds`, all others for
+    """Chunks that begin among the first `num_long_ttl_tokens` are kept for `long_ttl_seconds`, all others for
     `seconds`.
 
     That is counted from the last use, and None is for good. What others keep for longer stays.
@@ -13,11 +13,11 @@ class Lifetime:
 
     seconds: float | None = None
     num_long_ttl_tokens: int = 0
-    longer_seconds: float | None = None
+    long_ttl_seconds: float | None = None
 
-    def of_chunk(self, start: int) -> float | None:
+    def chunk_ttl(self, start: int) -> float | None:
         """Return how long a chunk that begins at position `start` is kept."""
-        return self.longer_seconds if start < self.num_long_ttl_tokens else self.seconds
+        return self.long_ttl_seconds if start < self.num_long_ttl_tokens else self.seconds
 
 
-FOR_GOOD = Lifetime()
+UNLIMITED_LIFETIME = Lifetime()

@@ -12,7 +12,7 @@ from typing import Generic
 from mlxctl.prefix_cache.entries import Chunk, P
 
 
-class Recency(Generic[P]):
+class ChunkOrder(Generic[P]):
     """Chunks, each in here at most once."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Recency(Generic[P]):
             self._newest = chunk.older
         chunk.older = chunk.newer = None
 
-    def renew(self, chunk: "Chunk[P]") -> None:
+    def touch(self, chunk: "Chunk[P]") -> None:
         """Make a chunk that is in here the most recently used."""
         self.remove(chunk)
         self.add(chunk)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from mlxctl.ir.tokens import Salt, before_difference, common_length
+from mlxctl.ir.tokens import Salt, common_length, first_salt_difference
 from mlxctl.prefix_cache.chunks import ID_BYTES
 from mlxctl.prefix_cache.entries import Chunk, P, SharedSegment
 
@@ -16,19 +16,19 @@ from mlxctl.prefix_cache.entries import Chunk, P, SharedSegment
 MIN_SHARED_TOKENS = 16
 _LEADING_BYTES = MIN_SHARED_TOKENS * ID_BYTES
 
-Divide = Callable[[P, int], tuple[P, P]]
+SplitPayload = Callable[[P, int], tuple[P, P]]
 """Cuts a payload after so many of its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReusablePrefix(Generic[P]):
-    """What a new chunk need not bring along: the payload of its first `num_tokens` tokens, which `donor` has."""
+    """What a new chunk need not bring along: the payload of its first `num_tokens` tokens, which `source` has."""
 
-    donor: "Chunk[P] | None" = None
+    source: "Chunk[P] | None" = None
     num_tokens: int = 0
 
 
-def best_reusable_prefix(
+def longest_reusable_prefix(
     siblings: "Iterable[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = ()
 ) -> "ReusablePrefix[P]":
     """Return the offer of the sibling that a new chunk has most in common with.
@@ -40,9 +40,9 @@ def best_reusable_prefix(
     for sibling in siblings:
         if len(leading) == _LEADING_BYTES and sibling.ids.startswith(leading):
             end = sibling.start + common_length(sibling.ids, ids) // ID_BYTES
-            num_common = before_difference(sibling.salts, salts, sibling.start, end) - sibling.start
+            num_common = first_salt_difference(sibling.salts, salts, sibling.start, end) - sibling.start
             if num_common >= MIN_SHARED_TOKENS:
-                best = max(best, _reusable_prefix(sibling, num_common), key=lambda offer: offer.num_tokens)
+                best = max(best, _reusable_prefix(sibling, num_common), key=lambda reused: reused.num_tokens)
     return best
 
 
@@ -50,21 +50,23 @@ def _reusable_prefix(sibling: "Chunk[P]", num_common: int) -> "ReusablePrefix[P]
     # What the new chunk goes on from is replaced by it, and made one piece again, but for what others have of
     # it.
     return ReusablePrefix(
-        sibling, sibling.num_segment_tokens if num_common == sibling.num_tokens else num_common
+        sibling, sibling.num_shared_tokens if num_common == sibling.num_tokens else num_common
     )
 
 
-def share(chunk: "Chunk[P]", offer: "ReusablePrefix[P]", divide: "Divide[P]") -> "list[SharedSegment[P]]":
+def attach_segments(
+    chunk: "Chunk[P]", reused: "ReusablePrefix[P]", split: "SplitPayload[P]"
+) -> "list[SharedSegment[P]]":
     """Give a chunk whose payload begins where the offer ends what was offered; return the stems that were
     made for it.
 
     The bytes of all payloads together stay what they were.
     """
-    donor = offer.donor
-    assert donor is not None, "an offer without a donor gives nothing"
-    made = _part(donor, offer.num_tokens, divide)
-    shared_segments, num_left = [], offer.num_tokens
-    for shared_segment in donor.shared_segments:
+    source = reused.source
+    assert source is not None, "an offer without a donor gives nothing"
+    made = _end_segment_at(source, reused.num_tokens, split)
+    shared_segments, num_left = [], reused.num_tokens
+    for shared_segment in source.shared_segments:
         if num_left <= 0:
             break
         shared_segment.owners.append(chunk)
@@ -74,28 +76,32 @@ def share(chunk: "Chunk[P]", offer: "ReusablePrefix[P]", divide: "Divide[P]") ->
     return made
 
 
-def _part(donor: "Chunk[P]", num_tokens: int, divide: "Divide[P]") -> "list[SharedSegment[P]]":
+def _end_segment_at(
+    source: "Chunk[P]", num_tokens: int, split: "SplitPayload[P]"
+) -> "list[SharedSegment[P]]":
     """Make a stem of the donor end after its first `num_tokens` tokens."""
     place = 0
-    for shared_segment in donor.shared_segments:
+    for shared_segment in source.shared_segments:
         if place < num_tokens < place + shared_segment.num_tokens:
-            return [_divided(shared_segment, num_tokens - place, divide)]
+            return [_split_segment(shared_segment, num_tokens - place, split)]
         place += shared_segment.num_tokens
     if num_tokens <= place:
         return []
-    size = donor.payload_bytes
-    first, donor.payload = divide(donor.payload, num_tokens - place)
-    num_own = donor.num_tokens - place
+    size = source.payload_bytes
+    first, source.payload = split(source.payload, num_tokens - place)
+    num_own = source.num_tokens - place
     first_bytes = size * (num_tokens - place) // num_own
-    donor.payload_bytes = size - first_bytes
-    made = SharedSegment(num_tokens - place, first, first_bytes, [donor])
-    donor.shared_segments = (*donor.shared_segments, made)
+    source.payload_bytes = size - first_bytes
+    made = SharedSegment(num_tokens - place, first, first_bytes, [source])
+    source.shared_segments = (*source.shared_segments, made)
     return [made]
 
 
-def _divided(shared_segment: "SharedSegment[P]", num_tokens: int, divide: "Divide[P]") -> "SharedSegment[P]":
+def _split_segment(
+    shared_segment: "SharedSegment[P]", num_tokens: int, split: "SplitPayload[P]"
+) -> "SharedSegment[P]":
     """Cut a stem in two for all of its owners; return the second one."""
-    first, second = divide(shared_segment.payload, num_tokens)
+    first, second = split(shared_segment.payload, num_tokens)
     first_bytes = shared_segment.num_bytes * num_tokens // shared_segment.num_tokens
     rest = SharedSegment(
         shared_segment.num_tokens - num_tokens,

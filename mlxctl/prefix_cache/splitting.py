@@ -14,7 +14,7 @@ from mlxctl.prefix_cache.records import StateRecord
 _TOKEN_AXIS = 2
 
 
-def divide_record(record: Record, num_tokens: int) -> tuple[Record, Record]:
+def split_record(record: Record, num_tokens: int) -> tuple[Record, Record]:
     """Return what the record holds of its first `num_tokens` tokens, and of the rest, each with bytes of its
     own.
     """

@@ -7,7 +7,7 @@ from typing import Generic
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P
 
 
-class States(Generic[P]):
+class CheckpointOrder(Generic[P]):
     """Every state that some chunk has, in the order of its use. What chunks share counts once."""
 
     def __init__(self, buffers_of: Callable[[P], int]) -> None:
@@ -29,17 +29,17 @@ class States(Generic[P]):
         self.num_bytes += state.num_bytes
         self.num_buffers += self._buffers_of(state.payload)
 
-    def renew(self, state: Checkpoint[P]) -> None:
+    def touch(self, state: Checkpoint[P]) -> None:
         """Make a state that is in here the most recently used."""
         self._states.move_to_end(id(state))
 
-    def give(self, chunk: Chunk[P], state: Checkpoint[P]) -> None:
+    def add_owner(self, state: Checkpoint[P], chunk: Chunk[P]) -> None:
         """Let a chunk have the state, too, unless it has one at that position."""
         if not chunk.has_checkpoint_at(state.position):
             chunk.checkpoints = (*chunk.checkpoints, state)
             state.owners.append(chunk)
 
-    def take(self, chunk: Chunk[P], state: Checkpoint[P]) -> bool:
+    def remove_owner(self, state: Checkpoint[P], chunk: Chunk[P]) -> bool:
         """Let a chunk have it no more; return whether it is gone, because no other has it."""
         chunk.checkpoints = tuple(other for other in chunk.checkpoints if other is not state)
         state.owners.remove(chunk)

@@ -27,7 +27,7 @@ def measure(*, rounds: int) -> Iterator[Finding]:
     from mlx_lm.models.cache import PromptTrie
 
     entries = _entries()
-    index: PrefixIndex[None] = PrefixIndex(max_bytes=1 << 40, divide=lambda payload, _: (payload, payload))
+    index: PrefixIndex[None] = PrefixIndex(max_bytes=1 << 40, split=lambda payload, _: (payload, payload))
     trie = PromptTrie()
     per_token = _bytes_per_token(lambda: [_insert(index, entry) for entry in entries], _num_distinct(entries))
     lists = [list(entry) for entry in entries]
@@ -75,8 +75,8 @@ def _insert(index: PrefixIndex[None], tokens: "array[int]") -> None:
     place: Chunk[None] | None = match.full[-1] if match.full else None
     for start in range(place.end if place else 0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS].tobytes()
-        offer = index.offer(_NAMESPACE, place, piece)
-        place = index.publish(_NAMESPACE, place, piece, None, 1, offer=offer)
+        reused = index.reusable_prefix(_NAMESPACE, place, piece)
+        place = index.publish(_NAMESPACE, place, piece, None, 1, reused=reused)
     assert place is not None
     index.touch(place)
 

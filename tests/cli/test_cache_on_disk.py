@@ -333,7 +333,9 @@ def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None
     red, blue = Salt(700, 800, b"red"), Salt(700, 800, b"blue")
     tier = opened(tmp_path)
     tier.name(NAMESPACE, "tiny")
-    assert tier.keep(remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30)
+    assert tier.store(
+        remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30
+    )
     closed(tier)
     inspector = DiskInspector.open(tmp_path)
 

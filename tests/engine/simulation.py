@@ -124,4 +124,4 @@ class Simulation:
             row.num_sampled_tokens += 1
         for update in self._scheduler.settle(batch, results, seconds=seconds, now=self.now):
             self._requests[update.sequence_id].tokens += [self.now] * len(update.token_ids)
-        self._scheduler.note_step(batch, seconds=seconds)
+        self._scheduler.observe_step(batch, seconds=seconds)

@@ -7,7 +7,7 @@ import pytest
 from mlx_lm import load
 
 from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.scheduling.sequence import ANSWER_ROOM_TOKENS
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
 from tests import tiny_models
 from tests.engine.cache_reading import next_logits, read
 
@@ -32,7 +32,7 @@ def test_the_first_tokens_of_an_answer_copy_nothing_of_a_batch(model: Any) -> No
     batch = kv.join([read(model, [20] * 10), read(model, [21] * 100)], [1, 1])
     sizes = [layer.keys.shape for layer in batch]
 
-    for _ in range(ANSWER_ROOM_TOKENS):
+    for _ in range(OUTPUT_RESERVE_TOKENS):
         next_logits(model, batch, [5, 6])
 
     assert [layer.keys.shape for layer in batch] == sizes

@@ -32,7 +32,7 @@ def prompt(
         stop_token_ids=frozenset(),
         max_tokens=9,
         images=tuple(images),
-        stop_positions=list(stops),
+        checkpoint_positions=list(stops),
     )
 
 
@@ -75,7 +75,7 @@ def test_slices_of_any_size_end_at_the_last_token_and_never_within_a_picture(
 
 
 @pytest.mark.parametrize(
-    ("num_cached", "num_computed", "num_tokens", "looks"),
+    ("num_cached", "num_computed", "num_tokens", "encodes_image"),
     [
         (0, 0, 10, False),
         (0, 0, 11, True),
@@ -86,11 +86,11 @@ def test_slices_of_any_size_end_at_the_last_token_and_never_within_a_picture(
     ],
 )
 def test_a_picture_is_looked_at_where_its_reading_begins(
-    num_cached: int, num_computed: int, num_tokens: int, looks: bool
+    num_cached: int, num_computed: int, num_tokens: int, encodes_image: bool
 ) -> None:
     sequence = prompt((10, 30), is_whole=False)
     sequence.num_cached_tokens, sequence.num_computed_tokens = num_cached, num_computed
-    assert sequence.looks(num_tokens) is looks
+    assert sequence.encodes_image(num_tokens) is encodes_image
 
 
 def test_slices_after_a_long_look_are_as_long_as_those_before_it() -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.scheduling.prefill_batching import choose_batch, padded_tokens, passes
+from mlxctl.engine.scheduling.prefill_batching import padded_tokens, prefill_passes, select_prefill_batch
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.tokens import pack
@@ -13,8 +13,10 @@ from mlxctl.ir.tokens import pack
 PLENTY = 1 << 30
 
 
-def prompt(num_left: int, *, num_computed: int = 100, pauses: tuple[int, ...] = ()) -> Sequence:
-    """One of which `num_left` tokens are left to read, with `pauses` so many tokens from here."""
+def prompt(
+    num_left: int, *, num_computed: int = 100, remaining_checkpoints: tuple[int, ...] = ()
+) -> Sequence:
+    """One of which `num_left` tokens are left to read, with `remaining_checkpoints` so many tokens from here."""
     return Sequence(
         sequence_id=1,
         model="m",
@@ -23,7 +25,7 @@ def prompt(num_left: int, *, num_computed: int = 100, pauses: tuple[int, ...] = 
         stop_token_ids=frozenset(),
         max_tokens=9,
         num_computed_tokens=num_computed,
-        stop_positions=[num_computed + pause for pause in pauses],
+        checkpoint_positions=[num_computed + pause for pause in remaining_checkpoints],
         needs_restore=False,
     )
 
@@ -31,8 +33,8 @@ def prompt(num_left: int, *, num_computed: int = 100, pauses: tuple[int, ...] = 
 def choose(
     ranked: list[Sequence], *, max_tokens: int = PLENTY, worthwhile: int = PLENTY, padding: int = PLENTY
 ) -> list[Sequence]:
-    return choose_batch(
-        ranked, max_tokens=max_tokens, worthwhile_padding_tokens=worthwhile, affordable_padding_tokens=padding
+    return select_prefill_batch(
+        ranked, max_tokens=max_tokens, max_added_padding_tokens=worthwhile, affordable_padding_tokens=padding
     )
 
 
@@ -72,7 +74,7 @@ def test_prompts_of_which_nothing_is_left_go_on_among_themselves() -> None:
 
 
 def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
-    first, tiny = prompt(20, pauses=(4, 9)), prompt(2)
+    first, tiny = prompt(20, remaining_checkpoints=(4, 9)), prompt(2)
 
     assert choose([first, tiny, prompt(3)])[1:] != [tiny]
     assert tiny not in choose([first, tiny, prompt(3)])
@@ -92,13 +94,15 @@ def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
 def test_every_pass_reads_something_of_every_prompt_and_stops_at_all_its_pauses(
     rows: list[tuple[int, tuple[int, ...]]],
 ) -> None:
-    prompts = [prompt(left, pauses=pauses) for left, pauses in rows]
+    prompts = [
+        prompt(left, remaining_checkpoints=remaining_checkpoints) for left, remaining_checkpoints in rows
+    ]
 
-    ends = passes(prompts)
+    ends = prefill_passes(prompts)
 
     for row, one in enumerate(prompts):
         places = [one.num_computed_tokens, *(places[row] for places in ends)]
         assert all(after > before for before, after in pairwise(places))
-        assert set(one.pauses) <= set(places)
+        assert set(one.remaining_checkpoints) <= set(places)
         assert places[-1] == one.num_prompt_tokens - 1
-    assert len(ends) == max(len(one.pauses) for one in prompts)
+    assert len(ends) == max(len(one.remaining_checkpoints) for one in prompts)

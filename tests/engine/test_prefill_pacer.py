@@ -53,17 +53,18 @@ def test_every_prompt_that_waits_buys_two_steps_up_to_nine() -> None:
     seconds = [0.002 + 0.0005 * pacer.chunk_tokens(rows=1, num_waiting=num) for num in (1, 2, 3, 5, 50)]
 
     assert seconds == pytest.approx([0.04, 0.08, 0.12, 0.18, 0.18], rel=0.1)
-    assert 0.002 + 0.0005 * pacer.whole_tokens(rows=1) == pytest.approx(0.18, rel=0.1)
+    assert 0.002 + 0.0005 * pacer.final_pass_tokens(rows=1) == pytest.approx(0.18, rel=0.1)
 
 
 def test_a_prompt_that_waits_too_long_lets_passes_take_what_the_gap_allows_and_no_more() -> None:
     pacer = make_pacer(step=0.005, gap_seconds=0.1)
     for _ in range(20):
-        num_tokens = pacer.whole_tokens(rows=1, is_late=True)
+        num_tokens = pacer.final_pass_tokens(rows=1, is_overdue=True)
         pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
 
     late, in_time = (
-        0.002 + 0.0005 * pacer.whole_tokens(rows=1, is_late=is_late) for is_late in (True, False)
+        0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, is_overdue=is_overdue)
+        for is_overdue in (True, False)
     )
 
     assert late == pytest.approx(0.095, rel=0.05)
@@ -105,7 +106,7 @@ def test_the_steps_of_single_streams_say_nothing_of_what_a_token_of_a_prompt_cos
         old.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
     fresh.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
 
-    assert old.whole_tokens(rows=1) == fresh.whole_tokens(rows=1) > 150
+    assert old.final_pass_tokens(rows=1) == fresh.final_pass_tokens(rows=1) > 150
 
 
 def test_while_nothing_decodes_a_pass_of_one_prompt_takes_five_steps_and_one_of_several_the_whole_slice() -> (
@@ -114,11 +115,11 @@ def test_while_nothing_decodes_a_pass_of_one_prompt_takes_five_steps_and_one_of_
     pacer = make_pacer(step=0.01)
     alone = read(pacer, fixed=0.0, per_token=0.001, rows=0)
     for _ in range(5):
-        together = pacer.whole_tokens(rows=0)
+        together = pacer.final_pass_tokens(rows=0)
         pacer.observe_prefill(together, together * 0.001, rows=0)
 
     assert alone == pytest.approx(50, abs=2)
-    assert pacer.whole_tokens(rows=0) == pytest.approx(500, abs=5)
+    assert pacer.final_pass_tokens(rows=0) == pytest.approx(500, abs=5)
 
 
 def test_a_pass_is_bounded_in_tokens_and_grows_by_no_more_than_double() -> None:
@@ -170,6 +171,6 @@ def test_whatever_is_measured_a_pass_has_some_tokens_and_no_more_than_the_most(
     for factor in noise:
         num_tokens = pacer.chunk_tokens(rows=rows)
         assert 1 <= num_tokens <= 2048
-        assert 1 <= pacer.whole_tokens(rows=rows) <= 2048
+        assert 1 <= pacer.final_pass_tokens(rows=rows) <= 2048
         pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
         pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)

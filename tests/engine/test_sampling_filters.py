@@ -48,8 +48,8 @@ def softmax(row: Row) -> Row:
     return powers / powers.sum()
 
 
-def kept(cut: Row) -> list[set[int]]:
-    return [set(np.nonzero(np.isfinite(row))[0].tolist()) for row in np.array(cut)]
+def kept(token_filter: Row) -> list[set[int]]:
+    return [set(np.nonzero(np.isfinite(row))[0].tolist()) for row in np.array(token_filter)]
 
 
 def typical_tokens(row: Row, share: float) -> set[int]:
@@ -67,9 +67,9 @@ def typical_tokens(row: Row, share: float) -> set[int]:
 
 @given(rows=logits(2), share=st.sampled_from([0.1, 0.5, 0.9]))
 def test_typical_keeps_the_least_surprising_up_to_a_probability(rows: Row, share: float) -> None:
-    cut = TypicalFilter.of([SamplingParams(typical_p=share), NOTHING])
-    assert cut is not None
-    left = kept(cut.apply(mx.array(rows)))
+    token_filter = TypicalFilter.of([SamplingParams(typical_p=share), NOTHING])
+    assert token_filter is not None
+    left = kept(token_filter.apply(mx.array(rows)))
     expected = typical_tokens(rows[0], share)
     # Tokens that are equally far from the expectation stay together.
     assert left[0] >= expected or len(left[0] ^ expected) <= 1
@@ -80,9 +80,9 @@ def test_typical_keeps_the_least_surprising_up_to_a_probability(rows: Row, share
 @given(rows=logits(3), threshold=st.sampled_from([0.05, 0.2, 0.5]))
 def test_xtc_leaves_the_least_likely_of_the_likely(rows: Row, threshold: float) -> None:
     chosen = SamplingParams(xtc_probability=0.5, xtc_threshold=threshold)
-    cut = XtcFilter.of([chosen, chosen, NOTHING])
-    assert cut is not None
-    left = kept(cut.apply(mx.array(rows), lambda index: [0.4, 0.6, 0.0][index]))
+    token_filter = XtcFilter.of([chosen, chosen, NOTHING])
+    assert token_filter is not None
+    left = kept(token_filter.apply(mx.array(rows), lambda index: [0.4, 0.6, 0.0][index]))
     probabilities = softmax(rows[0])
     above = [token for token in np.argsort(-probabilities) if probabilities[token] >= threshold]
     assert left[0] == set(range(WIDTH)) - {int(token) for token in above[:-1]}
@@ -169,11 +169,11 @@ def test_steering_masks_its_rows_and_no_others() -> None:
 def test_steering_forces_and_penalizes() -> None:
     rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
     falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
-    steering = LogitConstraints(
+    constraints = LogitConstraints(
         forced=[-1, 6, -1], penalized=[2, 2], penalized_ids=[0, 1], penalties=[10.0, 0.5]
     )
     tokens, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=WIDTH).sample(
-        falling, rows, steering
+        falling, rows, constraints
     )
     assert tokens.tolist() == [0, 6, 1]
 

@@ -59,7 +59,7 @@ def run_step(
             results.append(RowResult(sequence=row, token_id=token_id))
         row.num_sampled_tokens += 1
     updates = scheduler.settle(batch, results, seconds=seconds, now=now)
-    scheduler.note_step(batch, seconds=seconds)
+    scheduler.observe_step(batch, seconds=seconds)
     return batch, updates
 
 
@@ -298,7 +298,7 @@ def test_a_prompt_that_another_is_reading_waits_for_it_and_lends_it_its_priority
     while waiter.state is SequenceState.WAITING:
         run_step(scheduler)
     assert producer.num_computed_tokens >= 899
-    assert 899 in producer.stop_positions
+    assert 899 in producer.checkpoint_positions
 
 
 def test_when_the_one_that_reads_dies_a_waiter_takes_over_and_the_others_wait_for_it() -> None:
@@ -323,7 +323,7 @@ def test_reading_pauses_where_something_is_to_be_kept() -> None:
     (sequence,) = batch.prompts
     scheduler.settle(
         batch,
-        [RowResult(sequence=sequence, found=Found(num_cached=10), stop_positions=[50, 120])],
+        [RowResult(sequence=sequence, found=Found(num_cached=10), checkpoint_positions=[50, 120])],
         seconds=0.01,
         now=0,
     )

@@ -30,18 +30,18 @@ def limited(max_tokens: int, *, is_open: bool = True) -> ThinkingBudget:
     return ThinkingBudget(limit)
 
 
-def generate(watch: ThinkingBudget, wishes: Sequence[int]) -> list[int]:
+def generate(part: ThinkingBudget, wishes: Sequence[int]) -> list[int]:
     """What a row gets whose model wishes for these tokens, when the watch is asked as the engine asks it: one
     token behind.
     """
     got: list[int] = []
     num_told = 0
     for position, wish in enumerate(wishes):
-        last = position if watch.waits(position) else max(0, position - 1)
+        last = position if part.needs_last_token(position) else max(0, position - 1)
         for token in got[num_told:last]:
-            watch.take(token)
+            part.consume(token)
         num_told = max(num_told, last)
-        forced = watch.forced_token(position)
+        forced = part.forced_token(position)
         got.append(wish if forced is None else forced)
     return got
 
@@ -64,14 +64,14 @@ def test_thinking_is_counted_from_where_it_begins() -> None:
 
 def test_an_answer_without_thinking_is_left_alone() -> None:
     wishes = [WORD] * 12
-    watch = limited(2, is_open=False)
-    assert generate(watch, wishes) == wishes
-    assert not watch.waits(12)
+    part = limited(2, is_open=False)
+    assert generate(part, wishes) == wishes
+    assert not part.needs_last_token(12)
 
 
 def test_nothing_waits_before_the_limit_is_near() -> None:
-    watch = limited(10)
-    assert [watch.waits(position) for position in (0, 9, 10)] == [False, False, True]
+    part = limited(10)
+    assert [part.needs_last_token(position) for position in (0, 9, 10)] == [False, False, True]
 
 
 def naive_penalties(
@@ -106,10 +106,10 @@ def test_repetition_costs_what_its_definition_says(
     tokens: list[int], num_prompt: int, allowed: int, num_last: int, breakers: frozenset[int]
 ) -> None:
     repetition = Repetition(multiplier=0.8, base=1.5, allowed_length=allowed, num_last=num_last)
-    watch = RepetitionPenalty(repetition, breaker_ids=breakers, prompt=tokens[:num_prompt])
+    part = RepetitionPenalty(repetition, breaker_ids=breakers, prompt=tokens[:num_prompt])
     for token in tokens[num_prompt:]:
-        watch.take(token)
-    assert watch.penalties() == pytest.approx(naive_penalties(tokens, repetition, breakers))
+        part.consume(token)
+    assert part.penalties() == pytest.approx(naive_penalties(tokens, repetition, breakers))
 
 
 @pytest.fixture(scope="module")
@@ -119,41 +119,41 @@ def tokenizer() -> LLTokenizer:
     )
 
 
-def allowed_ids(guide: TokenConstraint) -> set[int]:
+def allowed_ids(constraint: TokenConstraint) -> set[int]:
     words = np.zeros(WIDTH // 32, dtype=np.int32)
-    guide.fill_mask(words)
+    constraint.fill_mask(words)
     return set(np.nonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[0].tolist())
 
 
 def test_a_grammar_allows_what_it_can_go_on_with_and_a_stop_token_where_it_is_complete(
     tokenizer: LLTokenizer,
 ) -> None:
-    guide = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("ab?")))
+    constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("ab?")))
     (first,) = tokenizer.tokenize_str("a")
-    assert first in allowed_ids(guide)
-    assert 0 not in allowed_ids(guide)
+    assert first in allowed_ids(constraint)
+    assert 0 not in allowed_ids(constraint)
 
-    guide.see([first])
+    constraint.consume([first])
 
     (second,) = tokenizer.tokenize_str("b")
-    assert allowed_ids(guide) == {0, second}
-    assert not guide.failure
+    assert allowed_ids(constraint) == {0, second}
+    assert not constraint.failure
 
 
 def test_a_guide_sees_each_token_once_though_it_is_told_of_it_twice(tokenizer: LLTokenizer) -> None:
-    guide = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("aaa")))
+    constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("aaa")))
     (a,) = tokenizer.tokenize_str("a")
-    guide.see([], [a])
-    guide.see([a], [a])
-    guide.see([a, a])
-    assert allowed_ids(guide) == {a}
+    constraint.consume([], [a])
+    constraint.consume([a], [a])
+    constraint.consume([a, a])
+    assert allowed_ids(constraint) == {a}
 
 
 def test_a_token_that_is_not_allowed_is_a_failure_and_so_is_a_grammar_that_is_none(
     tokenizer: LLTokenizer,
 ) -> None:
-    guide = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("a")))
-    guide.see(tokenizer.tokenize_str("b"))
-    assert "not allowed" in guide.failure
+    constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("a")))
+    constraint.consume(tokenizer.tokenize_str("b"))
+    assert "not allowed" in constraint.failure
     assert GrammarMatcher(tokenizer, "start: nowhere").failure
     assert GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("a"), start="b").failure

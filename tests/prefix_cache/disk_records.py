@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from mlxctl.ir.tokens import Salt, Tokens, pack
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
-from mlxctl.prefix_cache.disk.directory import claim
+from mlxctl.prefix_cache.disk.directory import claim_directory
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.stored import name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record
@@ -35,7 +35,11 @@ def opened(
 ) -> DiskTier:
     """A tier on the directory."""
     return DiskTier(
-        claim(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None, clock=clock
+        claim_directory(directory),
+        max_bytes=max_bytes,
+        min_free_bytes=min_free_bytes,
+        wake=lambda: None,
+        clock=clock,
     )
 
 
@@ -84,7 +88,7 @@ def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
     """Have conversations written."""
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for seed in seeds:
-        tier.keep(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
+        tier.store(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
 
 
 def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> None:
@@ -96,7 +100,7 @@ def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> 
         place = index.publish(NAMESPACE, place, piece.tobytes(), record, record.num_bytes)
         assert place is not None
     assert place is not None
-    assert tier.keep(place, deadline=time.monotonic() + 30)
+    assert tier.store(place, deadline=time.monotonic() + 30)
 
 
 def read_all(tier: DiskTier) -> tuple[int, int]:
@@ -104,11 +108,11 @@ def read_all(tier: DiskTier) -> tuple[int, int]:
     num_whole = num_spoiled = 0
     for chunk in list(tier.index.chunks()):
         for stored in (chunk.payload, *(checkpoint.payload for checkpoint in chunk.checkpoints)):
-            if not tier.index.holds(chunk):
+            if not tier.index.contains(chunk):
                 continue
             data = _read(tier, stored)
             if data is None:
-                tier.spoil(chunk, stored.position, "for the test")
+                tier.invalidate(chunk, stored.position, "for the test")
                 num_spoiled += 1
                 continue
             seed = int.from_bytes(chunk.tokens[:4], sys.byteorder) // 1000
@@ -146,7 +150,7 @@ def _write_for_ever(directory: Path, first: int) -> None:
     print("writing", flush=True)
     for seed in itertools.count(first):
         store(tier, seed % 1000, num_tokens=100 + seed % 7 * 100)
-        tier.tidy()
+        tier.maintain()
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -
     tier = opened(tmp_path / "source")
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for image in images:
-        assert tier.keep(remember(index, 1, salts=image), deadline=time.monotonic() + 30)
+        assert tier.store(remember(index, 1, salts=image), deadline=time.monotonic() + 30)
     closed(tier)
     exported(tmp_path / "source", tmp_path / "file")
     imported(tmp_path / "target", tmp_path / "file")

@@ -236,11 +236,11 @@ def linked(directory: Path) -> None:
     (directory / "prefixes").symlink_to(directory / "elsewhere")
 
 
-@pytest.mark.parametrize("spoil", [forbidden, linked])
+@pytest.mark.parametrize("make_unusable", [forbidden, linked])
 def test_a_directory_that_cannot_be_used_costs_one_line_and_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make_unusable: Callable[[Path], None]
 ) -> None:
-    spoil(tmp_path / "cache")
+    make_unusable(tmp_path / "cache")
 
     async def run() -> None:
         prompt = text(300, 1)

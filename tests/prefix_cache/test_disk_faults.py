@@ -235,7 +235,7 @@ def test_a_manifest_that_turns_out_damaged_while_it_runs_is_set_aside_and_the_ca
         patch.setattr(Manifest, "add", malformed)
         store(tier, 4)
         tier._writer.wait_below(0, deadline=time.monotonic() + 10)
-    tier.tidy()
+    tier.maintain()
     assert len(tier.index) == 0
     store(tier, 5)
     closed(tier)
@@ -292,7 +292,7 @@ def test_a_disk_that_takes_nothing_costs_what_was_to_be_written_and_one_line(
         patch.setattr(place, name, failing)
         store(tier, 4, 5)
         tier._writer.wait_below(0, deadline=time.monotonic() + 10)
-    tier.tidy()
+    tier.maintain()
     assert read_all(tier) == (NUM_RECORDS, 0)
     store(tier, 4)
     closed(tier)
@@ -323,7 +323,7 @@ def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Pa
     assert read_all(tier) == (NUM_RECORDS, 0)
     closed(tier)
 
-    assert maintenance.clear(filled) == maintenance.Changed(num_changed=9, num_chunks=0)
+    assert maintenance.clear(filled) == maintenance.MaintenanceResult(num_changed=9, num_chunks=0)
     assert sorted(path.name for path in (filled / HOME).iterdir()) == ["lock"]
 
 
@@ -371,7 +371,7 @@ def test_what_is_pinned_in_memory_stays_pinned_on_disk(tmp_path: Path) -> None:
     chunk = remember(index, 1)
     index.pin(chunk.key)
     tier = opened(tmp_path)
-    tier.keep(chunk)
+    tier.store(chunk)
     store(tier, 2)
     closed(tier)
 
@@ -392,7 +392,7 @@ def test_a_beginning_that_is_kept_for_longer_is_so_on_disk_too(tmp_path: Path, w
     for lifetimes in [(300, 300, 300), (300, 3600, 3600)] if was_there else [(300, 3600, 3600)]:
         for chunk, lifetime in zip(path, lifetimes, strict=True):
             chunk.expires_at = now[0] + lifetime
-        tier.keep(last)
+        tier.store(last)
     closed(tier)
 
     now[0] += 301

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.shared_segments import MIN_SHARED_TOKENS
 
@@ -25,13 +25,13 @@ NAMESPACE = b"weights"
 Payload = tuple[object, ...] | str
 
 
-def divide(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
+def split(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
     assert 0 < num_tokens < len(payload)
     return payload[:num_tokens], payload[num_tokens:]
 
 
 def made(*, max_bytes: int = 1 << 30, **options: Any) -> PrefixIndex[Payload]:
-    return PrefixIndex(max_bytes=max_bytes, divide=divide, **options)
+    return PrefixIndex(max_bytes=max_bytes, split=split, **options)
 
 
 def publish(
@@ -41,9 +41,9 @@ def publish(
     parent: Chunk[Payload] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]
-        offer = index.offer(namespace, parent, piece.tobytes(), salts)
-        rest = tuple(meanings(tokens, salts)[start + offer.num_tokens : start + CHUNK_TOKENS])
-        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), salts, offer=offer)
+        reused = index.reusable_prefix(namespace, parent, piece.tobytes(), salts)
+        rest = tuple(meanings(tokens, salts)[start + reused.num_tokens : start + CHUNK_TOKENS])
+        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), salts, reused=reused)
         if parent is None:
             return
     if parent is not None:
@@ -61,7 +61,7 @@ def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
     ]
 
 
-def kept(match: Match[Payload]) -> list[object]:
+def kept(match: PrefixMatch[Payload]) -> list[object]:
     """What the payloads on the way of a match say, up to its end."""
     return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][
         : match.num_tokens
@@ -151,7 +151,9 @@ def test_what_is_shared_is_cut_again_where_another_conversation_parts_earlier() 
     assert [kept(index.match(NAMESPACE, tokens)) for tokens in conversations] == [
         list(tokens) for tokens in conversations
     ]
-    assert [stem.num_tokens for stem in index.match(NAMESPACE, conversations[0]).chunks[-1].stems] == [
+    assert [
+        segment.num_tokens for segment in index.match(NAMESPACE, conversations[0]).chunks[-1].shared_segments
+    ] == [
         40,
         60,
         30,

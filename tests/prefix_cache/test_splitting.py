@@ -12,7 +12,7 @@ from mlx.utils import tree_flatten
 from mlxctl.engine import EngineClient
 from mlxctl.prefix_cache.packing import Record, pack_record
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
-from mlxctl.prefix_cache.splitting import divide_record, join_records
+from mlxctl.prefix_cache.splitting import join_records, split_record
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import running_engine
 from tests.prefix_cache.test_reuse import FAMILIES, WARM, ask, cold, text
@@ -38,7 +38,7 @@ def arrays(whole: Record) -> list[mx.array]:
 def test_a_record_that_was_cut_and_put_together_is_what_it_was(num_tokens: int, bits: int | None) -> None:
     whole = pack_record(record(256), bits) if bits else record(256)
 
-    parts = divide_record(whole, num_tokens)
+    parts = split_record(whole, num_tokens)
 
     assert sum(part.num_bytes for part in parts) == whole.num_bytes
     assert [part.num_buffers for part in parts] == [whole.num_buffers] * 2

@@ -21,12 +21,12 @@ _Stops = frozenset[int]
 class GrammarCompiler:
     """Requests that wait for their guide. Called from the engine's thread; only the making is off it.
 
-    A model's vocabulary is read by `read_vocabulary`, or when its first grammar comes, and forgotten with the
+    A model's vocabulary is read by `load_tokenizer`, or when its first grammar comes, and forgotten with the
     model.
     """
 
     def __init__(self, *, wake: Callable[[], None]) -> None:
-        """`wake` is called, from that thread, when there is something to `take`."""
+        """`wake` is called, from that thread, when there is something to `take_compiled`."""
         self._wake = wake
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guides")
         self._paths: dict[str, Path] = {}
@@ -37,7 +37,7 @@ class GrammarCompiler:
         """Make guides for the model at `path` from now on."""
         self._paths[name] = path
 
-    def read_vocabulary(self, name: str, stops: frozenset[int], vocabulary_size: int) -> None:
+    def load_tokenizer(self, name: str, stops: frozenset[int], vocabulary_size: int) -> None:
         """Begin to read a model's vocabulary.
 
         A tokenizer that cannot be read fails the requests that need it.
@@ -53,34 +53,34 @@ class GrammarCompiler:
         """Whether a request for the model waits for its guide."""
         return any(submit.model == name for submit, _ in self._waiting)
 
-    def begin(self, submit: Submit, *, vocabulary_size: int) -> None:
+    def compile(self, submit: Submit, *, vocabulary_size: int) -> None:
         """Begin to make the guide of a request that needs one; `vocabulary_size` is the width of its model's
         logits.
         """
-        making = self._thread.submit(self._make, submit, vocabulary_size)
-        self._waiting.append((submit, making))
-        making.add_done_callback(lambda _: self._wake())
+        future = self._thread.submit(self._compile, submit, vocabulary_size)
+        self._waiting.append((submit, future))
+        future.add_done_callback(lambda _: self._wake())
 
     def cancel(self, sequence_ids: set[int]) -> None:
         """Forget these requests."""
-        for submit, making in self._waiting:
+        for submit, future in self._waiting:
             if submit.sequence_id in sequence_ids:
-                making.cancel()
+                future.cancel()
         self._waiting = [pair for pair in self._waiting if pair[0].sequence_id not in sequence_ids]
 
-    def take(self) -> list[tuple[Submit, TokenConstraint | str]]:
+    def take_compiled(self) -> list[tuple[Submit, TokenConstraint | str]]:
         """Return the requests whose guide is made, or could not be and why."""
-        done = [(submit, making) for submit, making in self._waiting if making.done()]
+        done = [(submit, future) for submit, future in self._waiting if future.done()]
         self._waiting = [pair for pair in self._waiting if not pair[1].done()]
-        return [(submit, _outcome(making)) for submit, making in done]
+        return [(submit, _outcome(future)) for submit, future in done]
 
     def close(self) -> None:
         """End the thread, once what it makes now is made; nobody is woken any more."""
         self._thread.shutdown(cancel_futures=True)
 
-    def _make(self, submit: Submit, vocabulary_size: int) -> TokenConstraint:
+    def _compile(self, submit: Submit, vocabulary_size: int) -> TokenConstraint:
         guidance, repetition = submit.guidance, submit.sampling.repetition
-        grammar = thinking = watch = None
+        grammar = thinking = part = None
         if guidance is not None and guidance.grammar:
             tokenizer = self._tokenizer(submit.model, frozenset(submit.stop_token_ids), vocabulary_size)
             grammar = GrammarMatcher(tokenizer, guidance.grammar, start=guidance.grammar_start)
@@ -88,10 +88,10 @@ class GrammarCompiler:
             thinking = ThinkingBudget(guidance.thinking)
         if repetition is not None:
             prompt = array("I", submit.prompt_token_ids)
-            watch = RepetitionPenalty(
+            part = RepetitionPenalty(
                 repetition, breaker_ids=submit.sampling.repetition_breaker_ids, prompt=prompt
             )
-        return TokenConstraint(grammar=grammar, thinking=thinking, repetition=watch)
+        return TokenConstraint(grammar=grammar, thinking=thinking, repetition=part)
 
     def _tokenizer(self, name: str, stops: _Stops, vocabulary_size: int) -> LLTokenizer:
         if (name, stops) not in self._tokenizers:
@@ -107,8 +107,12 @@ def needs_constraint(submit: Submit) -> bool:
     return submit.guidance is not None or submit.sampling.repetition is not None
 
 
-def _outcome(making: "Future[TokenConstraint]") -> TokenConstraint | str:
-    if (error := making.exception()) is not None:
+def _outcome(future: "Future[TokenConstraint]") -> TokenConstraint | str:
+    if (error := future.exception()) is not None:
         return f"the grammar cannot be used with this model: {error}"
-    guide = making.result()
-    return f"the grammar cannot be used with this model: {guide.failure}" if guide.failure else guide
+    constraint = future.result()
+    return (
+        f"the grammar cannot be used with this model: {constraint.failure}"
+        if constraint.failure
+        else constraint
+    )

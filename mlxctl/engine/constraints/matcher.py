@@ -22,12 +22,12 @@ class GrammarMatcher:
         if start and not self._matcher.consume_tokens(tokenizer.tokenize_str(start)):
             self.failure = f"the answer cannot go on after {start!r}"
 
-    def take(self, token_id: int) -> None:
+    def consume(self, token_id: int) -> None:
         """Go on over a token. What comes after the end is of no interest."""
         if not self.failure and not self._matcher.is_stopped() and not self._matcher.consume_token(token_id):
             self.failure = f"token {token_id} was not allowed: {_reason(self._matcher)}"
 
-    def fill(self, words: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
+    def fill_mask(self, words: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
         """Set the bits of the tokens that may come next, one bit for each, in 32-bit words."""
         self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         self.failure = self.failure or _reason(self._matcher)

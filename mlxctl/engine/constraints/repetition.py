@@ -27,9 +27,9 @@ class RepetitionPenalty:
         self._tokens: Any = np.full(repetition.num_last, -1, dtype=np.int64)
         self._lengths: Any = np.zeros(repetition.num_last, dtype=np.int64)
         for token_id in prompt[-repetition.num_last :]:
-            self.take(token_id)
+            self.consume(token_id)
 
-    def take(self, token_id: int) -> None:
+    def consume(self, token_id: int) -> None:
         """Go on over a token."""
         grown = np.where(self._tokens == token_id, np.concatenate(([0], self._lengths[:-1])) + 1, 0)
         if token_id in self._breakers:

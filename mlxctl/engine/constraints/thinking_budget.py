@@ -29,13 +29,13 @@ class ThinkingBudget:
         self._seen: list[int] = []
         self._begins_at = 0
 
-    def waits(self, position: int) -> bool:
+    def needs_last_token(self, position: int) -> bool:
         """Whether the token at this position can only be known when all before it are."""
         if self._phase is _Phase.INSIDE:
             return position >= self._begins_at + self._limit.max_tokens
         return self._phase is _Phase.BEFORE
 
-    def take(self, token_id: int) -> None:
+    def consume(self, token_id: int) -> None:
         """Go on over a token."""
         self._seen.append(token_id)
         if self._phase is _Phase.INSIDE and self._ends_with(self._limit.closer_ids):
@@ -49,7 +49,7 @@ class ThinkingBudget:
     def forced_token(self, position: int) -> int | None:
         """Return what has to come at this position, or None when that is free.
 
-        All before it was taken, if it `waits`.
+        All before it was taken, if it `needs_last_token`.
         """
         if self._phase is _Phase.INSIDE and position >= self._begins_at + self._limit.max_tokens:
             self._phase, self._begins_at = _Phase.CLOSING, position

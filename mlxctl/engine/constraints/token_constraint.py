@@ -16,7 +16,7 @@ from mlxctl.engine.constraints.thinking_budget import ThinkingBudget
 class TokenConstraint:
     """Sees every token of a row once, and says what that means for the next one.
 
-    A row `waits` where its next token cannot be drawn before the one ahead of it has been read; the rest of
+    A row `needs_last_token` where its next token cannot be drawn before the one ahead of it has been read; the rest of
     the time it runs on like any other.
     """
 
@@ -30,7 +30,7 @@ class TokenConstraint:
         self._grammar = grammar
         self._thinking = thinking
         self._repetition = repetition
-        self._num_seen = 0
+        self._num_consumed = 0
 
     @property
     def failure(self) -> str:
@@ -42,24 +42,24 @@ class TokenConstraint:
         """Whether it masks tokens."""
         return self._grammar is not None
 
-    def waits(self, position: int) -> bool:
+    def needs_last_token(self, position: int) -> bool:
         """Whether the token at `position`, counted from 0, depends on all before it."""
         if self._grammar is not None or self._repetition is not None:
             return True
-        return self._thinking is not None and self._thinking.waits(position)
+        return self._thinking is not None and self._thinking.needs_last_token(position)
 
-    def see(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
+    def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
         """Take the tokens of the row so far, of which some are known already."""
-        for token_id in (*output[self._num_seen :], *in_flight):
-            self._num_seen += 1
-            for watch in (self._grammar, self._thinking, self._repetition):
-                if watch is not None:
-                    watch.take(token_id)
+        for token_id in (*output[self._num_consumed :], *in_flight):
+            self._num_consumed += 1
+            for part in (self._grammar, self._thinking, self._repetition):
+                if part is not None:
+                    part.consume(token_id)
 
     def fill_mask(self, words: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
         """Set the bits of the tokens that the grammar allows next."""
         assert self._grammar is not None, "only a grammar masks"
-        self._grammar.fill(words)
+        self._grammar.fill_mask(words)
 
     def forced_token(self, position: int) -> int | None:
         """Return the token that has to come at `position`, if one has to."""

@@ -13,7 +13,7 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.generation.quantized_cache import BatchQuantizedKVCache, quantized
-from mlxctl.engine.scheduling.sequence import ANSWER_ROOM_TOKENS
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 
@@ -119,7 +119,7 @@ def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[i
     """One array of all rows, aligned at their ends; there is none of those of which nothing is held."""
     first = next(array for array in arrays if array is not None)
     (_, heads, _, dim), dtype, longest = first.shape, first.dtype, max(lengths)
-    stacked = mx.zeros((sum(num_rows), heads, longest + ANSWER_ROOM_TOKENS, dim), dtype=dtype)
+    stacked = mx.zeros((sum(num_rows), heads, longest + OUTPUT_RESERVE_TOKENS, dim), dtype=dtype)
     place = 0
     for array, num, length in zip(arrays, num_rows, lengths, strict=True):
         if array is not None and length:

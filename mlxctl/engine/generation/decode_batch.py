@@ -40,7 +40,7 @@ class DecodeBatch:
         # Scores that were read early because the batch changed, by sequence.
         self.early_scores: dict[int, Score | None] = {}
         self._num_steps = 0
-        self._is_guided = any(row.guide is not None for row in rows)
+        self._is_constrained = any(row.constraint is not None for row in rows)
         self._starts_late = starts_late()
         self._shifts = _shifts(rows)
         self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
@@ -77,20 +77,23 @@ class DecodeBatch:
         if all(row.is_exhausted for row in self.rows):
             return in_flight
         logits = self.model(self.inputs[:, None], cache=self.caches, **self._shifts)[:, -1, :]
-        steering = self._steer(logits) if self._is_guided else None
-        self.inputs, self._scores = self._sampler.sample(logits, self.rows, steering)
+        constraints = self._collect_constraints(logits) if self._is_constrained else None
+        self.inputs, self._scores = self._sampler.sample(logits, self.rows, constraints)
         self._num_steps += 1
         for row in self.rows:
             row.num_sampled_tokens += 1
         return in_flight
 
-    def _steer(self, logits: mx.array) -> LogitConstraints | None:
+    def _collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
         """Ask the rows' guides.
 
         Where one of them waits for the token in flight, the device computes the logits meanwhile.
         """
         token_ids: Any = [None] * len(self.rows)
-        if any(row.guide is not None and row.guide.waits(row.num_sampled_tokens) for row in self.rows):
+        if any(
+            row.constraint is not None and row.constraint.needs_last_token(row.num_sampled_tokens)
+            for row in self.rows
+        ):
             if not self._starts_late:
                 mx.async_eval(logits)  # type: ignore[no-untyped-call]
             token_ids = self.inputs.tolist()
@@ -113,7 +116,7 @@ class DecodeBatch:
             kv.keep_rows(self.caches, indices)
         self.inputs = self.inputs[mx.array(indices)]
         self.rows = [self.rows[index] for index in indices]
-        self._is_guided = any(row.guide is not None for row in self.rows)
+        self._is_constrained = any(row.constraint is not None for row in self.rows)
         self._shifts = _shifts(self.rows)
         self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
 
@@ -163,9 +166,9 @@ class StepInFlight:
         ]
 
     def _result(self, row: Sequence, token_id: int, score: Score | None) -> RowResult:
-        if row.guide is not None and row.guide.failure:
+        if row.constraint is not None and row.constraint.failure:
             return RowResult(
-                sequence=row, failure=f"the answer cannot be kept in its form: {row.guide.failure}"
+                sequence=row, failure=f"the answer cannot be kept in its form: {row.constraint.failure}"
             )
         return RowResult(
             sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id)

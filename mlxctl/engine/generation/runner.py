@@ -17,15 +17,15 @@ from mlxctl.engine.generation.prefill_state import CachePreallocator, PrefillSta
 from mlxctl.engine.generation.prompt_logprobs import score_prompt
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import Batch, RowResult
-from mlxctl.engine.scheduling.prefill_batching import passes
-from mlxctl.engine.scheduling.sequence import ANSWER_ROOM_TOKENS, Found, Sequence, cache_capacity
+from mlxctl.engine.scheduling.prefill_batching import prefill_passes
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Found, Sequence, cache_capacity
 from mlxctl.engine.wire.messages import Score
 from mlxctl.ir.tokens import Salt, Tokens, pack
-from mlxctl.prefix_cache.cache import Plan, PrefixCache
+from mlxctl.prefix_cache.cache import PrefixCache, RestorePlan
 from mlxctl.prefix_cache.disk.promotion import Promotion
-from mlxctl.prefix_cache.disk.reader import Arrival
+from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.entries import Chunk
-from mlxctl.prefix_cache.lifetime import FOR_GOOD
+from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME
 from mlxctl.prefix_cache.packing import Record
 
 # Prompts with so many tokens left or fewer are usually read with others, in one batch.
@@ -82,10 +82,10 @@ class ModelRunner:
         """Return how much of a prompt could be brought back from disk."""
         return self._prefix_cache.num_on_disk(tokens, salts)
 
-    def _found(self, tokens: Tokens, plan: Plan) -> Found:
-        gone = self._prefix_cache.why_gone(tokens, plan)
-        num_new = len(tokens) - plan.num_known if self._prefix_cache.keeps(len(tokens)) else 0
-        return Found(num_cached=plan.num_cached, num_known=plan.num_known, gone=gone, num_new=num_new)
+    def _found(self, tokens: Tokens, plan: RestorePlan) -> Found:
+        gone = self._prefix_cache.eviction_reason(tokens, plan)
+        num_new = len(tokens) - plan.num_matched if self._prefix_cache.is_cacheable(len(tokens)) else 0
+        return Found(num_cached=plan.num_cached, num_known=plan.num_matched, gone=gone, num_new=num_new)
 
     def start_built(self) -> None:
         """Let the device begin with the decode step that was built last, for the rows that are still there."""
@@ -96,7 +96,7 @@ class ModelRunner:
                 if batch.rows:
                     batch.start()
 
-    def take_arrivals(self, arrivals: Iterable[Arrival]) -> list[Sequence]:
+    def take_arrivals(self, arrivals: Iterable[FetchedRecord]) -> list[Sequence]:
         """Put into memory what has come from disk, and return the sequences that have all of theirs."""
         ready = []
         for arrival in arrivals:
@@ -111,7 +111,7 @@ class ModelRunner:
         gone = {sequence.sequence_id: sequence for sequence in sequences}
         for sequence_id, sequence in gone.items():
             if prompt := self._prompts.pop(sequence_id, None):
-                self._remember(sequence, sequence.num_computed_tokens, prompt.caches, is_stop=True)
+                self._remember(sequence, sequence.num_computed_tokens, prompt.caches, at_checkpoint=True)
         for batch in self._batches:
             if any(row.sequence_id in gone for row in batch.rows):
                 self._remember_rows(batch, gone)
@@ -137,24 +137,28 @@ class ModelRunner:
         end.
         """
         row = batch.rows[0]
-        if len(batch.rows) > 1 or row.cache_mode != "full" or row.lifetime != FOR_GOOD:
+        if len(batch.rows) > 1 or row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
             return
         tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
-        if len(tokens) == row.length and self._prefix_cache.keeps(len(tokens)):
+        if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
             self._last = None
             with contextlib.suppress(RuntimeError, ValueError, MemoryError):
                 self._last = LastConversation.of(tokens, batch.caches, row.salts)
 
-    def _take_last(self, sequence: Sequence, plan: Plan, found: Found) -> RowResult | None:
+    def _take_last(self, sequence: Sequence, plan: RestorePlan, found: Found) -> RowResult | None:
         """Let the sequence have the cache of the last conversation, if there is not more for it in the prefix
         cache.
         """
         num_tokens = (
             self._last.num_usable(sequence.prompt_token_ids, sequence.salts) if self._last is not None else 0
         )
-        if self._last is None or num_tokens < plan.num_cached or not self._prefix_cache.keeps(num_tokens):
+        if (
+            self._last is None
+            or num_tokens < plan.num_cached
+            or not self._prefix_cache.is_cacheable(num_tokens)
+        ):
             return None
-        self._known[sequence.sequence_id] = self._prefix_cache.take_over(
+        self._known[sequence.sequence_id] = self._prefix_cache.record_reuse(
             plan, num_tokens, lifetime=sequence.lifetime
         )
         self._prompts[sequence.sequence_id] = self._half_read(sequence, self._last.take(num_tokens))
@@ -163,7 +167,7 @@ class ModelRunner:
         taken = replace(
             found, num_cached=num_tokens, num_known=max(found.num_known, num_tokens), num_new=num_new
         )
-        return RowResult(sequence=sequence, found=taken, stop_positions=plan.positions)
+        return RowResult(sequence=sequence, found=taken, checkpoint_positions=plan.checkpoint_positions)
 
     def _shrink(self, batch: DecodeBatch, rows: list[Sequence]) -> None:
         if rows:
@@ -175,11 +179,21 @@ class ModelRunner:
         for place, row in enumerate(batch.rows):
             if row.sequence_id in gone:
                 self._remember(
-                    row, row.length, batch.caches, row=place if len(batch.rows) > 1 else None, is_stop=True
+                    row,
+                    row.length,
+                    batch.caches,
+                    row=place if len(batch.rows) > 1 else None,
+                    at_checkpoint=True,
                 )
 
     def _remember(
-        self, sequence: Sequence, num_tokens: int, caches: Caches, *, row: int | None = None, is_stop: bool
+        self,
+        sequence: Sequence,
+        num_tokens: int,
+        caches: Caches,
+        *,
+        row: int | None = None,
+        at_checkpoint: bool,
     ) -> None:
         tokens = sequence.prompt_token_ids
         if sequence.cache_mode == "off":
@@ -193,13 +207,13 @@ class ModelRunner:
         if num_tokens > len(tokens):
             tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
         known = self._known.get(sequence.sequence_id)
-        self._known[sequence.sequence_id] = self._prefix_cache.remember(
+        self._known[sequence.sequence_id] = self._prefix_cache.store(
             tokens,
             num_tokens,
             caches,
             row=row,
-            known=known,
-            is_stop=is_stop,
+            last_chunk=known,
+            at_checkpoint=at_checkpoint,
             lifetime=sequence.lifetime,
             salts=sequence.salts,
         )
@@ -233,7 +247,9 @@ class ModelRunner:
             caches = kv.new_caches(self._model, self._kv_format)
         self._prompts[sequence.sequence_id] = self._half_read(sequence, caches)
         return RowResult(
-            sequence=sequence, found=replace(found, num_cached=num_cached), stop_positions=plan.positions
+            sequence=sequence,
+            found=replace(found, num_cached=num_cached),
+            checkpoint_positions=plan.checkpoint_positions,
         )
 
     def _half_read(self, sequence: Sequence, caches: Caches) -> PrefillState:
@@ -253,8 +269,8 @@ class ModelRunner:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
         end = start + num_tokens
-        is_stop = end in sequence.stop_positions
-        self._remember(sequence, end, prompt.caches, is_stop=is_stop)
+        at_checkpoint = end in sequence.checkpoint_positions
+        self._remember(sequence, end, prompt.caches, at_checkpoint=at_checkpoint)
         is_read = sequence.num_tokens_to_prefill == num_tokens
         if is_read and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
             mx.clear_cache()
@@ -291,7 +307,7 @@ class ModelRunner:
 
     def _make_room(self, sequence: Sequence, prompt: PrefillState) -> None:
         if prompt.room is None:
-            enough = sequence.num_prompt_tokens + ANSWER_ROOM_TOKENS
+            enough = sequence.num_prompt_tokens + OUTPUT_RESERVE_TOKENS
             capacity = cache_capacity(sequence.num_prompt_tokens)
             prompt.room = CachePreallocator(prompt.caches, capacity, enough=enough, stream=self._room_stream)
         prompt.room.advance()
@@ -303,14 +319,16 @@ class ModelRunner:
             caches = kv.join(
                 [self._prompts.pop(sequence.sequence_id).caches for sequence in prompts], [1] * len(prompts)
             )
-            for ends in passes(prompts):
+            for ends in prefill_passes(prompts):
                 kv.read(
                     self._model,
                     caches,
                     [_numbers(*each) for each in zip(prompts, reached, ends, strict=True)],
                 )
                 for row, (sequence, end) in enumerate(zip(prompts, ends, strict=True)):
-                    self._remember(sequence, end, caches, row=row, is_stop=end in sequence.stop_positions)
+                    self._remember(
+                        sequence, end, caches, row=row, at_checkpoint=end in sequence.checkpoint_positions
+                    )
                 reached = list(ends)
         except (RuntimeError, ValueError, MemoryError) as error:
             return [

@@ -109,10 +109,10 @@ class XtcFilter:
         """Return what the rows need, None if they need nothing."""
         return cls(params) if any(row.xtc_probability > 0 for row in params) else None
 
-    def apply(self, logits: mx.array, chance: Callable[[int], float]) -> mx.array:
-        """Cut the rows whose `chance`, a number from 0 to 1 for each, is below their xtc_probability."""
+    def apply(self, logits: mx.array, uniform_number: Callable[[int], float]) -> mx.array:
+        """Cut the rows whose `uniform_number`, a number from 0 to 1 for each, is below their xtc_probability."""
         chosen = [
-            row.xtc_probability > 0 and chance(index) < row.xtc_probability
+            row.xtc_probability > 0 and uniform_number(index) < row.xtc_probability
             for index, row in enumerate(self._params)
         ]
         if not any(chosen):

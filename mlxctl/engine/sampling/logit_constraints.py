@@ -34,22 +34,26 @@ def collect_constraints(
 
     `token_ids` has None for rows whose token in flight is not known, which are those that wait for nothing.
     """
-    masked = [index for index, row in enumerate(rows) if row.guide is not None and row.guide.has_grammar]
+    masked = [
+        index for index, row in enumerate(rows) if row.constraint is not None and row.constraint.has_grammar
+    ]
     masks: Any = np.zeros((len(masked), (vocabulary_size + 31) // 32), dtype=np.int32) if masked else None
     forced = [-1] * len(rows)
     penalties: list[tuple[int, int, float]] = []
     for index, (row, token_id) in enumerate(zip(rows, token_ids, strict=True)):
-        guide = row.guide
-        if guide is None:
+        constraint = row.constraint
+        if constraint is None:
             continue
-        guide.see(
+        constraint.consume(
             row.output_token_ids, [token_id] if token_id is not None and row.has_token_in_flight else ()
         )
-        if masks is not None and guide.has_grammar:
-            guide.fill_mask(masks[masked.index(index)])
-        forced_id = guide.forced_token(row.num_sampled_tokens)
+        if masks is not None and constraint.has_grammar:
+            constraint.fill_mask(masks[masked.index(index)])
+        forced_id = constraint.forced_token(row.num_sampled_tokens)
         forced[index] = -1 if forced_id is None else forced_id
-        penalties += [(index, penalized_id, amount) for penalized_id, amount in guide.penalties().items()]
+        penalties += [
+            (index, penalized_id, amount) for penalized_id, amount in constraint.penalties().items()
+        ]
     is_forced = any(token_id >= 0 for token_id in forced)
     if not (masked or is_forced or penalties):
         return None

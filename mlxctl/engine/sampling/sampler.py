@@ -41,7 +41,7 @@ def position_key(seed: int, position: int) -> tuple[int, int]:
     return mixed >> 32, mixed & 0xFFFFFFFF
 
 
-def chance(seed: int, position: int) -> float:
+def uniform_number(seed: int, position: int) -> float:
     """Return the number from 0 to 1 that decides at `position` whether a cut by chance applies."""
     high, low = position_key(seed ^ _CHANCE_SALT, position)
     return ((high << 32) | low) / 2.0**64
@@ -67,70 +67,70 @@ class BatchSampler:
         self._penalties = Penalties.of(rows, inputs, vocabulary_size)
         self._min_tokens = MinTokens.of(rows, vocabulary_size)
         self._tone_curves = ToneCurves.of(params)
-        self._cuts = [
-            cut
-            for cut in (
+        self._filters = [
+            token_filter
+            for token_filter in (
                 TopKTopPFilter.of(params, vocabulary_size),
                 MinPFilter.of(params),
                 TypicalFilter.of(params),
             )
-            if cut
+            if token_filter
         ]
         self._xtc = XtcFilter.of(params)
 
     def sample(
-        self, logits: mx.array, rows: Many[Sequence], steering: LogitConstraints | None = None
+        self, logits: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None = None
     ) -> tuple[mx.array, ScoresInFlight | None]:
         """Return lazily the next token of every row, (B,) uint32, and scores if any row asked.
 
         `logits`: (B, V), any float.
 
-        `steering` is what the rows' guides say.
+        `constraints` is what the rows' guides say.
         """
         raw = logits.astype(mx.float32)
-        shaped = self._shape(raw, rows, steering)
-        tokens = self._draw(shaped, rows) if self._any_drawn else mx.argmax(shaped, axis=-1)
+        processed = self._process(raw, rows, constraints)
+        tokens = self._draw(processed, rows) if self._any_drawn else mx.argmax(processed, axis=-1)
         tokens = tokens.astype(mx.uint32)
-        if steering is not None and steering.forced is not None:
-            forced = mx.array(steering.forced, dtype=mx.int32)
+        if constraints is not None and constraints.forced is not None:
+            forced = mx.array(constraints.forced, dtype=mx.int32)
             tokens = mx.where(forced >= 0, forced.astype(mx.uint32), tokens)
         if self._penalties is not None:
             self._penalties.count(tokens)
         return tokens, None if self._num_scores is None else scores_of(raw, tokens, self._num_scores)
 
-    def _shape(self, raw: mx.array, rows: Many[Sequence], steering: LogitConstraints | None) -> mx.array:
-        shaped = raw
+    def _process(self, raw: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None) -> mx.array:
+        processed = raw
         if self._penalties is not None:
-            shaped = self._penalties.apply(shaped)
-        if steering is not None and steering.penalties:
-            places = mx.array(steering.penalized), mx.array(steering.penalized_ids)
-            shaped = shaped.at[places].add(-mx.array(steering.penalties, dtype=mx.float32))
+            processed = self._penalties.apply(processed)
+        if constraints is not None and constraints.penalties:
+            places = mx.array(constraints.penalized), mx.array(constraints.penalized_ids)
+            processed = processed.at[places].add(-mx.array(constraints.penalties, dtype=mx.float32))
         if self._bias is not None:
-            shaped = shaped + self._bias
+            processed = processed + self._bias
         if self._min_tokens is not None:
-            shaped = self._min_tokens.apply(shaped, rows)
+            processed = self._min_tokens.apply(processed, rows)
         return (
-            shaped
-            if steering is None or steering.masks is None
-            else _masked(shaped, steering.masked, steering.masks)
+            processed
+            if constraints is None or constraints.masks is None
+            else _masked(processed, constraints.masked, constraints.masks)
         )
 
-    def _draw(self, shaped: mx.array, rows: Many[Sequence]) -> mx.array:
-        kept = shaped / self._temperature
+    def _draw(self, processed: mx.array, rows: Many[Sequence]) -> mx.array:
+        kept = processed / self._temperature
         if self._tone_curves is not None:
-            kept = self._tone_curves.apply(shaped, self._temperature, kept)
-        for cut in self._cuts:
-            kept = cut.apply(kept)
+            kept = self._tone_curves.apply(processed, self._temperature, kept)
+        for token_filter in self._filters:
+            kept = token_filter.apply(kept)
         if self._xtc is not None:
             kept = self._xtc.apply(
-                kept, lambda index: chance(rows[index].sampling.seed, rows[index].num_sampled_tokens)
+                kept, lambda index: uniform_number(rows[index].sampling.seed, rows[index].num_sampled_tokens)
             )
         keys = mx.array(
             [position_key(row.sampling.seed, row.num_sampled_tokens) for row in rows], dtype=mx.uint32
         )
         noise = mx.vmap(lambda key: mx.random.gumbel((self._vocabulary_size,), key=key))(keys)
         drawn = mx.argmax(kept + noise, axis=-1)
-        return drawn if self._all_drawn else mx.where(self._drawn, drawn, mx.argmax(shaped, axis=-1))
+        return drawn if self._all_drawn else mx.where(self._drawn, drawn, mx.argmax(processed, axis=-1))
 
 
 def _masked(logits: mx.array, rows: list[int], words: Any) -> mx.array:

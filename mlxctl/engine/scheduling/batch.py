@@ -13,7 +13,7 @@ class Batch:
     """One step's work for one model.
 
     Restore: take over what the prefix cache has of `prompts`. Prefill: compute the next `num_tokens` of one
-    prompt, or all that is left of several, while `num_rows_beside` rows wait for their next token. Decode: a
+    prompt, or all that is left of several, while `num_decoding_rows` rows wait for their next token. Decode: a
     token for every row of `groups`.
     """
 
@@ -22,7 +22,7 @@ class Batch:
     groups: Many[Many[Sequence]] = ()
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
-    num_rows_beside: int = 0
+    num_decoding_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +40,5 @@ class RowResult:
     prompt_scores: Many[Score] = ()
     failure: str | None = None
     found: Found = NOTHING_FOUND
-    stop_positions: Many[int] = ()
+    checkpoint_positions: Many[int] = ()
     is_fetching: bool = False

@@ -40,7 +40,7 @@ class FairQueue:
         return (
             -(sequence.priority + age),
             self._served.get(sequence.fairness_key, 0.0),
-            sequence.num_unknown_tokens,
+            sequence.num_uncomputed_tokens,
             sequence.arrived_at,
             sequence.sequence_id,
         )

@@ -56,7 +56,7 @@ class ModelQueue:
         for group in self.groups:
             yield from group
 
-    def forget(self, sequence: Sequence) -> None:
+    def remove(self, sequence: Sequence) -> None:
         match sequence.state:
             case SequenceState.WAITING:
                 self.waiting.remove(sequence)
@@ -71,7 +71,7 @@ class ModelQueue:
                 return
         sequence.state = SequenceState.FINISHED
 
-    def begin(self, sequence: Sequence) -> None:
+    def admit(self, sequence: Sequence) -> None:
         """Let a waiting sequence have a cache."""
         self.waiting.remove(sequence)
         self.prefilling.append(sequence)

@@ -27,12 +27,12 @@ class PromptSegment(NamedTuple):
 def prompt_segments(images: Sequence[ProcessedImage], start: int, end: int) -> Iterator[PromptSegment]:
     """Divide a slice of a prompt into words and images; a image may begin before the slice, or end after it."""
     for image in images:
-        begin, stop = max(image.start, start), min(image.end, end)
-        if begin >= stop:
+        admit, stop = max(image.start, start), min(image.end, end)
+        if admit >= stop:
             continue
-        if start < begin:
-            yield PromptSegment(start, begin, None)
-        yield PromptSegment(begin, stop, image)
+        if start < admit:
+            yield PromptSegment(start, admit, None)
+        yield PromptSegment(admit, stop, image)
         start = stop
     if start < end:
         yield PromptSegment(start, end, None)

@@ -24,7 +24,7 @@ _MAX_SLOWNESS = 8.0
 T = TypeVar("T", float, tuple[float, int])
 
 
-def quick_one(values: Iterable[T]) -> T:
+def lower_quartile(values: Iterable[T]) -> T:
     """Return the value a quarter of the way from the lowest: what disturbs a measurement only ever makes it
     longer.
     """
@@ -61,16 +61,16 @@ class PassCosts:
         self.num_observed = 0
         self._recent: deque[tuple[int, float, int]] = deque(maxlen=_KEPT_PASSES)
         self._contexts: dict[int, dict[int, deque[tuple[float, int]]]] = {}
-        self._quick: dict[int, dict[int, tuple[float, int]]] = {}
+        self._single_row_step: dict[int, dict[int, tuple[float, int]]] = {}
 
     def observe(self, num_tokens: int, seconds: float, *, context: int = 0) -> None:
         """Take the duration of a pass; `context` tokens of the longest row were computed before it."""
         self.num_observed += 1
         self._recent.append((num_tokens, seconds, context))
-        size, reach = num_tokens.bit_length(), _reach(context)
-        kept = self._contexts.setdefault(reach, {}).setdefault(size, deque(maxlen=_KEPT_PASSES))
+        size, context_range = num_tokens.bit_length(), _context_range(context)
+        kept = self._contexts.setdefault(context_range, {}).setdefault(size, deque(maxlen=_KEPT_PASSES))
         kept.append((seconds / num_tokens, num_tokens))
-        self._quick.setdefault(reach, {})[size] = quick_one(kept)
+        self._single_row_step.setdefault(context_range, {})[size] = lower_quartile(kept)
 
     def cost(self, *, context: int = 0, step_seconds: float | None = None) -> PassCost | None:
         """Return what a pass costs after so long a context, None before the first was measured.
@@ -88,18 +88,22 @@ class PassCosts:
         """Return how many times longer than the line the last passes took, of those after a context of this
         range.
         """
-        reach = _reach(context)
+        context_range = _context_range(context)
         recent = [
-            seconds / line.seconds(num) for num, seconds, after in self._recent if _reach(after) == reach
+            seconds / line.seconds(num)
+            for num, seconds, after in self._recent
+            if _context_range(after) == context_range
         ]
         return min(max(median_low(recent), 1 / _MAX_SLOWNESS), _MAX_SLOWNESS) if recent else 1.0
 
     def _line(self, context: int, step_seconds: float | None) -> PassCost | None:
-        reach, found, fixed = _reach(context), None, step_seconds
+        context_range, found, fixed = _context_range(context), None, step_seconds
         # The farthest context first: each range is where the next one, which may know a single size, has its
         # fixed cost from.
-        for other in sorted(self._quick, key=lambda other: abs(other - reach), reverse=True):
-            found = _fit([(num, rate * num) for rate, num in self._quick[other].values()], fixed)
+        for other in sorted(
+            self._single_row_step, key=lambda other: abs(other - context_range), reverse=True
+        ):
+            found = _fits([(num, rate * num) for rate, num in self._single_row_step[other].values()], fixed)
             fixed = found.fixed
         return found
 
@@ -115,14 +119,14 @@ class PassCosts:
 
     @property
     def _sizes(self) -> list[int]:
-        return [num for sizes in self._quick.values() for _, num in sizes.values()]
+        return [num for sizes in self._single_row_step.values() for _, num in sizes.values()]
 
 
-def _reach(context: int) -> int:
+def _context_range(context: int) -> int:
     return (context // _CONTEXT_TOKENS).bit_length()
 
 
-def _fit(points: Sequence[tuple[int, float]], prior_fixed: float | None) -> PassCost:
+def _fits(points: Sequence[tuple[int, float]], prior_fixed: float | None) -> PassCost:
     """Return the line through `points` (tokens, seconds), by least squares of the relative errors; no part of
     it is negative.
     """

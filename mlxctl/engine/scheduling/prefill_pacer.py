@@ -20,7 +20,7 @@ The policy, in decode steps (what one stream alone feels between two tokens) and
 
 from collections import deque
 
-from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, quick_one
+from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
 
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
@@ -49,28 +49,28 @@ class StepCosts:
 
     def __init__(self) -> None:
         self._alone: dict[int, deque[float]] = {}
-        self._beside: dict[int, deque[float]] = {}
+        self._mixed_pass_seconds: dict[int, deque[float]] = {}
 
     def observe(self, seconds: float, *, rows: int, alone: bool) -> None:
         """Take a step of so many rows; one that was not `alone`, between passes, counts until one that was is
         known.
         """
-        kept = self._alone if alone else self._beside
+        kept = self._alone if alone else self._mixed_pass_seconds
         kept.setdefault(rows.bit_length(), deque(maxlen=_KEPT_STEPS)).append(seconds)
 
     def seconds(self, rows: int) -> float | None:
         """Return the duration of a step of so many rows, or of the nearest number known; None before the
         first step.
         """
-        kept, size = self._alone or self._beside, rows.bit_length()
-        return quick_one(kept[min(kept, key=lambda other: (abs(other - size), other))]) if kept else None
+        kept, size = self._alone or self._mixed_pass_seconds, rows.bit_length()
+        return lower_quartile(kept[min(kept, key=lambda other: (abs(other - size), other))]) if kept else None
 
 
 class PrefillPacer:
     """Sizes passes over prompts by the policy above.
 
-    `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait to be read. `is_late` says that one of
-    them has waited for the target time to first token, `is_crowd` that the rows came together with them.
+    `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait to be read. `is_overdue` says that one of
+    them has waited for the target time to first token, `is_burst` that the rows came together with them.
     `slice_seconds` bounds a pass while nothing decodes, `max_tokens` the size of any.
     """
 
@@ -83,31 +83,31 @@ class PrefillPacer:
         self._last_step: float | None = None
 
     def chunk_tokens(
-        self, *, rows: int, num_waiting: int = 1, is_late: bool = False, context: int = 0
+        self, *, rows: int, num_waiting: int = 1, is_overdue: bool = False, context: int = 0
     ) -> int:
         """Return how many tokens the next pass over a part of one prompt may have."""
         if rows:
-            target = self._beside(
-                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MOST_STEPS), is_late=is_late
+            target = self._mixed_pass_seconds(
+                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MOST_STEPS), is_overdue=is_overdue
             )
         else:
-            target = min(_ALONE_STEPS * self._quick(), self._slice_seconds)
+            target = min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
         return self._tokens(target, rows, context)
 
-    def whole_tokens(
-        self, *, rows: int, is_late: bool = False, is_crowd: bool = False, context: int = 0
+    def final_pass_tokens(
+        self, *, rows: int, is_overdue: bool = False, is_burst: bool = False, context: int = 0
     ) -> int:
         """Return how many tokens, with padding, the next pass may have that reads prompts to their end."""
         if not rows:
             # What is read apart is joined later, and then everything is copied once more.
             target = self._slice_seconds
-        elif is_crowd and self._gap_seconds is None:
-            target = max(self._slice_seconds, _MOST_STEPS * self._quick())
+        elif is_burst and self._gap_seconds is None:
+            target = max(self._slice_seconds, _MOST_STEPS * self._single_row_step())
         else:
-            target = self._beside(rows, steps=_MOST_STEPS, is_late=is_late or is_crowd)
+            target = self._mixed_pass_seconds(rows, steps=_MOST_STEPS, is_overdue=is_overdue or is_burst)
         return self._tokens(target, rows, context)
 
-    def balance_tokens(self, *, context: int = 0) -> int:
+    def break_even_tokens(self, *, context: int = 0) -> int:
         """Return the size at which a pass' tokens cost as much as the pass itself: up to it, padding is
         cheaper than a pass.
         """
@@ -140,16 +140,16 @@ class PrefillPacer:
         if num_tokens > 0 and seconds > 0:
             self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
 
-    def _beside(self, rows: int, *, steps: int, is_late: bool) -> float:
+    def _mixed_pass_seconds(self, rows: int, *, steps: int, is_overdue: bool) -> float:
         """Return how long a pass beside rows should take; the step after it belongs to the same gap."""
-        quick, step = self._quick(), self._steps.seconds(rows) or self._quick()
+        quick, step = self._single_row_step(), self._steps.seconds(rows) or self._single_row_step()
         gap = max(_GAP_SECONDS, (_MOST_STEPS + 1) * quick) if self._gap_seconds is None else self._gap_seconds
         # Beside many rows a step is long already, and what one stream alone feels is not the measure any
         # more.
         wanted = max(steps * quick - (step - quick), _STEPS_PER_PROMPT * step)
-        return gap - step if is_late else min(wanted, gap - step)
+        return gap - step if is_overdue else min(wanted, gap - step)
 
-    def _quick(self) -> float:
+    def _single_row_step(self) -> float:
         """Return the duration of a step of one row, a guess before the first step."""
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds

@@ -14,9 +14,9 @@ from typing import Literal
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue
-from mlxctl.engine.scheduling.prefill_batching import choose_batch, padded_tokens
+from mlxctl.engine.scheduling.prefill_batching import padded_tokens, select_prefill_batch
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.sequence import ANSWER_ROOM_TOKENS, Sequence, SequenceState
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
 from mlxctl.engine.wire.messages import RowUpdate, Score
 from mlxctl.ir.tokens import common_tokens
 
@@ -89,13 +89,13 @@ class Scheduler:
         self._by_id[sequence.sequence_id] = sequence
         queue.waiting.append(sequence)
         for other in queue.prefilling:
-            _share(sequence, other)
+            _wait_for_prefix_of(sequence, other)
 
     def cancel(self, sequence_ids: Iterable[int]) -> list[Sequence]:
         """Forget these sequences and return those that were there; unknown ids have finished already."""
         cancelled = [self._by_id[sequence_id] for sequence_id in sequence_ids if sequence_id in self._by_id]
         for sequence in cancelled:
-            self._forget(sequence)
+            self._remove(sequence)
         return cancelled
 
     def is_open(self, model: str) -> bool:
@@ -124,7 +124,7 @@ class Scheduler:
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
         """Return what a prompt's cache takes, with room for the first tokens of the answer."""
-        return self._queues[model].costs.kv_bytes_per_token * (num_prompt_tokens + ANSWER_ROOM_TOKENS)
+        return self._queues[model].costs.kv_bytes_per_token * (num_prompt_tokens + OUTPUT_RESERVE_TOKENS)
 
     def resume(self, sequence: Sequence) -> None:
         """Go on with a sequence whose known prefix has come from disk."""
@@ -145,9 +145,9 @@ class Scheduler:
         name, queue, candidates = found
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
-            is_late = max(now - row.served_at for row in candidates) >= self._ttft_seconds
+            is_overdue = max(now - row.served_at for row in candidates) >= self._ttft_seconds
             return self._prompt_batch(
-                name, queue, self._fair.ranked(candidates, now=now), available_bytes, is_late=is_late
+                name, queue, self._fair.ranked(candidates, now=now), available_bytes, is_overdue=is_overdue
             )
         queue.regroup()
         self._last_phase = "decode"
@@ -158,20 +158,22 @@ class Scheduler:
     ) -> list[RowUpdate]:
         """Take the results of a batch and return what the front has to know."""
         if batch.phase == "decode":
-            return [self._fail(result) if result.failure else self._take_token(result) for result in results]
+            return [
+                self._fail(result) if result.failure else self._append_token(result) for result in results
+            ]
         if batch.phase == "restore":
             return self._settle_restore(results)
         return self._settle_prefill(batch, results, seconds, now)
 
-    def note_step(self, batch: Batch, *, seconds: float) -> None:
+    def observe_step(self, batch: Batch, *, seconds: float) -> None:
         """Take how long a settled batch kept the thread in all, with starting the decode step after it."""
         if batch.phase == "decode":
             rows = sum(map(len, batch.groups))
             self._queues[batch.model].pacer.observe_decode(
-                seconds, rows=rows, alone=self.decodes_alone(batch)
+                seconds, rows=rows, alone=self.is_decode_only(batch)
             )
 
-    def decodes_alone(self, batch: Batch) -> bool:
+    def is_decode_only(self, batch: Batch) -> bool:
         """Whether the batch is a decode step with no prompt to be read beside it, so that its duration is
         that of a decode step.
         """
@@ -203,7 +205,7 @@ class Scheduler:
             candidates += [
                 row
                 for row in queue.waiting
-                if not row.waits_for_producer and self._may_begin(queue, row, available_bytes)
+                if not row.waits_for_producer and self._can_admit(queue, row, available_bytes)
             ]
         return candidates
 
@@ -211,13 +213,13 @@ class Scheduler:
     def _num_holding(self) -> int:
         return sum(len(queue.prefilling) + queue.num_decoding for queue in self._queues.values())
 
-    def _may_begin(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
+    def _can_admit(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
         """Whether there is a place, and memory, for one more prompt beside those that are half read."""
         num_holding = self._num_holding
         if num_holding >= self._max_rows:
             return False
-        num_long = sum(other.num_unknown_tokens > _LONG_TOKENS for other in queue.prefilling)
-        if row.num_unknown_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
+        num_long = sum(other.num_uncomputed_tokens > _LONG_TOKENS for other in queue.prefilling)
+        if row.num_uncomputed_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
             return False
         promised = sum(
             other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.prefilling
@@ -228,37 +230,37 @@ class Scheduler:
         )
 
     def _prompt_batch(
-        self, name: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_late: bool
+        self, name: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_overdue: bool
     ) -> Batch:
         self._last_phase = "prefill"
         # Those who waited for what the first has read are about to go on just where it is: together.
         followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
         if ranked[0].needs_restore or followers:
             return Batch(
-                phase="restore", model=name, prompts=self._begin(queue, followers or ranked, available_bytes)
+                phase="restore", model=name, prompts=self._admit(queue, followers or ranked, available_bytes)
             )
         pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].num_computed_tokens
-        whole_tokens = pacer.whole_tokens(
-            rows=rows, is_late=is_late, is_crowd=_came_together(ranked, queue), context=context
+        final_pass_tokens = pacer.final_pass_tokens(
+            rows=rows, is_overdue=is_overdue, is_burst=_is_burst(ranked, queue), context=context
         )
-        prompts = choose_batch(
+        prompts = select_prefill_batch(
             [row for row in ranked if not row.needs_restore],
-            max_tokens=whole_tokens,
-            worthwhile_padding_tokens=pacer.balance_tokens(context=context),
+            max_tokens=final_pass_tokens,
+            max_added_padding_tokens=pacer.break_even_tokens(context=context),
             affordable_padding_tokens=queue.costs.affordable_padding_tokens,
         )
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
         if len(prompts) == 1:
             chunk_tokens = pacer.chunk_tokens(
-                rows=rows, num_waiting=len(ranked), is_late=is_late, context=context
+                rows=rows, num_waiting=len(ranked), is_overdue=is_overdue, context=context
             )
-            ends_here = rows and num_tokens <= whole_tokens
+            ends_here = rows and num_tokens <= final_pass_tokens
             num_tokens = prompts[0].slice_tokens(num_tokens if ends_here else chunk_tokens)
         return Batch(
-            phase="prefill", model=name, prompts=prompts, num_tokens=num_tokens, num_rows_beside=rows
+            phase="prefill", model=name, prompts=prompts, num_tokens=num_tokens, num_decoding_rows=rows
         )
 
-    def _begin(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
+    def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
         """Return the prompts to restore now: the first, and with it those that nothing keeps waiting."""
         most = _RESTORE_TOKENS if queue.groups else _RESTORE_TOKENS_ALONE
         begun: list[Sequence] = []
@@ -270,11 +272,11 @@ class Scheduler:
             if begun and sum(other.num_prompt_tokens for other in begun) + row.num_prompt_tokens > most:
                 break
             if row.state is SequenceState.WAITING:
-                if begun and not self._may_begin(queue, row, available_bytes):
+                if begun and not self._can_admit(queue, row, available_bytes):
                     break
-                queue.begin(row)
+                queue.admit(row)
                 for other in queue.waiting:
-                    _share(other, row)
+                    _wait_for_prefix_of(other, row)
             begun.append(row)
         return begun
 
@@ -288,7 +290,9 @@ class Scheduler:
             sequence.is_fetching = sequence.needs_restore = result.is_fetching
             sequence.found = result.found
             sequence.num_cached_tokens = sequence.num_computed_tokens = result.found.num_cached
-            sequence.stop_positions = sorted({*sequence.stop_positions, *result.stop_positions})
+            sequence.checkpoint_positions = sorted(
+                {*sequence.checkpoint_positions, *result.checkpoint_positions}
+            )
         return updates
 
     def _settle_prefill(
@@ -309,30 +313,30 @@ class Scheduler:
         updates = [
             _progress(sequence, now, scores.get(sequence.sequence_id, []))
             for sequence in batch.prompts
-            if _is_news(sequence, now) or sequence.sequence_id in scores
+            if _is_progress_due(sequence, now) or sequence.sequence_id in scores
         ]
         if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
-            self._go_on(queue, batch.prompts)
+            self._start_decoding(queue, batch.prompts)
         return updates
 
-    def _go_on(self, queue: ModelQueue, read: Many[Sequence]) -> None:
+    def _start_decoding(self, queue: ModelQueue, read: Many[Sequence]) -> None:
         """Let prompts that have been read decode; one that may have no token has come to its end."""
         for sequence in read:
             if not sequence.max_tokens:
-                self._forget(sequence)
+                self._remove(sequence)
         if decoding := [sequence for sequence in read if sequence.max_tokens]:
             queue.start_decoding(decoding)
 
     @staticmethod
     def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
         # A look takes as long as it takes, and says nothing of how fast tokens are read.
-        if not batch.num_tokens or batch.prompts[0].looks(batch.num_tokens):
+        if not batch.num_tokens or batch.prompts[0].encodes_image(batch.num_tokens):
             return
         num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
         context = max(prompt.num_computed_tokens for prompt in batch.prompts)
-        pacer.observe_prefill(num_tokens, seconds, rows=batch.num_rows_beside, context=context)
+        pacer.observe_prefill(num_tokens, seconds, rows=batch.num_decoding_rows, context=context)
 
-    def _take_token(self, result: RowResult) -> RowUpdate:
+    def _append_token(self, result: RowResult) -> RowUpdate:
         sequence, token_id = result.sequence, result.token_id
         assert token_id is not None
         sequence.output_token_ids.append(token_id)
@@ -344,7 +348,7 @@ class Scheduler:
         elif len(sequence.output_token_ids) >= sequence.max_tokens:
             reason = "length"
         if reason:
-            self._forget(sequence)
+            self._remove(sequence)
         return RowUpdate(
             sequence_id=sequence.sequence_id,
             token_ids=[token_id],
@@ -353,15 +357,15 @@ class Scheduler:
         )
 
     def _fail(self, result: RowResult) -> RowUpdate:
-        self._forget(result.sequence)
+        self._remove(result.sequence)
         return RowUpdate(sequence_id=result.sequence.sequence_id, failure=result.failure)
 
-    def _forget(self, sequence: Sequence) -> None:
-        self._queues[sequence.model].forget(sequence)
+    def _remove(self, sequence: Sequence) -> None:
+        self._queues[sequence.model].remove(sequence)
         self._by_id.pop(sequence.sequence_id, None)
 
 
-def _came_together(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
+def _is_burst(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
     """Whether all rows began to decode about when one of the prompts came of which nothing was read: they are
     one burst.
     """
@@ -370,12 +374,12 @@ def _came_together(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
     return bool(arrivals) and began >= min(arrivals) - _BURST_SECONDS
 
 
-def _is_news(sequence: Sequence, now: float) -> bool:
-    return sequence.num_tokens_to_prefill == 0 or now - sequence.told_at >= _PROGRESS_SECONDS
+def _is_progress_due(sequence: Sequence, now: float) -> bool:
+    return sequence.num_tokens_to_prefill == 0 or now - sequence.reported_at >= _PROGRESS_SECONDS
 
 
 def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
-    sequence.told_at = now
+    sequence.reported_at = now
     is_over = sequence.num_tokens_to_prefill == 0 and not sequence.max_tokens
     return RowUpdate(
         sequence_id=sequence.sequence_id,
@@ -389,12 +393,12 @@ def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
     )
 
 
-def _share(waiting: Sequence, producer: Sequence) -> None:
+def _wait_for_prefix_of(waiting: Sequence, producer: Sequence) -> None:
     """Let `waiting` wait for what `producer` is about to read, if that is a good part of its own prompt."""
     if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
         return
     shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids, waiting.salts, producer.salts)
     # The last token of a prompt is never prefilled, neither here nor there.
     shared = min(shared, waiting.num_prompt_tokens - 1, producer.num_prompt_tokens - 1)
-    if shared - producer.num_known_tokens >= _MIN_SHARED_TOKENS:
+    if shared - producer.num_reusable_tokens >= _MIN_SHARED_TOKENS:
         waiting.wait_for(producer, shared)

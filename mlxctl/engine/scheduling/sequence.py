@@ -11,18 +11,18 @@ from mlxctl.engine.scheduling.multimodal_positions import shift_at
 from mlxctl.engine.wire.messages import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
 from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
-from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
+from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME, Lifetime
 
-ANSWER_ROOM_TOKENS = 256
+OUTPUT_RESERVE_TOKENS = 256
 """Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
-_MOST_ROOM_TOKENS = 1024
+_NEXT_TURN_RESERVE_TOKENS = 1024
 
 
 def cache_capacity(num_prompt_tokens: int) -> int:
     """Return for how many tokens a prompt's cache is made: with room for the answer and, after a long one,
     for the next turn.
     """
-    return num_prompt_tokens + ANSWER_ROOM_TOKENS + min(num_prompt_tokens // 8, _MOST_ROOM_TOKENS)
+    return num_prompt_tokens + OUTPUT_RESERVE_TOKENS + min(num_prompt_tokens // 8, _NEXT_TURN_RESERVE_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,30 +71,32 @@ class Sequence:
     priority: int = 0
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
-    lifetime: Lifetime = FOR_GOOD
+    lifetime: Lifetime = UNLIMITED_LIFETIME
     found: Found = NOTHING_FOUND
     arrived_at: float = 0.0
     served_at: float = 0.0
-    told_at: float = -inf
+    reported_at: float = -inf
     state: SequenceState = SequenceState.WAITING
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0
     num_sampled_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
-    stop_positions: list[int] = field(default_factory=list)
+    checkpoint_positions: list[int] = field(default_factory=list)
     producer: "Sequence | None" = None
     shared_length: int = 0
     needs_restore: bool = True
     is_fetching: bool = False
     has_fetched: bool = False
-    guide: TokenConstraint | None = None
+    constraint: TokenConstraint | None = None
     images: tuple[ProcessedImage, ...] = ()
     salts: tuple[Salt, ...] = ()
     scores_prompt: bool = False
 
     @classmethod
-    def from_submit(cls, command: Submit, *, now: float, guide: TokenConstraint | None = None) -> "Sequence":
-        """Return the waiting sequence that the command asks for; `guide` is what was made of its guidance."""
+    def from_submit(
+        cls, command: Submit, *, now: float, constraint: TokenConstraint | None = None
+    ) -> "Sequence":
+        """Return the waiting sequence that the command asks for; `constraint` is what was made of its guidance."""
         return cls(
             sequence_id=command.sequence_id,
             model=command.model,
@@ -109,7 +111,7 @@ class Sequence:
             lifetime=command.lifetime,
             arrived_at=now,
             served_at=now,
-            guide=guide,
+            constraint=constraint,
             images=tuple(command.images),
             salts=prompt_salts(command.cache_namespace, command.images),
             scores_prompt=command.scores_prompt,
@@ -126,7 +128,7 @@ class Sequence:
         return self.num_prompt_tokens - 1 - self.num_computed_tokens
 
     @property
-    def num_known_tokens(self) -> int:
+    def num_reusable_tokens(self) -> int:
         """Prompt tokens that are computed, or were by the sequence that this one waited for, to be taken over
         from it.
         """
@@ -135,35 +137,35 @@ class Sequence:
         return max(self.num_computed_tokens, min(self.shared_length, self.producer.num_computed_tokens))
 
     @property
-    def num_unknown_tokens(self) -> int:
+    def num_uncomputed_tokens(self) -> int:
         """Prompt tokens that nobody has computed yet, but for the last, which is not prefilled."""
-        return self.num_prompt_tokens - 1 - self.num_known_tokens
+        return self.num_prompt_tokens - 1 - self.num_reusable_tokens
 
     @property
-    def pauses(self) -> list[int]:
+    def remaining_checkpoints(self) -> list[int]:
         """Positions at which reading pauses from here on, ascending; the last is where decoding begins."""
         end = self.num_prompt_tokens - 1
-        return [position for position in self.stop_positions if self.num_computed_tokens < position < end] + [
-            end
-        ]
+        return [
+            position for position in self.checkpoint_positions if self.num_computed_tokens < position < end
+        ] + [end]
 
     @property
-    def num_tokens_to_stop(self) -> int:
+    def num_tokens_to_checkpoint(self) -> int:
         """Prompt tokens to compute before the next place to pause at, or before decoding."""
-        return self.pauses[0] - self.num_computed_tokens
+        return self.remaining_checkpoints[0] - self.num_computed_tokens
 
     def slice_tokens(self, quota: int) -> int:
         """Return how many tokens to compute next, about `quota`, up to the next place to pause at; no whole
         image is divided.
         """
         start = self.num_computed_tokens
-        end = start + min(self.num_tokens_to_stop, quota)
+        end = start + min(self.num_tokens_to_checkpoint, quota)
         for image in self.images:
             if image.is_whole and image.start < end < image.end:
                 end = image.start if image.start > start else image.end
         return end - start
 
-    def looks(self, num_tokens: int) -> bool:
+    def encodes_image(self, num_tokens: int) -> bool:
         """Whether reading the next tokens takes a look at a image: one that begins there, or of which the
         beginning was known.
         """
@@ -190,11 +192,11 @@ class Sequence:
         """Let `producer` read the shared prefix, stop at its end, and be as urgent as this sequence is."""
         self.producer, self.shared_length = producer, shared_length
         producer.priority = max(producer.priority, self.priority)
-        if shared_length not in producer.stop_positions:
-            insort(producer.stop_positions, shared_length)
+        if shared_length not in producer.checkpoint_positions:
+            insort(producer.checkpoint_positions, shared_length)
 
     @property
-    def is_read_alone(self) -> bool:
+    def prefills_alone(self) -> bool:
         """Whether more is done with its prompt than to run its tokens through the model before the first
         token is drawn.
         """

@@ -23,7 +23,7 @@ from mlxctl.ir import (
     VisionRecipe,
 )
 from mlxctl.ir.tokens import Salt
-from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
+from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME, Lifetime
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
@@ -86,7 +86,7 @@ class Submit(Command, frozen=True, kw_only=True):
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
     cache_namespace: bytes = b""
-    lifetime: Lifetime = FOR_GOOD
+    lifetime: Lifetime = UNLIMITED_LIFETIME
     guidance: Guidance | None = None
     images: list[ProcessedImage] = []
     scores_prompt: bool = False

@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 
 from mlxctl.prefix_cache.disk.limits import empty_segment, least_used_segment
-from mlxctl.prefix_cache.disk.space import Extent, Space
-from mlxctl.prefix_cache.disk.stored import Stored
-from mlxctl.prefix_cache.disk.writer import Remove, TruncateSegment, Writer
+from mlxctl.prefix_cache.disk.space import Extent, SegmentSpace
+from mlxctl.prefix_cache.disk.stored import StoredRecord
+from mlxctl.prefix_cache.disk.writer import RemoveRows, TruncateSegment, Writer
 from mlxctl.prefix_cache.index import PrefixIndex
 
 
-def most_bytes(
-    path: Path, space: Space, *, max_bytes: int, min_free_bytes: int, num_pending_bytes: int = 0
+def max_file_bytes(
+    path: Path, space: SegmentSpace, *, max_bytes: int, min_free_bytes: int, num_pending_bytes: int = 0
 ) -> int:
     """Return how long all files together may be, when so many bytes of them are not written yet."""
     free = shutil.disk_usage(path).free - num_pending_bytes
@@ -27,7 +27,7 @@ class DiskAllocator:
     """
 
     def __init__(
-        self, path: Path, space: Space, writer: Writer, *, max_bytes: int, min_free_bytes: int
+        self, path: Path, space: SegmentSpace, writer: Writer, *, max_bytes: int, min_free_bytes: int
     ) -> None:
         self._path = path
         self._space = space
@@ -35,12 +35,14 @@ class DiskAllocator:
         self._max_bytes = max_bytes
         self._min_free_bytes = min_free_bytes
 
-    def allocate(self, num_bytes: int, index: PrefixIndex[Stored]) -> Extent | None:
+    def allocate(self, num_bytes: int, index: PrefixIndex[StoredRecord]) -> Extent | None:
         """Return a place for a record; what was used longest ago makes way. None when that is not enough."""
         if num_bytes > self._max_bytes:
             return None
         while (
-            extent := self._space.allocate(num_bytes, max_growth=max(0, self._most() - self._space.num_bytes))
+            extent := self._space.allocate(
+                num_bytes, max_growth=max(0, self._max_file_bytes() - self._space.num_bytes)
+            )
         ) is None:
             num_before = len(index)
             index.shrink(index.num_bytes - 1)
@@ -48,24 +50,24 @@ class DiskAllocator:
                 return None
         return extent
 
-    def keep_limits(self, index: PrefixIndex[Stored]) -> None:
+    def enforce_limits(self, index: PrefixIndex[StoredRecord]) -> None:
         """Empty the segments that were used longest ago until the files are short enough; nothing pinned or
         leased goes.
         """
         index.evict()
-        most = self._most()
+        most = self._max_file_bytes()
         while self._space.num_bytes > most and (segment := least_used_segment(index)) is not None:
             empty_segment(index, segment)
 
-    def release(self, stored: Stored) -> None:
+    def release(self, stored: StoredRecord) -> None:
         """Take back the place of a record that has left the index."""
-        self._writer.put(Remove((stored.extent,)))
+        self._writer.put(RemoveRows((stored.extent,)))
         size = self._space.free(stored.extent)
         if size is not None:
             self._writer.put(TruncateSegment(stored.extent.segment, size))
 
-    def _most(self) -> int:
-        return most_bytes(
+    def _max_file_bytes(self) -> int:
+        return max_file_bytes(
             self._path,
             self._space,
             max_bytes=self._max_bytes,

@@ -24,7 +24,7 @@ class ClaimedDirectory:
     files: SegmentFiles
 
 
-def claim(cache_directory: Path) -> ClaimedDirectory:
+def claim_directory(cache_directory: Path) -> ClaimedDirectory:
     """Make and open `prefixes` in the cache directory; what is damaged there is set aside, with a line in the
     log each.
 
@@ -34,7 +34,7 @@ def claim(cache_directory: Path) -> ClaimedDirectory:
     path = tier_directory(cache_directory)
     try:
         _make_private(path)
-        lock = DirectoryLock.take(path)
+        lock = DirectoryLock.acquire(path)
         try:
             files = SegmentFiles(path)
             files.set_obstacles_aside()

@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.header import DamagedRecordError, Header, encode_header, read_header
+from mlxctl.prefix_cache.disk.header import DamagedRecordError, RecordHeader, encode_header, read_header
 from mlxctl.prefix_cache.packing import PackedKVRecord, Record
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
 
@@ -36,7 +36,7 @@ def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
     flat = [mx.contiguous(array).reshape(-1).view(mx.uint8) for array in arrays]
     mx.eval(flat)
     shapes = [(str(array.dtype), list(array.shape)) for array in arrays]
-    header = Header(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree)
+    header = RecordHeader(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree)
     return [encode_header(header), *(bytes(memoryview(array)) for array in flat)]  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def _content(record: Record) -> tuple[Kind, Any]:
             return "state", record.states
 
 
-def _read_arrays(header: Header, data: bytes, start: int) -> list[mx.array]:
+def _read_arrays(header: RecordHeader, data: bytes, start: int) -> list[mx.array]:
     arrays = []
     for name, shape in header.arrays:
         dtype = _DTYPES.get(name)

@@ -26,7 +26,7 @@ class ForeignRecordError(DamagedRecordError):
     """These bytes may be a record, but of another chunk or in another version's format."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class RecordHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang
     together.
 
@@ -42,16 +42,16 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     tree: Any
 
 
-_decoder = msgspec.msgpack.Decoder(Header)
+_decoder = msgspec.msgpack.Decoder(RecordHeader)
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: RecordHeader) -> bytes:
     """Return the bytes before the arrays."""
     body = msgspec.msgpack.encode(header)
     return _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(body)) + body
 
 
-def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[Header, int]:
+def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[RecordHeader, int]:
     """Return the header and where the arrays begin.
 
     Raises DamagedRecordError unless it is a record of that chunk and position.

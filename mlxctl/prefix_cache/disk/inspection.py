@@ -16,7 +16,7 @@ from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, ForeignRecordError, read_header
-from mlxctl.prefix_cache.disk.loading import is_plausible, is_whole
+from mlxctl.prefix_cache.disk.loading import is_valid_chunk_row, is_valid_record_row
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.stored import digest_of
@@ -25,7 +25,7 @@ Problem = Literal["truncated", "damaged", "foreign", "missing", "orphan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class DiskEntry:
     """A chunk on disk: the tokens `start` to `end` of every prompt that begins with it and what is above it.
 
     `key` names it and everything before it, `positions` are those of its states, `num_bytes` counts both.
@@ -64,7 +64,7 @@ class DiskFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class DiskSizes:
     """What the tier takes: bytes of records, of segment files, and how many chunks and states that are."""
 
     record_bytes: int
@@ -92,15 +92,15 @@ class DiskInspector:
         """Close the manifest."""
         self._manifest.close()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[DiskEntry]:
         """Every chunk, the least recently used first."""
         models = self._manifest.models()
         records: dict[Key, list[RecordRow]] = {}
         rows, found = self._manifest.rows()
-        for record in filter(is_plausible, found):
+        for record in filter(is_valid_record_row, found):
             records.setdefault(record.chunk, []).append(record)
         return [
-            Entry(
+            DiskEntry(
                 key=row.key,
                 parent=row.parent,
                 model=models.get(row.namespace),
@@ -121,13 +121,13 @@ class DiskInspector:
                 records=tuple(records.get(row.key, ())),
             )
             for row in rows
-            if is_whole(row)
+            if is_valid_chunk_row(row)
         ]
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> DiskSizes:
         """What it takes, by the manifest and by the files."""
-        records = list(filter(is_plausible, self._manifest.records()))
-        return Sizes(
+        records = list(filter(is_valid_record_row, self._manifest.records()))
+        return DiskSizes(
             record_bytes=sum(record.extent.num_bytes for record in records),
             file_bytes=sum(self._files.sizes().values()),
             num_chunks=sum(record.position is None for record in records),
@@ -148,7 +148,7 @@ class DiskInspector:
         for record in records:
             if self._check(record, _name_in_header(record, chunks.get(record.chunk)), sizes) is not None:
                 suspects.append(record)
-            num_bytes += record.extent.num_bytes if is_plausible(record) else 0
+            num_bytes += record.extent.num_bytes if is_valid_record_row(record) else 0
             if on_read is not None:
                 on_read(num_bytes)
         findings = self._check_again(suspects, chunks)
@@ -166,7 +166,7 @@ class DiskInspector:
         after = set(self._manifest.records()) if found else set()
         return [finding for record, finding in found if finding is not None and record in after]
 
-    def read(self, entry: Entry) -> dict[int | None, bytes]:
+    def read(self, entry: DiskEntry) -> dict[int | None, bytes]:
         """Return the sound records of a chunk: its keys and values under None, its states under their
         positions.
         """
@@ -182,7 +182,7 @@ class DiskInspector:
         return found if isinstance(found, DiskFinding) else None
 
     def _read(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> bytes | DiskFinding:
-        if not is_plausible(record):
+        if not is_valid_record_row(record):
             return DiskFinding(
                 problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense"
             )
@@ -215,8 +215,8 @@ class DiskInspector:
         )
 
 
-def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
-    if record.position is None or row is None or (isinstance(row, ChunkRow) and not is_whole(row)):
+def _name_in_header(record: RecordRow, row: ChunkRow | DiskEntry | None) -> Key:
+    if record.position is None or row is None or (isinstance(row, ChunkRow) and not is_valid_chunk_row(row)):
         return record.chunk
     above = row.parent or root_key(row.namespace)
     return state_key(above, row.tokens, record.position - row.start, row.salts or (), start=row.start)
@@ -225,7 +225,7 @@ def _name_in_header(record: RecordRow, row: ChunkRow | Entry | None) -> Key:
 def _check_row(
     row: ChunkRow, chunks: Mapping[Key, ChunkRow], whole: AbstractSet[Key]
 ) -> Iterator[DiskFinding]:
-    if not is_whole(row):
+    if not is_valid_chunk_row(row):
         yield DiskFinding(
             problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense"
         )

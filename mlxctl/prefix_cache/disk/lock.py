@@ -25,7 +25,7 @@ class DirectoryLock:
         self._file = file
 
     @classmethod
-    def take(cls, directory: Path) -> "DirectoryLock":
+    def acquire(cls, directory: Path) -> "DirectoryLock":
         """Return the lock, after a wait if its holder is about to release it.
 
         Raises StoreError that names the holder, and OSError.
@@ -34,7 +34,7 @@ class DirectoryLock:
         try:
             _wait_for_lock(file, directory)
             lock = cls(file)
-            lock._note(b"%d" % os.getpid())
+            lock._write_holder(b"%d" % os.getpid())
         except BaseException:
             os.close(file)
             raise
@@ -42,13 +42,13 @@ class DirectoryLock:
 
     def announce_release(self) -> None:
         """Tell those who want the lock that it is worth waiting for."""
-        self._note(b"%d%s" % (os.getpid(), _ENDING))
+        self._write_holder(b"%d%s" % (os.getpid(), _ENDING))
 
     def release(self) -> None:
         """Let go of it."""
         os.close(self._file)
 
-    def _note(self, text: bytes) -> None:
+    def _write_holder(self, text: bytes) -> None:
         try:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, text, 0)

@@ -211,7 +211,7 @@ class Manifest:
             if isinstance(namespace, bytes) and isinstance(model, str)
         }
 
-    def name(self, namespace: bytes, model: str) -> None:
+    def set_model_name(self, namespace: bytes, model: str) -> None:
         """Note the name of a model, for people."""
         self._connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?)", (namespace, model))
 
@@ -246,7 +246,7 @@ class Manifest:
                 )
                 self._connection.execute("DELETE FROM records WHERE segment = ? AND offset = ?", place)
 
-    def renew(self, chunks: Iterable[tuple[Key, float, bool, int]]) -> None:
+    def update_chunks(self, chunks: Iterable[tuple[Key, float, bool, int]]) -> None:
         """Write down for each chunk until when it lives, whether it is pinned, and its place in the order of
         use.
         """
@@ -256,7 +256,7 @@ class Manifest:
                 [(_finite(expires_at), is_pinned, used, key) for key, expires_at, is_pinned, used in chunks],
             )
 
-    def hand_over(self, states: Iterable[tuple[Extent, Key]]) -> None:
+    def reassign_owners(self, states: Iterable[tuple[Extent, Key]]) -> None:
         """Let states belong to other chunks that begin alike."""
         with self._transaction():
             self._connection.executemany(

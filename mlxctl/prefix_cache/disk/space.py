@@ -33,7 +33,7 @@ class Extent:
 
 
 @dataclass(slots=True)
-class _Segment:
+class _SegmentRanges:
     """How long the file is, and the holes in it as (offset, length), ascending, never touching each other or
     the end.
     """
@@ -63,12 +63,12 @@ class _Segment:
         self.holes = merged
 
 
-class Space:
+class SegmentSpace:
     """All segments. A segment takes no new record beyond `segment_bytes`, unless the record is its first."""
 
     def __init__(self, *, segment_bytes: int) -> None:
         self._segment_bytes = segment_bytes
-        self._segments: dict[int, _Segment] = {}
+        self._segments: dict[int, _SegmentRanges] = {}
         self._next_number = 0
 
     @property
@@ -102,7 +102,7 @@ class Space:
         if number < 0:
             number = self._next_number
             self._next_number += 1
-            self._segments[number] = _Segment()
+            self._segments[number] = _SegmentRanges()
         segment = self._segments[number]
         segment.size += num_bytes
         return Extent(number, segment.size - num_bytes, num_bytes)
@@ -119,7 +119,7 @@ class Space:
             del self._segments[extent.segment]
         return segment.size if segment.size < before else None
 
-    def occupy(self, extents: list[Extent]) -> list[Extent]:
+    def reserve(self, extents: list[Extent]) -> list[Extent]:
         """Begin with these extents taken; return those that cannot be, because they overlap one before them."""
         refused = []
         ends: dict[int, int] = {}
@@ -128,7 +128,7 @@ class Space:
             if extent.offset < end or extent.num_bytes <= 0:
                 refused.append(extent)
                 continue
-            segment = self._segments.setdefault(extent.segment, _Segment())
+            segment = self._segments.setdefault(extent.segment, _SegmentRanges())
             if extent.offset > end:
                 segment.holes.append((end, extent.offset - end))
             segment.size = ends[extent.segment] = extent.end

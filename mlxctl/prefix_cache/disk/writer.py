@@ -17,23 +17,23 @@ from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.prefix_cache.disk.stored import Stored, digest_of
+from mlxctl.prefix_cache.disk.stored import StoredRecord, digest_of
 from mlxctl.stores.damage import is_damage, needs_check
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteRecord:
     """Write a record, and its chunk if that is new."""
 
-    stored: Stored
+    stored: StoredRecord
     num_bytes: int
     chunk: ChunkRow | None
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveRows:
     """Forget records and chunks."""
 
     extents: tuple[Extent, ...]
@@ -49,7 +49,7 @@ class TruncateSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
+class UpdateChunks:
     """Write down lifetimes, pins and the order of use."""
 
     chunks: tuple[tuple[Key, float, bool, int], ...]
@@ -63,14 +63,14 @@ class ReassignOwner:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class SetModelName:
     """Note what a namespace's model is called."""
 
     namespace: bytes
     model: str
 
 
-Job = Write | Remove | TruncateSegment | Renew | ReassignOwner | Name
+Job = WriteRecord | RemoveRows | TruncateSegment | UpdateChunks | ReassignOwner | SetModelName
 
 
 # Removals that failed, which are tried again: on a full disk, once a file was cut.
@@ -87,13 +87,13 @@ class Writer:
     def __init__(self, files: SegmentFiles, manifest: Manifest) -> None:
         self._files = files
         self._manifest = manifest
-        self._postponed: deque[Remove] = deque(maxlen=_MAX_POSTPONED)
+        self._postponed: deque[RemoveRows] = deque(maxlen=_MAX_POSTPONED)
         self.has_lost_manifest = False
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._is_calmer = threading.Condition()
+        self._drained = threading.Condition()
         self._num_pending_bytes = 0
         self._num_failures = 0
-        self.failed: deque[Stored] = deque()
+        self.failed: deque[StoredRecord] = deque()
         self._thread = threading.Thread(target=self._run, name="prefix-writer", daemon=True)
         self._thread.start()
 
@@ -105,8 +105,8 @@ class Writer:
     def put(self, *jobs: Job) -> None:
         """Do these after everything else."""
         for job in jobs:
-            if isinstance(job, Write):
-                with self._is_calmer:
+            if isinstance(job, WriteRecord):
+                with self._drained:
                     self._num_pending_bytes += job.num_bytes
             self._jobs.put(job)
 
@@ -114,9 +114,9 @@ class Writer:
         """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return
         whether it is so.
         """
-        with self._is_calmer:
+        with self._drained:
             remaining = deadline - time.monotonic()
-            return self._is_calmer.wait_for(
+            return self._drained.wait_for(
                 lambda: self._num_pending_bytes <= num_bytes, timeout=max(0.0, remaining)
             )
 
@@ -133,10 +133,10 @@ class Writer:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             self._try(job)
-            if isinstance(job, Write):
-                with self._is_calmer:
+            if isinstance(job, WriteRecord):
+                with self._drained:
                     self._num_pending_bytes -= job.num_bytes
-                    self._is_calmer.notify_all()
+                    self._drained.notify_all()
         self._try_postponed()
 
     def _try(self, job: Job) -> None:
@@ -154,20 +154,20 @@ class Writer:
 
     def _do(self, job: Job) -> None:
         match job:
-            case Write():
+            case WriteRecord():
                 self._write(job)
-            case Remove():
+            case RemoveRows():
                 self._manifest.remove(job.extents, job.chunks)
             case TruncateSegment():
                 self._files.shorten(job.segment, job.size)
-            case Renew():
-                self._manifest.renew(job.chunks)
+            case UpdateChunks():
+                self._manifest.update_chunks(job.chunks)
             case ReassignOwner():
-                self._manifest.hand_over(job.states)
-            case Name():
-                self._manifest.name(job.namespace, job.model)
+                self._manifest.reassign_owners(job.states)
+            case SetModelName():
+                self._manifest.set_model_name(job.namespace, job.model)
 
-    def _write(self, job: Write) -> None:
+    def _write(self, job: WriteRecord) -> None:
         stored = job.stored
         assert stored.pieces is not None, "a record is written once"
         digest = digest_of(stored.pieces)
@@ -184,11 +184,11 @@ class Writer:
                 "prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once",
                 error,
             )
-        if isinstance(job, Write):
+        if isinstance(job, WriteRecord):
             self.failed.append(job.stored)
         if is_damage(error) and not needs_check(error):
             self._replace_manifest(error)
-        elif isinstance(job, Remove):
+        elif isinstance(job, RemoveRows):
             self._postponed.append(job)
 
     def _replace_manifest(self, error: Exception) -> None:

@@ -7,20 +7,20 @@ import time
 from typing import Literal
 
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.allocator import most_bytes
+from mlxctl.prefix_cache.disk.allocator import max_file_bytes
 from mlxctl.prefix_cache.disk.archive import ChunkFrame, Frame, StateFrame
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory
 from mlxctl.prefix_cache.disk.loading import load
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
-from mlxctl.prefix_cache.disk.space import Space, segment_bytes
-from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.disk.space import SegmentSpace, segment_bytes
+from mlxctl.prefix_cache.disk.stored import StoredRecord
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 
-Outcome = Literal["taken", "known", "no room"]
+ImportOutcome = Literal["taken", "known", "no room"]
 
 
-class Adoption:
+class ArchiveImporter:
     """Takes frame by frame, each written before its row, so that a kill at any moment leaves what was taken
     by then.
 
@@ -32,21 +32,21 @@ class Adoption:
         self._manifest = directory.manifest
         self._max_bytes = max_bytes
         self._min_free_bytes = min_free_bytes
-        self._space = Space(segment_bytes=segment_bytes(max_bytes))
-        self._index: PrefixIndex[Stored] = PrefixIndex(max_bytes=2**62, on_release=self._release)
+        self._space = SegmentSpace(segment_bytes=segment_bytes(max_bytes))
+        self._index: PrefixIndex[StoredRecord] = PrefixIndex(max_bytes=2**62, on_release=self._release)
         rows, records = self._manifest.chunks(), self._manifest.records()
         self._used = {row.key: row.used for row in rows}
         self._first_use = 1 + max((row.used for row in rows if isinstance(row.used, int)), default=0)
         self._models = self._manifest.models()
         # What an archive's chunk is here: itself, or a longer one that begins with it.
-        self._here: dict[Key, Chunk[Stored]] = {}
+        self._present: dict[Key, Chunk[StoredRecord]] = {}
         sizes = directory.files.sizes()
-        leftovers = load(
+        rejected = load(
             self._index, self._space, chunks=rows, records=records, file_sizes=sizes, now=time.time()
         )
-        self._manifest.remove(leftovers.extents, leftovers.chunks)
+        self._manifest.remove(rejected.extents, rejected.chunks)
 
-    def take(self, frame: Frame, data: bytes) -> Outcome:
+    def take(self, frame: Frame, data: bytes) -> ImportOutcome:
         """Write a record unless it is there already, or there is no room for it or for what it builds on."""
         return (
             self._take_chunk(frame, data) if isinstance(frame, ChunkFrame) else self._take_state(frame, data)
@@ -55,17 +55,17 @@ class Adoption:
     def finish(self) -> None:
         """Write down how long all live now: what was there may have to live as long as what builds on it."""
         chunks = self._index.chunks()
-        self._manifest.renew(
+        self._manifest.update_chunks(
             [(chunk.key, chunk.expires_at, chunk.is_pinned, self._used[chunk.key]) for chunk in chunks]
         )
 
-    def _take_chunk(self, frame: ChunkFrame, data: bytes) -> Outcome:
+    def _take_chunk(self, frame: ChunkFrame, data: bytes) -> ImportOutcome:
         parent = self._index.find(frame.parent) if frame.parent is not None else None
         if parent is None and frame.parent is not None:
             return "no room"
         known = self._index.covering(frame.namespace, parent, frame.tokens, frame.salts)
         if known is not None:
-            self._here[frame.key] = known
+            self._present[frame.key] = known
             return "known"
         stored = self._write(data, frame.key, None, frame.digest)
         if stored is None:
@@ -77,16 +77,16 @@ class Adoption:
         assert chunk is not None, "an index without a limit takes every chunk"
         if frame.is_pinned:
             self._index.pin(chunk.key)
-        self._here[frame.key] = chunk
+        self._present[frame.key] = chunk
         self._used[frame.key] = self._first_use + frame.used
-        self._note(frame, chunk)
+        self._add_row(frame, chunk)
         return "taken"
 
-    def _take_state(self, frame: StateFrame, data: bytes) -> Outcome:
-        chunk = self._here.get(frame.chunk)
+    def _take_state(self, frame: StateFrame, data: bytes) -> ImportOutcome:
+        chunk = self._present.get(frame.chunk)
         if chunk is None:
             return "no room"
-        if not self._index.holds(chunk) or chunk.has_checkpoint_at(frame.position):
+        if not self._index.contains(chunk) or chunk.has_checkpoint_at(frame.position):
             return "known"
         stored = self._write(data, chunk.key, frame.position, frame.digest)
         if stored is None:
@@ -95,7 +95,7 @@ class Adoption:
         self._index.add_checkpoint(chunk, Checkpoint(frame.position, stored, len(data)))
         return "taken"
 
-    def _note(self, frame: ChunkFrame, chunk: Chunk[Stored]) -> None:
+    def _add_row(self, frame: ChunkFrame, chunk: Chunk[StoredRecord]) -> None:
         row = ChunkRow(
             key=frame.key,
             parent=frame.parent,
@@ -108,27 +108,27 @@ class Adoption:
             used=self._used[frame.key],
         )
         self._manifest.add(_row(chunk.payload), row)
-        self._manifest.hand_over([(state.payload.extent, chunk.key) for state in chunk.checkpoints])
+        self._manifest.reassign_owners([(state.payload.extent, chunk.key) for state in chunk.checkpoints])
         if frame.model is not None and frame.namespace not in self._models:
             self._models[frame.namespace] = frame.model
-            self._manifest.name(frame.namespace, frame.model)
+            self._manifest.set_model_name(frame.namespace, frame.model)
 
-    def _write(self, data: bytes, key: Key, position: int | None, digest: bytes) -> Stored | None:
-        most = most_bytes(
+    def _write(self, data: bytes, key: Key, position: int | None, digest: bytes) -> StoredRecord | None:
+        most = max_file_bytes(
             self._directory.path, self._space, max_bytes=self._max_bytes, min_free_bytes=self._min_free_bytes
         )
         extent = self._space.allocate(len(data), max_growth=max(0, most - self._space.num_bytes))
         if extent is None:
             return None
         self._directory.files.write(extent, [data])
-        return Stored(extent=extent, chunk=key, position=position, digest=digest)
+        return StoredRecord(extent=extent, chunk=key, position=position, digest=digest)
 
-    def _release(self, stored: Stored) -> None:
+    def _release(self, stored: StoredRecord) -> None:
         self._manifest.remove((stored.extent,))
         size = self._space.free(stored.extent)
         if size is not None:
             self._directory.files.shorten(stored.extent.segment, size)
 
 
-def _row(stored: Stored) -> RecordRow:
+def _row(stored: StoredRecord) -> RecordRow:
     return RecordRow(extent=stored.extent, digest=stored.digest, chunk=stored.chunk, position=stored.position)
