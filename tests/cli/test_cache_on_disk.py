@@ -229,7 +229,7 @@ def readable(tmp_path: Path) -> Path:
     """A directory with two conversations of the demo model on one trunk."""
     tokenizer = Tokenizer.from_file(str(demo.MODEL_DIR / "tokenizer.json"))
     tier = opened(tmp_path / "cache")
-    tier.name(NAMESPACE, demo.MODEL_NAME)
+    tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for tail in ("Tell me of boats.", "Tell me of hills."):
         store_tokens(tier, index, pack(tokenizer.encode(f"{TRUNK}{tail}", add_special_tokens=False).ids))
@@ -271,7 +271,7 @@ def served(tmp_path: Path) -> Path:
     """A directory with what a server of the demo model would have left of a question."""
     models = LocalModels(resolve(environment={}))
     tier = opened(tmp_path / "cache")
-    tier.name(NAMESPACE, demo.MODEL_NAME)
+    tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     asked = {"model": "demo", "messages": [{"role": "user", "content": f"{TRUNK}Tell me of boats."}]}
     prompt = models.prompt(demo.MODEL_NAME, "chat", asked)
@@ -314,7 +314,7 @@ def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_to
         }
 
     tier = opened(tmp_path / "cache")
-    tier.name(NAMESPACE, demo.MODEL_NAME)
+    tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
     prompt = LocalModels(resolve(environment={})).prompt(demo.MODEL_NAME, "chat", body("weather", "When?"))
     assert prompt is not None
     store_tokens(tier, PrefixIndex(max_bytes=1 << 40), pack(prompt.token_ids))
@@ -332,7 +332,7 @@ def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_to
 def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     red, blue = Salt(700, 800, b"red"), Salt(700, 800, b"blue")
     tier = opened(tmp_path)
-    tier.name(NAMESPACE, "tiny")
+    tier.set_model_name(NAMESPACE, "tiny")
     assert tier.store(
         remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30
     )
@@ -357,7 +357,7 @@ def test_what_only_a_server_can_explain_is_refused(served: Path, tmp_path: Path)
 def test_a_request_of_which_nobody_knows_the_model_is_refused(filled: Path, tmp_path: Path) -> None:
     assert "no model whose name is known" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
     tier = opened(filled)
-    tier.name(NAMESPACE, "gone")
+    tier.set_model_name(NAMESPACE, "gone")
     closed(tier)
     assert "'gone' is not on this machine" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
 
@@ -369,7 +369,7 @@ def test_layers_that_cannot_be_cut_go_on_from_a_state_only(
     filled: Path, num_tokens: int, num_cached: int, num_known: int
 ) -> None:
     tier = opened(filled)
-    tier.name(NAMESPACE, "tiny")
+    tier.set_model_name(NAMESPACE, "tiny")
     closed(tier)
     inspector = DiskInspector.open(filled)
     told = explain_on_disk(
