@@ -13,7 +13,7 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from mlxctl.bench.own_server import OwnServer
+from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.probe.image_check import one_color_png
 from mlxctl.probe.questions import SPOKEN
 from tests import tiny_models
@@ -68,7 +68,7 @@ def is_right(extra: str, answer: dict[str, Any]) -> bool:
 async def check(extra: str) -> bool:
     """Start a server for the extra's model and ask it once."""
     model, path, question = {"encoders": encoders, "vision": vision, "audio": audio}[extra]()
-    server = OwnServer(["--model", str(model), "--name", "model"])
+    server = ServerSubprocess(["--model", str(model), "--name", "model"])
     try:
         url = await server.start()
         async with httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) as client:

@@ -106,7 +106,7 @@ async def run_stream(
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             transport, reading = await loop.create_connection(
-                lambda: AnswerReader(stream, on_first), endpoint.host, endpoint.port, ssl=endpoint.tls()
+                lambda: StreamReceiver(stream, on_first), endpoint.host, endpoint.port, ssl=endpoint.tls()
             )
     except (OSError, TimeoutError) as error:
         raise ServerUnreachable(
@@ -123,7 +123,7 @@ async def run_stream(
     return stream
 
 
-class AnswerReader(asyncio.BufferedProtocol):
+class StreamReceiver(asyncio.BufferedProtocol):
     """Counts pieces in raw bytes; `check` says afterwards whether that was an answer.
 
     PERF: with a buffer of its own; a plain Protocol gets a new block of 256 KiB for every token.
@@ -160,7 +160,7 @@ class AnswerReader(asyncio.BufferedProtocol):
     def check(self) -> None:
         """Raise what the server meant when it did not answer; read its usage when it did."""
         if not self._is_stream:
-            raise self._refusal()
+            raise self._error_response()
         if failure := _FAILURE.search(self._tail):
             raise SequenceFailed(
                 f"the server gave up in mid-answer: {failure[1][:200].decode(errors='replace')}"
@@ -185,10 +185,10 @@ class AnswerReader(asyncio.BufferedProtocol):
         """Note the pieces that end in what is new, and keep the end of it: what was counted there is not
         counted again.
         """
-        counted = self._num_counted_bytes
+        measure_client_cost = self._num_counted_bytes
         num = 0
-        for match in _DELTA.finditer(whole, counted):
-            counted = match.end()
+        for match in _DELTA.finditer(whole, measure_client_cost):
+            measure_client_cost = match.end()
             num += 1
         if num:
             self._stream.events += [now] * num
@@ -196,7 +196,7 @@ class AnswerReader(asyncio.BufferedProtocol):
                 self._on_first.set()
         dropped = max(0, len(whole) - _TAIL_BYTES)
         self._tail = whole[dropped:]
-        self._num_counted_bytes = max(counted, len(whole) - _MARKER_BYTES, dropped) - dropped
+        self._num_counted_bytes = max(measure_client_cost, len(whole) - _MARKER_BYTES, dropped) - dropped
 
     def _read_usage(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, AttributeError, TypeError):
@@ -213,7 +213,7 @@ class AnswerReader(asyncio.BufferedProtocol):
                 int(details["cached_tokens"]) if "cached_tokens" in details else stream.num_cached_tokens
             )
 
-    def _refusal(self) -> MlxctlError:
+    def _error_response(self) -> MlxctlError:
         head, _, body = self._head.partition(b"\r\n\r\n")
         words = head.partition(b"\r\n")[0].split(b" ")
         if len(words) < 2 or not words[1].isdigit():

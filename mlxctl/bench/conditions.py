@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mlxctl.bench.comparison import Change, Comparison
-from mlxctl.bench.wording import say
+from mlxctl.bench.comparison import Comparison, FigureChange
+from mlxctl.bench.formatting import format_value
 from mlxctl.errors import SettingsError
 
 _FORM = re.compile(
@@ -45,7 +45,7 @@ class Condition:
             is_duration=unit in ("ms", "s"),
         )
 
-    def check(self, comparison: Comparison) -> "Verdict":
+    def check(self, comparison: Comparison) -> "ConditionResult":
         """Return whether it is met.
 
         Raises SettingsError for a figure that is not there, or of another unit.
@@ -64,7 +64,7 @@ class Condition:
             )
         is_met = _holds(value, self.sign, self.limit)
         # A value over a limit is over it; a change that may be chance is not a change.
-        return Verdict(
+        return ConditionResult(
             condition=self,
             change=change,
             is_met=is_met,
@@ -73,11 +73,11 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ConditionResult:
     """What a condition said of a comparison."""
 
     condition: Condition
-    change: Change
+    change: FigureChange
     is_met: bool
     is_noise: bool
 
@@ -91,7 +91,7 @@ class Verdict:
         """The verdict in words."""
         change = self.change
         moved = f" ({change.change:+.1%})" if change.change is not None else ""
-        facts = f"{change.name} went from {say(change.before, change.unit)} to {say(change.after, change.unit)}{moved}"
+        facts = f"{change.name} went from {format_value(change.before, change.unit)} to {format_value(change.after, change.unit)}{moved}"
         if self.is_met and self.is_noise:
             return f"noise  {self.condition.text}: {facts}, but the rounds overlap"
         return f"{'FAILED' if self.fails else 'ok    '} {self.condition.text}: {facts}"

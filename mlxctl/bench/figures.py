@@ -11,6 +11,9 @@ Unit = Literal["s", "tokens/s", "requests/s", "share", "times", "tokens"]
 Better = Literal["lower", "higher"]
 
 
+Sample = dict[str, float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One thing that a scenario measures.
@@ -23,6 +26,14 @@ class Figure:
     better: Better
     meaning: str
     is_detail: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Bars to draw: each is a label and the figure behind it."""
+
+    title: str
+    bars: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

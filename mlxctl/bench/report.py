@@ -4,17 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlxctl.bench.formatting import ceiling_line, client_line, format_value, ratio_verdict, state_line
 from mlxctl.bench.result import Result
 from mlxctl.bench.scenarios import Chart
 from mlxctl.bench.svg import Bar, draw_bars
-from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, state_line
 from mlxctl.errors import SettingsError
 
 PAGE = "report.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class BenchReport:
     """The page, and the images that it shows by file name."""
 
     markdown: str
@@ -37,13 +37,13 @@ class Report:
         return directory / PAGE
 
 
-def make_report(results: Sequence[tuple[str, Result]]) -> Report:
+def make_report(results: Sequence[tuple[str, Result]]) -> BenchReport:
     """Return the report of results, each with the name of its file."""
     images: dict[str, str] = {}
     parts = ["# What was measured\n"]
     for number, (name, result) in enumerate(results, start=1):
         parts += _section(f"{number}-{result.scenario}", name, result, images)
-    return Report(markdown="\n".join(parts), images=images)
+    return BenchReport(markdown="\n".join(parts), images=images)
 
 
 def _section(prefix: str, name: str, result: Result, images: dict[str, str]) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _figure_table(result: Result) -> Iterator[str]:
     for found in result.measurements:
         if not found.is_detail:
             values = " | ".join(
-                say(value, found.unit) for value in (found.median, found.lowest, found.highest)
+                format_value(value, found.unit) for value in (found.median, found.lowest, found.highest)
             )
             yield f"| {_code(found.name)} | {values} | {_plain(found.meaning)} |"
     yield ""
@@ -81,7 +81,7 @@ def _pair_table(result: Result) -> Iterator[str]:
         if a is None or b is None or a.is_detail:
             continue
         verdict = ratio_verdict(ratio, a.better, is_noise=pair.is_noise)
-        values = f"{say(a.median, a.unit)} | {say(b.median, b.unit)} | {ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
+        values = f"{format_value(a.median, a.unit)} | {format_value(b.median, b.unit)} | {ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
         yield f"| {_code(a.name)} | {values} | {verdict} | {_plain(a.meaning)} |"
     yield ""
 
@@ -95,7 +95,7 @@ def _bars(result: Result, chart: Chart) -> list[Bar]:
             value=found.median,
             lowest=found.lowest,
             highest=found.highest,
-            text=say(found.median, found.unit),
+            text=format_value(found.median, found.unit),
         )
         for label, name in chart.bars
         for server in result.servers

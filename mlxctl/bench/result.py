@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mlxctl.bench.figures import Better, Figure, Spread, Unit
-from mlxctl.bench.scenarios.scenario import Chart
+from mlxctl.bench.figures import Better, Chart, Figure, Spread, Unit
 from mlxctl.errors import SettingsError
 
 _MAX_FILE_BYTES = 64 * 1024**2

@@ -27,7 +27,7 @@ class Restarter(Protocol):
 
 
 @dataclass(slots=True)
-class Target:
+class BenchTarget:
     """`label` is A or B; the last one ends a round.
 
     `context_length` is in tokens, None where the server did not say.
@@ -43,7 +43,7 @@ class Target:
     context_length: int | None = None
     is_last: bool = True
     restarter: Restarter | None = None
-    takes_tools: bool = True
+    accepts_tools: bool = True
     num_tokens: int = 0
     notes: dict[str, None] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
@@ -117,7 +117,7 @@ class Target:
 
 async def open_target(
     label: str, url: str, *, name: str | None = None, model: str | None = None, api_key: str | None = None
-) -> Target:
+) -> BenchTarget:
     """Ask a server what it serves, return it as a target.
 
     Raises SettingsError, ServerUnreachable, UnknownModel, CapacityError.
@@ -132,7 +132,7 @@ async def open_target(
         # question shows.
         if model is None:
             raise
-        return Target(label, name or endpoint.base_url, endpoint, model)
+        return BenchTarget(label, name or endpoint.base_url, endpoint, model)
     finally:
         await remote.close()
-    return Target(label, name or endpoint.base_url, endpoint, found.name, found.context_length)
+    return BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found.context_length)

@@ -67,12 +67,11 @@ def chat(
     """Chat with a model in the terminal, with a local engine or a running server."""
     with plain_failures():
         from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
-        from mlxctl.tui.initial_conversation import Beginning
-        from mlxctl.tui.launch import list_chats, run_chat
-        from mlxctl.tui.options import ChatOptions
+        from mlxctl.tui.conversation import ChatOptions
+        from mlxctl.tui.launch import InitialConversation, print_chats, run_chat
 
         if listing:
-            list_chats("")
+            print_chats("")
             raise typer.Exit
         if sum((last, session is not None, file is not None)) > 1:
             raise SettingsError(
@@ -80,7 +79,7 @@ def chat(
             )
         if not save and (last or session is not None):
             raise SettingsError("--no-save cannot be combined with --continue or --session")
-        beginning = Beginning(is_last=last, session_id=session, file=file, keeps=save)
+        initial = InitialConversation(is_last=last, session_id=session, file=file, is_saved=save)
         chosen = {"model": {"path": None if url else model and Path(model)}}
         settings = resolve(environment=os.environ, flags=chosen)
         backend: ChatBackend = (
@@ -95,5 +94,5 @@ def chat(
             asks_before_tools=ask_tools,
         )
         raise typer.Exit(
-            run_chat(backend, options, beginning, prompt=prompt, images=image or (), is_plain=plain)
+            run_chat(backend, options, initial, prompt=prompt, images=image or (), is_plain=plain)
         )

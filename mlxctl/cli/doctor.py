@@ -18,13 +18,13 @@ def doctor(
     Looks at platform, packages, MLX, settings, memory, disks and port, then starts a server and has the demo
     model answer. Takes a few seconds. Exit code 1 when something is broken; advice alone is 0.
     """
-    from mlxctl.doctor import examine
+    from mlxctl.doctor import run_checks
 
     if as_json:
-        findings = list(examine())
-        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+        results = list(run_checks())
+        typer.echo(json.dumps([asdict(result) for result in results], indent=2, ensure_ascii=False))
     else:
         from mlxctl.cli.examination import print_examination
 
-        findings = print_examination(examine())
-    raise typer.Exit(int(any(finding.verdict == "broken" for finding in findings)))
+        results = print_examination(run_checks())
+    raise typer.Exit(int(any(result.verdict == "broken" for result in results)))

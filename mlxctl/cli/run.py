@@ -52,9 +52,8 @@ def run(
     with plain_failures():
         from mlxctl.settings import resolve
         from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend
-        from mlxctl.tui.initial_conversation import Beginning
-        from mlxctl.tui.launch import run_chat
-        from mlxctl.tui.options import ChatOptions
+        from mlxctl.tui.conversation import ChatOptions
+        from mlxctl.tui.launch import InitialConversation, run_chat
 
         is_demo = model in ("demo", DEMO_CHOICE)
         path = None if is_demo else _local_model(model, is_quiet=quiet or as_json)
@@ -64,7 +63,7 @@ def run(
             run_chat(
                 LocalBackend(settings),
                 options,
-                Beginning(keeps=prompt is None and sys.stdin.isatty()),
+                InitialConversation(is_saved=prompt is None and sys.stdin.isatty()),
                 prompt=prompt,
                 images=image or (),
                 is_plain=False,

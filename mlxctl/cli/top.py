@@ -23,17 +23,17 @@ def top(
     ] = None,
     interval: Annotated[float, Option(min=0.1, max=3600, help="Refresh interval in seconds.")] = 1.0,
     once: Annotated[bool, Option("--once", help="Print once as text and exit.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print once as a JSON document and exit.")] = False,
+    format_json: Annotated[bool, Option("--json", help="Print once as a JSON document and exit.")] = False,
 ) -> None:
     """Monitor a running server: speed, queue, batch, cache, requests."""
     with plain_failures():
         from mlxctl.tui.monitor import run_top
 
         server = resolve(environment=os.environ, flags={}).server
-        where = url or f"http://{server.host}:{server.port}"
+        address = url or f"http://{server.host}:{server.port}"
         run_top(
-            where,
+            address,
             api_key=api_key,
             interval_seconds=interval,
-            look="json" if as_json else "text" if once else "screen",
+            output="json" if format_json else "text" if once else "screen",
         )

@@ -14,7 +14,7 @@ from mlxctl.doctor.platform import check_files, check_platform, check_python
 __all__ = ["CheckResult", "examine"]
 
 
-def examine() -> Iterator[CheckResult]:
+def run_checks() -> Iterator[CheckResult]:
     """Check one thing after the other, each as it is asked for; never raises for what is wrong with this
     machine.
     """
@@ -27,7 +27,7 @@ def examine() -> Iterator[CheckResult]:
     if not is_mac:
         yield check_blas()
     try:
-        yield from _examine_mlxctl(is_mac=is_mac)
+        yield from _run_own_checks(is_mac=is_mac)
     except ImportError as error:
         remedy = "`pip install --force-reinstall -c constraints.txt .` in the directory of mlxctl"
         yield CheckResult(
@@ -38,7 +38,7 @@ def examine() -> Iterator[CheckResult]:
         )
 
 
-def _examine_mlxctl(*, is_mac: bool) -> Iterator[CheckResult]:
+def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
     """Check what needs mlxctl's own modules, imported here: in a broken installation the checks above still
     report.
     """

@@ -38,10 +38,10 @@ def check_backend(*, wants_metal: bool) -> CheckResult:
             facts=facts,
             remedy="see whether another program keeps the GPU busy; restart the Mac",
         )
-    return judge_backend(done.returncode, done.stdout, done.stderr, wants_metal=wants_metal)
+    return assess_backend(done.returncode, done.stdout, done.stderr, wants_metal=wants_metal)
 
 
-def judge_backend(exit_code: int, output: str, errors: str, *, wants_metal: bool) -> CheckResult:
+def assess_backend(exit_code: int, output: str, errors: str, *, wants_metal: bool) -> CheckResult:
     """Say what the trial means."""
     if exit_code:
         lines = errors.strip().splitlines()
@@ -69,10 +69,10 @@ def judge_backend(exit_code: int, output: str, errors: str, *, wants_metal: bool
 
 def check_blas() -> CheckResult:
     """See whether a fast BLAS is there, which the engine takes by itself. For Linux only."""
-    return judge_blas(ctypes.util.find_library("openblas"))
+    return assess_blas(ctypes.util.find_library("openblas"))
 
 
-def judge_blas(library: str | None) -> CheckResult:
+def assess_blas(library: str | None) -> CheckResult:
     """Say what the engine will compute with."""
     if library is not None:
         return CheckResult(name="blas", verdict="ok", facts=f"OpenBLAS ({library})")

@@ -12,7 +12,7 @@ from mlxctl.server.address import claim_address
 from mlxctl.settings import Settings, settings_file
 
 # Less than a small model needs.
-_LITTLE_BYTES = 10e9
+_LOW_DISK_BYTES = 10e9
 
 
 def check_settings(settings: Settings | SettingsError) -> CheckResult:
@@ -31,24 +31,26 @@ def check_settings(settings: Settings | SettingsError) -> CheckResult:
 
 def check_state() -> CheckResult:
     """See whether what is remembered can be written."""
-    return judge_place("state", locations.state_directory(), least_bytes=0)
+    return assess_directory("state", locations.state_directory(), least_bytes=0)
 
 
 def check_models(library: Library) -> CheckResult:
     """Count the models, and see whether there is room for another."""
     entries = library.entries()
     broken = [entry.name for entry in entries if entry.problem is not None]
-    place = judge_place("models", library.hub_cache, least_bytes=_LITTLE_BYTES)
-    facts = f"{len(entries)} in the library; {place.facts}"
-    if broken and place.verdict == "ok":
+    directory_check = assess_directory("models", library.hub_cache, least_bytes=_LOW_DISK_BYTES)
+    facts = f"{len(entries)} in the library; {directory_check.facts}"
+    if broken and directory_check.verdict == "ok":
         remedy = f"`mlxctl models info {broken[0]}` says what is wrong with it" + (
             f" (and {len(broken) - 1} more)" * (len(broken) > 1)
         )
         return CheckResult(name="models", verdict="advice", facts=facts, remedy=remedy)
-    return CheckResult(name="models", verdict=place.verdict, facts=facts, remedy=place.remedy)
+    return CheckResult(
+        name="models", verdict=directory_check.verdict, facts=facts, remedy=directory_check.remedy
+    )
 
 
-def judge_place(name: str, directory: Path, *, least_bytes: float) -> CheckResult:
+def assess_directory(name: str, directory: Path, *, least_bytes: float) -> CheckResult:
     """Say whether a directory, or the one that it would be made in, can be written and has room."""
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(existing).free

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from mlxctl.bench.own_server import OwnServer
+from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.doctor.check_result import CheckResult
 from mlxctl.errors import MlxctlError
 
@@ -52,10 +52,10 @@ async def _problem() -> str | None:
     # What the operator chose may be a large model on a fixed port; here the installation is looked at.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLXCTL_")}
     with tempfile.NamedTemporaryFile(suffix=".toml") as empty:
-        server = OwnServer(["--config", empty.name], environment=environment)
+        server = ServerSubprocess(["--config", empty.name], environment=environment)
         try:
             async with asyncio.timeout(_TRY_SECONDS):
-                return await _ask(await server.start())
+                return await _try_protocols(await server.start())
         except TimeoutError:
             return f"nothing within {_TRY_SECONDS:g} s"
         except (MlxctlError, httpx.HTTPError, OSError) as error:
@@ -64,7 +64,7 @@ async def _problem() -> str | None:
             await server.close()
 
 
-async def _ask(url: str) -> str | None:
+async def _try_protocols(url: str) -> str | None:
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=_TRY_SECONDS) as client:
         model = (await client.get("/v1/models")).json()["data"][0]["id"]
         for path, question in _QUESTIONS.items():

@@ -26,10 +26,10 @@ def check_memory(machine: Machine, *, limit_bytes: int | None) -> CheckResult:
 
 def check_wired_limit(machine: Machine) -> CheckResult:
     """Ask macOS how much memory the GPU may wire. For Apple silicon only."""
-    return judge_wired_limit(machine.memory_bytes, _ask())
+    return assess_wired_limit(machine.memory_bytes, _read_wired_limit())
 
 
-def judge_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
+def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
     """Say what the limit means; 0 is the system's own choice, None is a system that does not tell."""
     sensible = (memory_bytes - max(_KEEP_BYTES, int(memory_bytes * _KEEP_SHARE))) // _MIB
     if limit_mib is None:
@@ -49,7 +49,7 @@ def judge_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
     return CheckResult(name="wired limit", verdict="ok", facts=facts)
 
 
-def _ask() -> int | None:
+def _read_wired_limit() -> int | None:
     command = ["/usr/sbin/sysctl", "-n", _SYSCTL]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=True)  # noqa: S603

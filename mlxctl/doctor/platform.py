@@ -7,18 +7,18 @@ import sys
 from mlxctl import locations
 from mlxctl.doctor.check_result import CheckResult
 
-_OLDEST_MACOS = 14
+_MIN_MACOS = 14
 # Every client holds a connection, and an engine's library wants some files of its own.
-_FEW_FILES = 1024
+_MIN_OPEN_FILES = 1024
 
 
 def check_platform() -> CheckResult:
     """Look at this machine."""
     translated = locations.is_translated()
-    return judge_platform(sys.platform, platform.machine(), platform.mac_ver()[0], is_translated=translated)
+    return assess_platform(sys.platform, platform.machine(), platform.mac_ver()[0], is_translated=translated)
 
 
-def judge_platform(system: str, machine: str, macos: str, *, is_translated: bool) -> CheckResult:
+def assess_platform(system: str, machine: str, macos: str, *, is_translated: bool) -> CheckResult:
     """Say whether MLX runs on such a machine."""
     facts = f"macOS {macos} on {machine}" if system == "darwin" else f"{system.capitalize()} on {machine}"
     verdict = CheckResult(name="platform", verdict="ok", facts=facts)
@@ -34,9 +34,9 @@ def judge_platform(system: str, machine: str, macos: str, *, is_translated: bool
         return CheckResult(
             name="platform", verdict="broken", facts=facts, remedy="MLX needs a Mac with Apple silicon"
         )
-    if system == "darwin" and int(macos.partition(".")[0] or 0) < _OLDEST_MACOS:
+    if system == "darwin" and int(macos.partition(".")[0] or 0) < _MIN_MACOS:
         return CheckResult(
-            name="platform", verdict="broken", facts=facts, remedy=f"MLX needs macOS {_OLDEST_MACOS} or newer"
+            name="platform", verdict="broken", facts=facts, remedy=f"MLX needs macOS {_MIN_MACOS} or newer"
         )
     if system == "linux":
         remedy = "fine for trying and testing; for speed use a Mac with Apple silicon"
@@ -57,12 +57,12 @@ def check_python() -> CheckResult:
 
 def check_files() -> CheckResult:
     """See how many files and connections a process may have open."""
-    return judge_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return assess_file_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def judge_files(limit: int) -> CheckResult:
+def assess_file_limit(limit: int) -> CheckResult:
     """Say whether so many open files are enough for a server."""
-    is_enough = limit == resource.RLIM_INFINITY or limit >= _FEW_FILES
+    is_enough = limit == resource.RLIM_INFINITY or limit >= _MIN_OPEN_FILES
     facts = (
         "no limit on open files" if limit == resource.RLIM_INFINITY else f"{limit} files may be open at once"
     )

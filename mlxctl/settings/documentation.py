@@ -11,7 +11,7 @@ from typing import Any
 
 
 @cache
-def _texts(section: type) -> dict[str, str]:
+def _field_docstrings(section: type) -> dict[str, str]:
     """Return the docstring under each field; empty where Python was installed without sources."""
     try:
         tree = ast.parse(inspect.getsource(section))
@@ -31,7 +31,7 @@ def _texts(section: type) -> dict[str, str]:
 
 def describe_field(section: type, name: str) -> str:
     """Return the docstring of the field `name`, as one paragraph."""
-    return " ".join(_texts(section).get(name, "").split())
+    return " ".join(_field_docstrings(section).get(name, "").split())
 
 
 def describe_default(section: type, name: str) -> str:

@@ -38,7 +38,7 @@ def _change(file: Path, name: str, target: str | None) -> None:
     _edit(lines, name, target)
     edited = "\n".join(lines) + "\n"
     wanted = {key: value for key, value in (aliases | {name: target}).items() if value is not None}
-    if not _says(edited, content, wanted):
+    if not _matches(edited, content, wanted):
         raise SettingsError(
             f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}"
         )
@@ -61,7 +61,7 @@ def _edit(lines: list[str], name: str, target: str | None) -> None:
         f"'{name}'",
         *([name] if re.fullmatch(r"[A-Za-z0-9_-]+", name) else []),
     }
-    place = next(
+    line_number = next(
         (number for number in range(header + 1, end) if lines[number].partition("=")[0].strip() in keys), None
     )
     new = (
@@ -69,15 +69,15 @@ def _edit(lines: list[str], name: str, target: str | None) -> None:
         if target is None
         else [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(target, ensure_ascii=False)}"]
     )
-    if place is None:
+    if line_number is None:
         while end > header + 1 and not lines[end - 1].strip():
             end -= 1
         lines[end:end] = new
     else:
-        lines[place : place + 1] = new
+        lines[line_number : line_number + 1] = new
 
 
-def _says(text: str, before: dict[str, Any], aliases: dict[str, Any]) -> bool:
+def _matches(text: str, before: dict[str, Any], aliases: dict[str, Any]) -> bool:
     try:
         after = parse_toml(text)
     except DocumentError:
@@ -124,14 +124,14 @@ def _replace(file: Path, text: str) -> None:
 
     A link stays a link.
     """
-    place = file.resolve()
+    path = file.resolve()
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
-        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
         Path(name).chmod(mode)
-        Path(name).replace(place)
+        Path(name).replace(path)
     except OSError as error:
         raise SettingsError(f"settings file {str(file)!r} cannot be written: {error}") from None

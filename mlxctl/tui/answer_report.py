@@ -5,8 +5,8 @@ import time
 from typing import Any, Literal
 
 from mlxctl.ir import Collector, Finished, StreamEvent
-from mlxctl.tui.exchange import Update, Updates
-from mlxctl.tui.throughput_meter import Pace
+from mlxctl.tui.chat_turn import Update, Updates
+from mlxctl.tui.throughput_meter import ThroughputMeter
 
 ReportFormat = Literal["text", "json"]
 
@@ -16,7 +16,7 @@ class AnswerReport:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._meter = Pace()
+        self._meter = ThroughputMeter()
         self._collector = Collector()
         self._finished: Finished | None = None
         self._started = time.monotonic()
@@ -34,21 +34,21 @@ class AnswerReport:
 
     def line(self) -> str:
         """Return the token counts and speeds on one line."""
-        numbers = self._meter.numbers()
+        metrics = self._meter.metrics()
         parts = []
-        if (usage := numbers.usage) is not None:
+        if (usage := metrics.usage) is not None:
             parts.append(f"{usage.num_prompt_tokens:,} prompt tokens ({usage.num_cached_tokens:,} cached)")
             parts.append(f"{usage.num_completion_tokens:,} completion tokens")
-        if numbers.first_token_seconds is not None:
-            parts.append(f"first token {numbers.first_token_seconds:.2f} s")
-        if numbers.tokens_per_second is not None:
-            parts.append(f"{numbers.tokens_per_second:.1f} tokens/s")
+        if metrics.first_token_seconds is not None:
+            parts.append(f"first token {metrics.first_token_seconds:.2f} s")
+        if metrics.tokens_per_second is not None:
+            parts.append(f"{metrics.tokens_per_second:.1f} tokens/s")
         return ", ".join([*parts, f"total {time.monotonic() - self._started:.2f} s"])
 
     def json(self) -> str:
         """Return the answer with its statistics as one JSON object; unknown values are null."""
-        numbers = self._meter.numbers()
-        usage = numbers.usage
+        metrics = self._meter.metrics()
+        usage = metrics.usage
         answer = self._collector.result().message if self._finished else None
         body: dict[str, Any] = {
             "model": self._model,
@@ -66,8 +66,8 @@ class AnswerReport:
                 "completion_tokens": usage.num_completion_tokens,
                 "thinking_tokens": usage.num_thinking_tokens,
             },
-            "first_token_seconds": numbers.first_token_seconds,
-            "tokens_per_second": numbers.tokens_per_second,
+            "first_token_seconds": metrics.first_token_seconds,
+            "tokens_per_second": metrics.tokens_per_second,
             "total_seconds": time.monotonic() - self._started,
         }
         return json.dumps(body, ensure_ascii=False)

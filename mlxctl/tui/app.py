@@ -8,9 +8,8 @@ from textual.screen import Screen
 
 from mlxctl.ir import ImagePart
 from mlxctl.tui.chat_backend import ChatBackend
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.keys import COMMANDS
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.chat_commands import COMMANDS
+from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.session_autosave import SessionAutosave
@@ -52,7 +51,7 @@ class ChatApp(TerminalApp):
                 name = f"/{command.names[0]}"
                 yield SystemCommand(
                     f"{name}  {command.help}",
-                    f"Key: {command.shown_as}",
+                    f"Key: {command.display_keys}",
                     partial(screen.run_action, command.action),
                 )
 

@@ -17,13 +17,13 @@ much.
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
-def read_images(paths: Sequence[Path], *, beside: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
+def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
     """Return the images of these files, for a chat that has some already.
 
     Raises StoreError with words for a person.
     """
     images: list[ImagePart] = []
-    num_bytes = sum(len(image.data) for image in beside)
+    num_bytes = sum(len(image.data) for image in existing)
     for path in paths:
         images.append(read_image(path))
         num_bytes += len(images[-1].data)

@@ -17,21 +17,21 @@ Ctrl-P     search all commands"""
 """What a new chat shows below its first line."""
 
 
-async def open_backend(backend: ChatBackend, *, say: Callable[[str, Kind], None]) -> BackendModel | None:
+async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None]) -> BackendModel | None:
     """Return the model that answers, or None when there will be none; `say` gets what to show meanwhile."""
     while True:
         try:
             return await backend.open()
         except CapacityError as error:
             seconds = _RETRY_SECONDS if isinstance(error, ServerUnreachable) else retry_seconds(error)
-            say(f"{error}. Retrying every {seconds:g} s.", "warning")
+            show(f"{error}. Retrying every {seconds:g} s.", "warning")
             await asyncio.sleep(seconds)
         except MlxctlError as error:
-            say(str(error), "error")
+            show(str(error), "error")
             return None
 
 
-def greeting(model: BackendModel) -> str:
+def ready_text(model: BackendModel) -> str:
     """Return the lines that introduce a model."""
     context = f", context {model.context_length:,} tokens" if model.context_length else ""
     demo = "\nThis is the tiny demo model: it greets, calls tools and repeats codewords. Load a real one with -m or /model."

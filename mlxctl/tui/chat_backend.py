@@ -37,7 +37,7 @@ class BackendModel:
     is_demo: bool = False
 
     @property
-    def refuses_images(self) -> str | None:
+    def image_rejection(self) -> str | None:
         """Why it does not accept images; None when it does, or when that is not known."""
         return (
             None
@@ -47,7 +47,7 @@ class BackendModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoice:
+class SelectableModel:
     """A model that could be asked; `note` says more of it, or why it cannot."""
 
     name: str
@@ -55,7 +55,7 @@ class ModelChoice:
     is_usable: bool = True
 
 
-class Answering(Protocol):
+class GenerationStream(Protocol):
     """One answer on its way."""
 
     def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
@@ -68,12 +68,12 @@ class Answering(Protocol):
 class ChatBackend(Protocol):
     """Opened once, then asked, then closed; event-loop thread only. `where` is for people."""
 
-    where: str
+    address: str
 
     async def open(self) -> BackendModel:
         """Come up and return the model; may be tried again after an error. Raises MlxctlError."""
 
-    async def choices(self) -> Sequence[ModelChoice]:
+    async def list_models(self) -> Sequence[SelectableModel]:
         """Return the models that could be asked. Raises MlxctlError."""
 
     async def switch(self, name: str) -> BackendModel:
@@ -81,7 +81,7 @@ class ChatBackend(Protocol):
         `switch` succeeds.
         """
 
-    async def start(self, request: GenerationRequest) -> Answering:
+    async def start(self, request: GenerationRequest) -> GenerationStream:
         """Begin an answer. Raises MlxctlError."""
 
     async def observe(self) -> Observation:
@@ -103,7 +103,7 @@ class LocalBackend:
     """An engine of our own with the model that the settings name."""
 
     def __init__(self, settings: Settings) -> None:
-        self.where = str(settings.model.path or "the built-in demo model")
+        self.address = str(settings.model.path or "the built-in demo model")
         self._settings = settings
         self._services: Services | None = None
 
@@ -124,9 +124,9 @@ class LocalBackend:
             is_demo=served.is_demo,
         )
 
-    async def choices(self) -> Sequence[ModelChoice]:
+    async def list_models(self) -> Sequence[SelectableModel]:
         """The demo model and what the library holds."""
-        return await asyncio.to_thread(_local_choices, self._settings)
+        return await asyncio.to_thread(_list_local_models, self._settings)
 
     async def switch(self, name: str) -> BackendModel:
         """End the engine and start one with the other model: the memory of the first is free by then."""
@@ -135,7 +135,7 @@ class LocalBackend:
         self._settings = replace(self._settings, model=replace(self._settings.model, path=path, name=None))
         return await self.open()
 
-    async def start(self, request: GenerationRequest) -> Answering:
+    async def start(self, request: GenerationRequest) -> GenerationStream:
         """Submit to the engine."""
         assert self._services is not None, "open() comes first"
         return await self._services.inference.start(request)
@@ -164,7 +164,7 @@ class RemoteBackend:
     """A server behind a URL; `model` is the name of the one to ask, None for the first that it lists."""
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
-        self.where = url
+        self.address = url
         self._model = model
         self._api_key = api_key
         self._inference: RemoteInference | None = None
@@ -173,13 +173,13 @@ class RemoteBackend:
         """Ask what is served. Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError."""
         if self._inference is None:
             remote = await asyncio.to_thread(_import_remote)
-            self._inference = remote(self.where, api_key=self._api_key)
+            self._inference = remote(self.address, api_key=self._api_key)
         try:
             await self._inference.wait_ready()
         except AuthenticationFailed:
             trouble = "does not accept this API key" if self._api_key else "wants an API key"
             raise AuthenticationFailed(
-                f"the server at {self.where} {trouble}: use --api-key KEY or MLXCTL_API_KEY"
+                f"the server at {self.address} {trouble}: use --api-key KEY or MLXCTL_API_KEY"
             ) from None
         found = self._inference.find_model(self._model)
         return BackendModel(
@@ -191,12 +191,12 @@ class RemoteBackend:
             is_demo=found.is_demo,
         )
 
-    async def choices(self) -> Sequence[ModelChoice]:
+    async def list_models(self) -> Sequence[SelectableModel]:
         """What the server lists now."""
         assert self._inference is not None, "open() comes first"
         await self._inference.wait_ready()
         return [
-            ModelChoice(name=model.name, note=_context_words(model.context_length))
+            SelectableModel(name=model.name, note=_context_note(model.context_length))
             for model in self._inference.served_models()
         ]
 
@@ -205,7 +205,7 @@ class RemoteBackend:
         self._model = name
         return await self.open()
 
-    async def start(self, request: GenerationRequest) -> Answering:
+    async def start(self, request: GenerationRequest) -> GenerationStream:
         """Send the request."""
         assert self._inference is not None, "open() comes first"
         return await self._inference.start(request)
@@ -226,18 +226,18 @@ class RemoteBackend:
             await self._inference.close()
 
 
-def _local_choices(settings: Settings) -> list[ModelChoice]:
+def _list_local_models(settings: Settings) -> list[SelectableModel]:
     from mlxctl.models import Library
 
     entries = Library(settings.library).entries()
     known = [
-        ModelChoice(name=entry.name, note=entry.problem or entry.origin, is_usable=not entry.problem)
+        SelectableModel(name=entry.name, note=entry.problem or entry.origin, is_usable=not entry.problem)
         for entry in entries
     ]
-    return [ModelChoice(name=DEMO_CHOICE, note="the tiny built-in model"), *known]
+    return [SelectableModel(name=DEMO_CHOICE, note="the tiny built-in model"), *known]
 
 
-def _context_words(context_length: int | None) -> str:
+def _context_note(context_length: int | None) -> str:
     return f"context {context_length:,}" if context_length else ""
 
 

@@ -8,12 +8,12 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolArgumentsDelta
-from mlxctl.tui.exchange import Update
+from mlxctl.tui.chat_turn import Update
 
 Item = TypeVar("Item")
 
 
-async def coalesce(
+async def batch_events(
     batches: AsyncGenerator[list[Item], None], *, seconds: float
 ) -> AsyncGenerator[list[Item], None]:
     """Yield the items of `batches`; the first at once, further ones not sooner than `seconds` after the last.
@@ -22,21 +22,21 @@ async def coalesce(
     Closing closes it.
     """
     pending: list[Item] = []
-    news = asyncio.Event()
+    has_items = asyncio.Event()
 
-    async def pump() -> None:
+    async def collect() -> None:
         async with aclosing(batches):
             async for batch in batches:
                 pending.extend(batch)
-                news.set()
+                has_items.set()
 
-    source = asyncio.create_task(pump(), name="coalesce")
-    source.add_done_callback(lambda _: news.set())
+    source = asyncio.create_task(collect(), name="coalesce")
+    source.add_done_callback(lambda _: has_items.set())
     try:
         while True:
-            await news.wait()
+            await has_items.wait()
             is_last = source.done()
-            news.clear()
+            has_items.clear()
             if pending:
                 batch = pending.copy()
                 pending.clear()
@@ -46,7 +46,7 @@ async def coalesce(
                 return
             await asyncio.wait({source}, timeout=seconds)
             if source.done():
-                news.set()
+                has_items.set()
     finally:
         source.cancel()
         await asyncio.gather(source, return_exceptions=True)

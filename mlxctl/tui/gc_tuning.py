@@ -5,14 +5,14 @@ waits for a pause.
 import gc
 
 # Few enough to be searched in about a millisecond.
-_YOUNG_OBJECTS = 2_000
-_NEVER_IN_AN_ANSWER = 1_000_000
+_YOUNG_GENERATION_OBJECTS = 2_000
+_NO_COLLECTION = 1_000_000
 
 
-def keep_collections_short() -> None:
+def limit_collections() -> None:
     """Search the youngest objects only; what is loaded by now is never searched again."""
     gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, _NEVER_IN_AN_ANSWER, _NEVER_IN_AN_ANSWER)
+    gc.set_threshold(_YOUNG_GENERATION_OBJECTS, _NO_COLLECTION, _NO_COLLECTION)
 
 
 def collect_recent() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -13,11 +14,45 @@ from mlxctl.stores import SessionStore
 from mlxctl.tui.answer_report import ReportFormat
 from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import ChatBackend
-from mlxctl.tui.initial_conversation import Beginning, begin
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.export import load_exported
 from mlxctl.tui.preferences import Preferences, preferences_file
 from mlxctl.tui.session_autosave import SessionAutosave
-from mlxctl.tui.terminal import missing_screen, own_terminal
+from mlxctl.tui.terminal import redirect_stderr, screen_problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialConversation:
+    """At most one of them: the last chat, the chat whose id begins with `session_id`, or an exported file.
+
+    Without `keeps` nothing is found and nothing is kept.
+    """
+
+    is_last: bool = False
+    session_id: str | None = None
+    file: Path | None = None
+    is_saved: bool = True
+
+
+async def load_initial_conversation(
+    initial: InitialConversation, options: ChatOptions, autosave: SessionAutosave
+) -> tuple[ChatOptions, Conversation]:
+    """Return the conversation to go on with, and its system prompt unless the options have one.
+
+    Raises StoreError.
+    """
+    if initial.file is not None:
+        system_prompt, messages = load_exported(initial.file)
+    elif initial.is_last or initial.session_id is not None:
+        chat = await (
+            autosave.load_last() if initial.session_id is None else autosave.load(initial.session_id)
+        )
+        autosave.continue_chat(chat)
+        system_prompt, messages = chat.system_prompt, list(chat.messages)
+    else:
+        return options, Conversation()
+    return replace(options, system_prompt=options.system_prompt or system_prompt), Conversation(messages)
+
 
 MAX_PIPED_BYTES = 16_000_000
 """How much text is read from a pipe for a prompt."""
@@ -26,7 +61,7 @@ MAX_PIPED_BYTES = 16_000_000
 def run_chat(
     backend: ChatBackend,
     options: ChatOptions,
-    beginning: Beginning,
+    initial: InitialConversation,
     *,
     prompt: str | None = None,
     images: Sequence[Path] = (),
@@ -38,16 +73,16 @@ def run_chat(
     The `images` go with the first question. Raises StoreError when the conversation or an image cannot be
     read, and MlxctlError when a plain chat cannot be opened.
     """
-    autosave = SessionAutosave(_store() if beginning.keeps else None)
-    options, conversation = asyncio.run(begin(beginning, options, autosave))
-    shown = read_images(images, beside=conversation.images)
+    autosave = SessionAutosave(_store() if initial.is_saved else None)
+    options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
+    shown = read_images(images, existing=conversation.images)
     # A shell's `<&-` leaves no standard input at all.
     stdin: TextIO | None = sys.stdin
     if stdin is None or not stdin.isatty():
         prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
     elif prompt is not None:
         prompt = join_prompt(prompt, "")
-    if prompt is None and not is_plain and (reason := missing_screen(sys.stdin, sys.stdout)):
+    if prompt is None and not is_plain and (reason := screen_problem(sys.stdin, sys.stdout)):
         print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
         is_plain = True
     if prompt is not None or is_plain:
@@ -60,7 +95,7 @@ def run_chat(
     app = ChatApp(
         backend, options, autosave=autosave, conversation=conversation, images=shown, preferences=preferences
     )
-    with own_terminal(locations.state_directory() / "chat.log"):
+    with redirect_stderr(locations.state_directory() / "chat.log"):
         app.run()
     return app.return_code or 0
 
@@ -83,12 +118,12 @@ def _read_piped(source: BinaryIO) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def list_chats(words: str) -> None:
+def print_chats(query: str) -> None:
     """Print the chats that contain these words, the last one first: id, time, model, title.
 
     Raises StoreError.
     """
-    found = _store().search(words)
+    found = _store().search(query)
     if not found:
         print("mlxctl: no saved chats", file=sys.stderr)
     for summary in found:

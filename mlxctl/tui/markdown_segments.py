@@ -50,7 +50,7 @@ class Segmenter:
             self._line += part
             if part.endswith("\n"):
                 self._end_line()
-        return _joined(pieces)
+        return _join(pieces)
 
     def _cut_before(self, line: str) -> list[Piece]:
         if self._opening is not None:
@@ -81,7 +81,7 @@ class Segmenter:
             self._opening = None
 
 
-def _joined(pieces: list[Piece]) -> list[Piece]:
+def _join(pieces: list[Piece]) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         if joined and not piece.starts_segment:

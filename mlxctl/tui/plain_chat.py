@@ -26,21 +26,19 @@ from mlxctl.errors import (
 from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
-from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.exchange import (
+from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
+from mlxctl.tui.chat_turn import (
     MAX_BUSY_SECONDS,
-    Exchange,
+    ChatTurn,
     RoundsExhausted,
     ServerBusy,
     ThinkingEnded,
     ToolReturned,
     Update,
 )
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.session_autosave import SessionAutosave
-from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input
-from mlxctl.tui.terminal import missing_screen
+from mlxctl.tui.terminal import escape_control_characters, screen_problem
 
 _INTERRUPTED = 130
 
@@ -67,7 +65,7 @@ def run_plain(
     Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
     """
     stdin: TextIO | None = sys.stdin
-    streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "remarks": sys.stderr}
+    streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "diagnostics": sys.stderr}
     chat = PlainChat(
         backend, options, autosave, conversation, images, prompt=prompt, report=report, **streams
     )
@@ -98,7 +96,7 @@ class PlainChat:
         *,
         source: TextIO,
         answers: TextIO,
-        remarks: TextIO,
+        diagnostics: TextIO,
         prompt: str | None = None,
         report: ReportFormat | None = None,
     ) -> None:
@@ -107,15 +105,15 @@ class PlainChat:
         self._options = options
         self._source = source
         self._answers = answers
-        self._remarks = remarks
+        self._diagnostics = diagnostics
         self._prompt = prompt
-        self._is_dialogue = prompt is None and source.isatty()
+        self._is_interactive = prompt is None and source.isatty()
         # SEC: on a terminal, a model's escape sequences could retitle it or fill the clipboard; a pipe gets
         # every byte.
-        self._shown = visible_controls if answers.isatty() else str
+        self._sanitize = escape_control_characters if answers.isatty() else str
         self._autosave = autosave
         self._conversation = conversation
-        self._is_kept = self._is_dialogue or bool(conversation.said)
+        self._is_saved = self._is_interactive or bool(conversation.messages)
         self._images = images
         self._num_failures = 0
 
@@ -127,10 +125,10 @@ class PlainChat:
         """
         try:
             model = await self._open()
-            if self._images and (reason := model.refuses_images):
+            if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")
-            if self._is_dialogue:
-                self._remark(
+            if self._is_interactive:
+                self._print_diagnostic(
                     f"{model.name} is ready. Enter sends, Ctrl-C stops an answer, Ctrl-D quits, /help shows more."
                 )
             if self._prompt is not None:
@@ -156,29 +154,29 @@ class PlainChat:
                     raise
                 if str(error) != last_reason:
                     last_reason = str(error)
-                    self._remark(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
+                    self._print_diagnostic(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
                 await asyncio.sleep(retry_seconds(error))
 
     async def _ask(self, question: str, model: BackendModel) -> None:
-        self._conversation.ask(question, self._images)
+        self._conversation.add_question(question, self._images)
         self._images = ()
-        await self._interruptible(model)
-        await self._keep(model)
+        await self._answer_interruptibly(model)
+        await self._save(model)
 
-    async def _keep(self, model: BackendModel) -> None:
-        if not self._is_kept:
+    async def _save(self, model: BackendModel) -> None:
+        if not self._is_saved:
             return
         try:
             await self._autosave.save(
-                self._conversation.said, model=model.name, system_prompt=self._options.system_prompt
+                self._conversation.messages, model=model.name, system_prompt=self._options.system_prompt
             )
         except StoreError as error:
-            self._is_kept = False
-            self._remark(f"The chat is not saved: {error}")
+            self._is_saved = False
+            self._print_diagnostic(f"The chat is not saved: {error}")
 
     async def _next_question(self) -> str | None:
         """Return the next question that is not empty, None at the end of the input."""
-        read = _line_reader(self._source, self._answers, self._remarks)
+        read = _line_reader(self._source, self._answers, self._diagnostics)
         while True:
             text = await _in_daemon_thread(lambda: _read_question(read))
             if text is None:
@@ -187,7 +185,7 @@ class PlainChat:
                 continue
             match read_input(text.strip()):
                 case UnknownCommand(message=message):
-                    self._remark(message)
+                    self._print_diagnostic(message)
                 case SlashCommand(command=command) if command.action == "app.quit":
                     return None
                 case SlashCommand(command=command):
@@ -197,15 +195,15 @@ class PlainChat:
 
     def _run_command(self, action: str, name: str) -> None:
         if action == "help":
-            self._remark(_HELP)
+            self._print_diagnostic(_HELP)
         elif action == "new":
-            self._autosave.begin()
+            self._autosave.start_new_chat()
             self._conversation = Conversation()
-            self._remark("New chat.")
+            self._print_diagnostic("New chat.")
         else:
-            self._remark(f"/{name} works in the full-screen chat only (without --plain).")
+            self._print_diagnostic(f"/{name} works in the full-screen chat only (without --plain).")
 
-    async def _interruptible(self, model: BackendModel) -> None:
+    async def _answer_interruptibly(self, model: BackendModel) -> None:
         """Answer; Ctrl-C stops the answer and keeps what came."""
         answering = asyncio.ensure_future(self._answer(model))
         loop = asyncio.get_running_loop()
@@ -222,15 +220,17 @@ class PlainChat:
             if isinstance(error, RequestError):
                 # What is refused once may be refused with every question after it, so nothing of it stays.
                 if num_images := len(self._conversation.last_images):
-                    self._remark(f"The question and its images ({num_images}) are removed from the chat.")
-                self._conversation.take_back_question()
+                    self._print_diagnostic(
+                        f"The question and its images ({num_images}) are removed from the chat."
+                    )
+                self._conversation.remove_question()
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _answer(self, model: BackendModel) -> None:
-        exchange = Exchange(self._backend, model, self._conversation, self._options)
+        turn = ChatTurn(self._backend, model, self._conversation, self._options)
         report = AnswerReport(model.name)
-        async with aclosing(report.watch(exchange.run())) as updates:
+        async with aclosing(report.watch(turn.run())) as updates:
             async for batch in updates:
                 for update in batch:
                     report.add(update)
@@ -239,32 +239,36 @@ class PlainChat:
                 self._answers.flush()
         print(report.json() if self._report == "json" else "", file=self._answers, flush=True)
         if self._report == "text":
-            self._remark(f"({report.line()})")
+            self._print_diagnostic(f"({report.line()})")
 
     def _show(self, update: Update) -> None:
         match update:
             case TextDelta():
-                print(self._shown(update.text), end="", file=self._answers)
-            case ThinkingDelta() if self._is_dialogue:
-                print(visible_controls(update.text), end="", file=self._remarks, flush=True)
+                print(self._sanitize(update.text), end="", file=self._answers)
+            case ThinkingDelta() if self._is_interactive:
+                print(escape_control_characters(update.text), end="", file=self._diagnostics, flush=True)
             case ThinkingEnded():
-                self._remark(f"{chr(10) if self._is_dialogue else ''}(thought for {update.seconds:.1f} s)")
+                self._print_diagnostic(
+                    f"{chr(10) if self._is_interactive else ''}(thought for {update.seconds:.1f} s)"
+                )
             case ToolReturned():
-                self._remark(visible_controls(f"(-> {_call_line(update.call)})\n(<- {update.result.text})"))
+                self._print_diagnostic(
+                    escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
+                )
             case RoundsExhausted():
-                self._remark("(stopped after too many rounds of tool calls)")
+                self._print_diagnostic("(stopped after too many rounds of tool calls)")
             case ServerBusy():
-                self._remark(f"({update.reason}; retrying)")
+                self._print_diagnostic(f"({update.reason}; retrying)")
             case _:
                 pass
 
     def _end_line(self, remark: str) -> None:
         print(file=self._answers, flush=True)
-        self._remark(remark)
+        self._print_diagnostic(remark)
 
-    def _remark(self, text: str) -> None:
+    def _print_diagnostic(self, text: str) -> None:
         self._answers.flush()
-        print(text, file=self._remarks, flush=True)
+        print(text, file=self._diagnostics, flush=True)
 
 
 async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
@@ -285,15 +289,15 @@ async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
     return await answer
 
 
-def _line_reader(source: TextIO, answers: TextIO, remarks: TextIO) -> Callable[[str], str]:
+def _line_reader(source: TextIO, answers: TextIO, diagnostics: TextIO) -> Callable[[str], str]:
     """Return a function that shows a prompt and reads a line: with editing and history where a terminal can;
     empty at the end.
     """
-    if source is not sys.stdin or missing_screen(source, answers) is not None:
+    if source is not sys.stdin or screen_problem(source, answers) is not None:
 
         def read_plain(prompt: str) -> str:
             if source.isatty():
-                print(prompt, end="", file=remarks, flush=True)
+                print(prompt, end="", file=diagnostics, flush=True)
             return source.readline()
 
         return read_plain
@@ -305,7 +309,7 @@ def _line_reader(source: TextIO, answers: TextIO, remarks: TextIO) -> Callable[[
         try:
             return input(prompt) + "\n"
         except EOFError:
-            print(file=remarks, flush=True)
+            print(file=diagnostics, flush=True)
             return ""
 
     return read_edited

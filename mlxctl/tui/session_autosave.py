@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from mlxctl.errors import StoreError
 from mlxctl.settings.documents import DocumentError, parse_json
 from mlxctl.stores import Session, SessionStore, SessionSummary
-from mlxctl.tui.conversation import Said
+from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.messages_json import from_messages, to_messages
 
 _TITLE_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierChat:
+class SavedChat:
     """A conversation that can go on."""
 
     summary: SessionSummary
     system_prompt: str
-    said: tuple[Said, ...]
+    messages: tuple[ChatMessage, ...]
 
 
 class SessionAutosave:
@@ -34,40 +34,40 @@ class SessionAutosave:
 
     def __init__(self, store: SessionStore | None) -> None:
         self._store = store
-        self._saving = asyncio.Lock()
-        self.begin()
+        self._lock = asyncio.Lock()
+        self.start_new_chat()
 
     @property
-    def keeps(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether anything is kept."""
         return self._store is not None
 
-    def begin(self) -> None:
+    def start_new_chat(self) -> None:
         """What is saved from now on is a new chat."""
         self._id = secrets.token_hex(6)
         self._started_at = time.time()
 
-    def go_on_with(self, chat: EarlierChat) -> None:
+    def continue_chat(self, chat: SavedChat) -> None:
         """What is saved from now on continues this one."""
         self._id = chat.summary.id
         self._started_at = chat.summary.started_at
 
-    async def save(self, said: tuple[Said, ...], *, model: str, system_prompt: str) -> None:
+    async def save(self, messages: tuple[ChatMessage, ...], *, model: str, system_prompt: str) -> None:
         """Keep the conversation as it is now; one without a question is not worth it. Raises StoreError."""
-        questions = [item.message.text for item in said if item.message.role == "user"]
+        questions = [item.message.text for item in messages if item.message.role == "user"]
         if self._store is None or not questions:
             return
         session_id, started_at = self._id, self._started_at
-        async with self._saving:
+        async with self._lock:
             await asyncio.to_thread(
-                self._save, said, session_id, started_at, _title(questions[0]), model, system_prompt
+                self._save, messages, session_id, started_at, _title(questions[0]), model, system_prompt
             )
 
-    async def search(self, words: str = "") -> tuple[SessionSummary, ...]:
+    async def search(self, query: str = "") -> tuple[SessionSummary, ...]:
         """Return the chats that hold these words, the last one first. Raises StoreError."""
-        return () if self._store is None else await asyncio.to_thread(self._store.search, words)
+        return () if self._store is None else await asyncio.to_thread(self._store.search, query)
 
-    async def load(self, session_id: str) -> EarlierChat:
+    async def load(self, session_id: str) -> SavedChat:
         """Return the chat whose id begins so.
 
         Raises StoreError when there is no such chat, or it cannot be read.
@@ -79,7 +79,7 @@ class SessionAutosave:
             )
         return await asyncio.to_thread(_read, session)
 
-    async def load_last(self) -> EarlierChat:
+    async def load_last(self) -> SavedChat:
         """Return the chat that was used last. Raises StoreError when there is none."""
         chats = await self.search()
         if not chats:
@@ -91,17 +91,17 @@ class SessionAutosave:
         if self._store is not None:
             await asyncio.to_thread(self._store.delete, session_id)
         if session_id == self._id:
-            self.begin()
+            self.start_new_chat()
 
     async def close(self) -> None:
         """Wait for what is being saved, and close the store."""
-        async with self._saving:
+        async with self._lock:
             if self._store is not None:
                 await asyncio.to_thread(self._store.close)
 
     def _save(
         self,
-        said: tuple[Said, ...],
+        messages: tuple[ChatMessage, ...],
         session_id: str,
         started_at: float,
         title: str,
@@ -110,25 +110,25 @@ class SessionAutosave:
     ) -> None:
         assert self._store is not None, "checked by the caller"
         system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-        body = json.dumps([*system, *to_messages(said)], ensure_ascii=False).encode()
+        body = json.dumps([*system, *to_messages(messages)], ensure_ascii=False).encode()
         summary = SessionSummary(
             id=session_id,
             title=title,
             model=model,
             started_at=started_at,
             used_at=time.time(),
-            num_messages=len(said),
+            num_messages=len(messages),
         )
-        text = "\n".join(item.message.text for item in said)
+        text = "\n".join(item.message.text for item in messages)
         self._store.save(Session(summary=summary, text=text, body=body))
 
 
-def _read(session: Session) -> EarlierChat:
+def _read(session: Session) -> SavedChat:
     try:
-        system_prompt, said = from_messages(parse_json(session.body))
+        system_prompt, messages = from_messages(parse_json(session.body))
     except (StoreError, DocumentError) as error:
         raise StoreError(f"the chat {session.summary.id} cannot be read: {error}") from None
-    return EarlierChat(summary=session.summary, system_prompt=system_prompt, said=tuple(said))
+    return SavedChat(summary=session.summary, system_prompt=system_prompt, messages=tuple(messages))
 
 
 def _title(question: str) -> str:

@@ -12,7 +12,7 @@ from typing import TextIO
 _WITHOUT_SCREEN = ("dumb", "unknown")
 
 
-def missing_screen(*ends: TextIO) -> str | None:
+def screen_problem(*ends: TextIO) -> str | None:
     """Return why no screen can be drawn on these streams; None when one can."""
     if not all(end.isatty() for end in ends):
         return "input and output are not both a terminal" if len(ends) > 1 else "the output is not a terminal"
@@ -34,7 +34,7 @@ def _open_log(file: Path) -> int:
 
 
 @contextmanager
-def own_terminal(log_file: Path) -> Iterator[None]:
+def redirect_stderr(log_file: Path) -> Iterator[None]:
     """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output
     is.
     """
@@ -59,3 +59,12 @@ def own_terminal(log_file: Path) -> Iterator[None]:
         os.close(log)
         logging.getLogger("mlxctl").removeHandler(handler)
         handler.close()
+
+
+_SYMBOLS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+_SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
+
+
+def escape_control_characters(text: str) -> str:
+    """Return the text with escape and other control characters replaced by symbols; tabs and line ends stay."""
+    return text.replace("\r\n", "\n").translate(_SYMBOLS)

@@ -7,13 +7,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, ToolArgumentsDelta, Usage
-from mlxctl.tui.exchange import RoundStarted, Update, Updates
+from mlxctl.tui.chat_turn import RoundStarted, Update, Updates
 
 _WINDOW_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveNumbers:
+class LiveMetrics:
     """What the status line shows; None is what is not known (yet).
 
     `tokens_per_second` counts deltas while the answer comes, which is nearly the same, and tokens once it is
@@ -29,7 +29,7 @@ class LiveNumbers:
 
 
 @dataclass(slots=True)
-class _Answer:
+class _AnswerTimes:
     started: float
     last: float
     first: float | None = None
@@ -39,13 +39,13 @@ class _Answer:
     usage: Usage | None = None
 
 
-class Pace:
+class ThroughputMeter:
     """Watches one exchange; numbers are those of its latest answer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         now = clock()
-        self._answer = _Answer(now, now)
+        self._answer = _AnswerTimes(now, now)
 
     async def watch(self, updates: Updates) -> Updates:
         """Pass everything on and look at it as it comes."""
@@ -61,7 +61,7 @@ class Pace:
         for update in updates:
             match update:
                 case RoundStarted():
-                    self._answer = _Answer(now, now)
+                    self._answer = _AnswerTimes(now, now)
                 case PromptProgress():
                     self._answer.prefill = update
                 case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
@@ -73,10 +73,10 @@ class Pace:
                 case _:
                     pass
 
-    def numbers(self) -> LiveNumbers:
+    def metrics(self) -> LiveMetrics:
         """Return the numbers as of now."""
         answer = self._answer
-        return LiveNumbers(
+        return LiveMetrics(
             prefill=answer.prefill if answer.first is None else None,
             first_token_seconds=None if answer.first is None else answer.first - answer.started,
             tokens_per_second=_rate(answer),
@@ -94,7 +94,7 @@ class Pace:
             recent.popleft()
 
 
-def _rate(answer: _Answer) -> float | None:
+def _rate(answer: _AnswerTimes) -> float | None:
     if answer.usage is not None and answer.first is not None and answer.ended is not None:
         # The first token belongs to the prompt's time; what follows it is decoding.
         num_tokens, spent = answer.usage.num_completion_tokens - 1, answer.ended - answer.first

@@ -12,7 +12,7 @@ from typing import Any
 _CHUNK = b'data: {"choices":[{"index":0,"delta":{"content":"tick"},"finish_reason":null}],"usage":null}\n\n'
 
 
-class Metronome:
+class FixedRateServer:
     """`url` is where it answers, `bodies` what it was asked.
 
     After `num_answers` it hangs up in mid-answer.
@@ -87,7 +87,7 @@ class Metronome:
 
 
 @contextmanager
-def metronome(
+def fixed_rate_server(
     *,
     pause_seconds: float = 0.002,
     word_seconds: float = 0.0,
@@ -95,9 +95,9 @@ def metronome(
     num_answers: int | None = None,
     refuses: str | None = None,
     lists_models: bool = True,
-) -> Iterator[Metronome]:
+) -> Iterator[FixedRateServer]:
     """A running one."""
-    server = Metronome(
+    server = FixedRateServer(
         pause_seconds=pause_seconds,
         word_seconds=word_seconds,
         tells_usage=tells_usage,

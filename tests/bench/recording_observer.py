@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Diary:
+class RecordingObserver:
     """May cancel the run at a given line."""
 
     cancels_at: str | None = None

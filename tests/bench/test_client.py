@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.bench.client import AnswerReader, Stream, run_stream
+from mlxctl.bench.client import Stream, StreamReceiver, run_stream
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.errors import (
     AuthenticationFailed,
@@ -18,7 +18,7 @@ from mlxctl.errors import (
     SequenceFailed,
     ServerUnreachable,
 )
-from tests.bench.fixed_rate_server import metronome
+from tests.bench.fixed_rate_server import fixed_rate_server
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 DELTAS = [
@@ -46,7 +46,7 @@ def read(*pieces: bytes) -> Stream:
 
     async def feed() -> Stream:
         stream = Stream()
-        reader = AnswerReader(stream, None)
+        reader = StreamReceiver(stream, None)
         for piece in pieces:
             for start in range(0, len(piece), 1000):
                 part = piece[start : start + 1000]
@@ -103,7 +103,7 @@ def test_pieces_that_come_together_are_one_arrival() -> None:
 
 
 def test_times_are_those_of_the_server() -> None:
-    with metronome(pause_seconds=0.02) as server:
+    with fixed_rate_server(pause_seconds=0.02) as server:
         stream = asyncio.run(run_stream(Endpoint.of(server.url), {"messages": [], "max_tokens": 10}))
     assert stream.num_counted == len(stream.events) == 10
     assert 0.02 <= stream.ttft < 0.15

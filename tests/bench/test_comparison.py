@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mlxctl.bench.comparison import compare_results, is_noise
 from mlxctl.bench.conditions import Condition
 from mlxctl.errors import SettingsError
-from tests.bench.sample_results import QUICK, RATES, THROUGHPUT, sample_result
+from tests.bench.sample_results import FAST, RATES, THROUGHPUT, sample_result
 
 BEFORE = sample_result(
     {"ttft_p50": (0.100, 0.101, 0.102, 0.103, 0.104), "itl_p50": (0.010, 0.012, 0.011, 0.013, 0.012)}
@@ -113,7 +113,7 @@ def test_different_measurements_cannot_be_compared() -> None:
     with pytest.raises(SettingsError, match="different measurements"):
         compare_results(BEFORE, sample_result(RATES, scenario=THROUGHPUT))
     with pytest.raises(SettingsError, match="no figure in common"):
-        compare_results(BEFORE, sample_result({"request_p50": QUICK["request_p50"]}))
+        compare_results(BEFORE, sample_result({"request_p50": FAST["request_p50"]}))
 
 
 def test_what_was_not_the_same_is_said() -> None:

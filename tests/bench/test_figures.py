@@ -3,9 +3,9 @@
 import pytest
 
 from mlxctl.bench.figures import Figure, Spread, percentile, percentiles
+from mlxctl.bench.formatting import client_line, format_like, format_value, ratio_verdict, sparkline
 from mlxctl.bench.runner import Rounds, measurements, paired_ratios
 from mlxctl.bench.scenarios import Latency
-from mlxctl.bench.wording import client_line, ratio_verdict, say, say_beside, sparkline
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -57,9 +57,13 @@ def test_figures_of_a_scenario_have_names_of_their_own() -> None:
 
 
 def test_numbers_are_said_with_units() -> None:
-    assert [say(0.0381, "s"), say(2.5, "s"), say(0.5, "share")] == ["38.1 ms", "2.50 s", "50.0%"]
-    assert [say(1234.5, "tokens/s"), say(3.14, "times")] == ["1,234 tok/s", "3.14 ×"]
-    assert [say_beside(1.25, 0.9, "s"), say_beside(0.25, 1.9, "s")] == ["1,250.0", "0.25"]
+    assert [format_value(0.0381, "s"), format_value(2.5, "s"), format_value(0.5, "share")] == [
+        "38.1 ms",
+        "2.50 s",
+        "50.0%",
+    ]
+    assert [format_value(1234.5, "tokens/s"), format_value(3.14, "times")] == ["1,234 tok/s", "3.14 ×"]
+    assert [format_like(1.25, 0.9, "s"), format_like(0.25, 1.9, "s")] == ["1,250.0", "0.25"]
     assert sparkline((1.0, 0.0, 0.5)) == "█▁▅"
     assert sparkline((*[1.0] * 500, *[0.0] * 500)) == "█████▁▁▁▁▁"
 

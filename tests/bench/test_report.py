@@ -12,11 +12,11 @@ from syrupy.assertion import SnapshotAssertion
 from mlxctl.bench.report import make_report
 from mlxctl.bench.svg import Bar, draw_bars
 from mlxctl.errors import SettingsError
-from tests.bench.sample_results import CEILING, QUICK, RATES, SLOW, THROUGHPUT, sample_result
+from tests.bench.sample_results import CEILING, FAST, RATES, SLOW, THROUGHPUT, sample_result
 from tests.snapshot_location import TextSnapshots
 
 RESULTS = [
-    ("latency.json", sample_result(QUICK, SLOW, problem="the connection ended in mid-answer")),
+    ("latency.json", sample_result(FAST, SLOW, problem="the connection ended in mid-answer")),
     ("throughput.json", sample_result(RATES, scenario=THROUGHPUT, ceiling=CEILING)),
 ]
 
@@ -35,7 +35,7 @@ def test_every_picture_of_the_page_is_written_beside_it(tmp_path: Path, snapshot
 
 
 def test_a_result_from_outside_a_repository_names_no_commit() -> None:
-    result = sample_result(QUICK)
+    result = sample_result(FAST)
     page = make_report(
         [("a.json", dataclasses.replace(result, environment={**result.environment, "commit": None}))]
     ).markdown

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mlxctl.bench.client import run_stream
 from mlxctl.bench.endpoint import Endpoint
-from tests.bench.fixed_rate_server import metronome
+from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.benchmarks.rounds import Finding, Ratio
 
 _NUM_STREAMS = 16
@@ -23,7 +23,7 @@ def client_cost(*, rounds: int) -> Iterator[Finding]:
     The server runs in another thread, whose time is not counted.
     """
     shares, rates = [], []
-    with metronome(pause_seconds=_PAUSE_SECONDS) as server:
+    with fixed_rate_server(pause_seconds=_PAUSE_SECONDS) as server:
         endpoint = Endpoint.of(server.url)
         for _ in range(rounds):
             cpu, wall = time.thread_time(), time.perf_counter()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios import Contention
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 from tests.benchmarks.load import chat_body, run_many, run_stream
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
@@ -45,7 +45,7 @@ def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
     """A short request, idle, beside a decoding stream, and beside a long prompt; and what that does to the
     decoding stream.
     """
-    target = Target("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
+    target = BenchTarget("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
     prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
     prompts = replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
     samples = [

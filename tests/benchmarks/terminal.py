@@ -21,8 +21,7 @@ from textual.pilot import Pilot
 
 from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage, text_message
 from mlxctl.tui.app import ChatApp
-from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
 from mlxctl.tui.widgets.status_line import StatusLine
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.tui.scripted_backend import ScriptedBackend
@@ -114,7 +113,10 @@ class _SteadyAnswer:
 def _long_conversation() -> Conversation:
     block = _PARAGRAPH * 3 + _CODE
     answer = block * (_TURN_TOKENS * _TOKEN_CHARACTERS // len(block))
-    turn = [Said(message=text_message("user", "And then?")), Said(message=text_message("assistant", answer))]
+    turn = [
+        ChatMessage(message=text_message("user", "And then?")),
+        ChatMessage(message=text_message("assistant", answer)),
+    ]
     return Conversation(turn * (_LONG_TOKENS // _TURN_TOKENS))
 
 

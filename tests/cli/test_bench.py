@@ -16,17 +16,17 @@ from mlxctl.bench.result import Result, load_result, save_result
 from mlxctl.bench.scenarios import Throughput
 from mlxctl.cli import app
 from mlxctl.cli.bench import tables
-from tests.bench.fixed_rate_server import metronome
-from tests.bench.sample_results import CEILING, QUICK, RATES, SLOW, THROUGHPUT, sample_result
+from tests.bench.fixed_rate_server import fixed_rate_server
+from tests.bench.sample_results import CEILING, FAST, RATES, SLOW, THROUGHPUT, sample_result
 from tests.snapshot_location import TextSnapshots
 
 runner = CliRunner()
 QUICKLY = ["--requests", "2", "--prompt-tokens", "16", "--answer-tokens", "5", "--rounds", "2"]
 RESULTS = {
-    "latency": sample_result(QUICK),
-    "against": sample_result(QUICK, SLOW),
+    "latency": sample_result(FAST),
+    "against": sample_result(FAST, SLOW),
     "throughput": sample_result(RATES, scenario=THROUGHPUT, ceiling=CEILING),
-    "partial": sample_result(QUICK, problem="interrupted"),
+    "partial": sample_result(FAST, problem="interrupted"),
 }
 
 
@@ -58,7 +58,7 @@ def test_no_name_and_no_number_is_cut_off_on_a_usual_terminal(num_servers: int) 
 
 
 def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         run = runner.invoke(app, ["bench", "latency", "--url", server.url, "--out", str(tmp_path), *QUICKLY])
     assert run.exit_code == 0, run.output
     last = json.loads(run.stdout.splitlines()[-1])
@@ -70,7 +70,7 @@ def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:
 
 def test_json_alone_is_the_whole_result(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    with metronome() as server:
+    with fixed_rate_server() as server:
         run = runner.invoke(
             app, ["bench", "latency", "--url", server.url, "--out", str(out), "--json", *QUICKLY]
         )
@@ -80,7 +80,7 @@ def test_json_alone_is_the_whole_result(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_keeps_what_it_has_and_says_so(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    with metronome(pause_seconds=0.02) as server:
+    with fixed_rate_server(pause_seconds=0.02) as server:
         command = [
             sys.executable,
             "-m",
@@ -133,7 +133,7 @@ def stored(tmp_path: Path) -> tuple[Path, Path]:
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     save_result(RESULTS["latency"], before)
     save_result(
-        sample_result({name: tuple(value * 1.3 for value in values) for name, values in QUICK.items()}), after
+        sample_result({name: tuple(value * 1.3 for value in values) for name, values in FAST.items()}), after
     )
     return before, after
 

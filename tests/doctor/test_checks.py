@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.doctor import examine
-from mlxctl.doctor.backend import check_backend, judge_backend, judge_blas
-from mlxctl.doctor.directories import check_models, check_port, judge_place
-from mlxctl.doctor.memory import check_memory, judge_wired_limit
-from mlxctl.doctor.packages import judge_packages
-from mlxctl.doctor.platform import judge_files, judge_platform
+from mlxctl.doctor import run_checks
+from mlxctl.doctor.backend import assess_backend, assess_blas, check_backend
+from mlxctl.doctor.directories import assess_directory, check_models, check_port
+from mlxctl.doctor.memory import assess_wired_limit, check_memory
+from mlxctl.doctor.packages import assess_packages
+from mlxctl.doctor.platform import assess_file_limit, assess_platform
 from mlxctl.models import Library, Machine
 from mlxctl.models.machine import GIB
 from mlxctl.settings import LibrarySettings, ServerSettings, Settings
 
 
 def test_this_machine_is_examined_and_works() -> None:
-    findings = list(examine())
-    names = [finding.name for finding in findings]
+    results = list(run_checks())
+    names = [result.name for result in results]
     assert len(set(names)) == len(names) >= 10
-    assert {finding.name: finding.facts for finding in findings if finding.verdict == "broken"} == {}
-    assert all(finding.remedy for finding in findings if finding.verdict == "advice")
+    assert {result.name: result.facts for result in results if result.verdict == "broken"} == {}
+    assert all(result.remedy for result in results if result.verdict == "advice")
 
 
 @pytest.mark.parametrize(
@@ -38,18 +38,18 @@ def test_this_machine_is_examined_and_works() -> None:
     ],
 )
 def test_platforms(system: str, machine: str, macos: str, is_translated: bool, verdict: str) -> None:
-    finding = judge_platform(system, machine, macos, is_translated=is_translated)
-    assert finding.verdict == verdict
-    assert (finding.remedy is None) == (verdict == "ok")
+    result = assess_platform(system, machine, macos, is_translated=is_translated)
+    assert result.verdict == verdict
+    assert (result.remedy is None) == (verdict == "ok")
 
 
-def look_in(installed: dict[str, tuple[str, list[str]]]) -> object:
-    def look(name: str) -> tuple[str, list[str]]:
+def lookup_in(installed: dict[str, tuple[str, list[str]]]) -> object:
+    def lookup(name: str) -> tuple[str, list[str]]:
         if name not in installed:
             raise PackageNotFoundError(name)
         return installed[name]
 
-    return look
+    return lookup
 
 
 def packages(**changed: tuple[str, list[str]] | None) -> dict[str, tuple[str, list[str]]]:
@@ -71,12 +71,12 @@ def packages(**changed: tuple[str, list[str]] | None) -> dict[str, tuple[str, li
 
 
 def test_packages_that_fit_are_counted_also_in_circles_and_without_extras() -> None:
-    finding = judge_packages(look_in(packages()))  # type: ignore[arg-type]
-    assert (finding.verdict, finding.facts) == ("ok", "5 requirements are met")
+    result = assess_packages(lookup_in(packages()))  # type: ignore[arg-type]
+    assert (result.verdict, result.facts) == ("ok", "5 requirements are met")
 
 
 @pytest.mark.parametrize(
-    ("changed", "words", "remedy"),
+    ("changed", "text", "remedy"),
     [
         ({"mlx": ("0.31.0", [])}, "mlx 0.31.0 is installed, mlxctl needs <0.33,>=0.32", "'mlx<0.33,>=0.32'"),
         ({"numpy": None}, "numpy is missing, mlx-lm needs any version", "'numpy'"),
@@ -88,26 +88,26 @@ def test_packages_that_fit_are_counted_also_in_circles_and_without_extras() -> N
     ],
 )
 def test_packages_that_clash_are_named_with_the_command_that_mends_them(
-    changed: dict[str, tuple[str, list[str]] | None], words: str, remedy: str
+    changed: dict[str, tuple[str, list[str]] | None], text: str, remedy: str
 ) -> None:
-    finding = judge_packages(look_in(packages(**changed)))  # type: ignore[arg-type]
-    assert finding.verdict == "broken"
-    assert words in finding.facts
-    assert finding.remedy is not None
-    assert finding.remedy.startswith("`pip install ")
-    assert remedy in finding.remedy
+    result = assess_packages(lookup_in(packages(**changed)))  # type: ignore[arg-type]
+    assert result.verdict == "broken"
+    assert text in result.facts
+    assert result.remedy is not None
+    assert result.remedy.startswith("`pip install ")
+    assert remedy in result.remedy
 
 
 def test_a_checkout_that_was_never_installed_is_told_so() -> None:
-    finding = judge_packages(look_in({}))  # type: ignore[arg-type]
-    assert (finding.verdict, finding.remedy) == (
+    result = assess_packages(lookup_in({}))  # type: ignore[arg-type]
+    assert (result.verdict, result.remedy) == (
         "advice",
         "in its directory: `pip install -c constraints.txt -e .`",
     )
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "output", "errors", "wants_metal", "verdict", "words"),
+    ("exit_code", "output", "errors", "wants_metal", "verdict", "text"),
     [
         (0, '{"version": "1", "device": "gpu", "metal": true, "total": 36.0}', "", True, "ok", "with Metal"),
         (
@@ -131,11 +131,11 @@ def test_a_checkout_that_was_never_installed_is_told_so() -> None:
     ],
 )
 def test_trials_of_mlx(
-    exit_code: int, output: str, errors: str, wants_metal: bool, verdict: str, words: str
+    exit_code: int, output: str, errors: str, wants_metal: bool, verdict: str, text: str
 ) -> None:
-    finding = judge_backend(exit_code, output, errors, wants_metal=wants_metal)
-    assert finding.verdict == verdict
-    assert words in finding.facts
+    result = assess_backend(exit_code, output, errors, wants_metal=wants_metal)
+    assert result.verdict == verdict
+    assert text in result.facts
 
 
 def test_mlx_computes_here() -> None:
@@ -143,12 +143,12 @@ def test_mlx_computes_here() -> None:
 
 
 def test_blas_is_advice() -> None:
-    assert judge_blas(None).verdict == "advice"
-    assert judge_blas("libopenblas.so.0").verdict == "ok"
+    assert assess_blas(None).verdict == "advice"
+    assert assess_blas("libopenblas.so.0").verdict == "ok"
 
 
 @pytest.mark.parametrize(
-    ("memory_gib", "limit_mib", "verdict", "words"),
+    ("memory_gib", "limit_mib", "verdict", "text"),
     [
         (64, 0, "ok", "sysctl iogpu.wired_limit_mb=55705"),
         (8, 0, "ok", "sysctl iogpu.wired_limit_mb=2048"),
@@ -158,10 +158,10 @@ def test_blas_is_advice() -> None:
         (64, None, "ok", "no iogpu.wired_limit_mb"),
     ],
 )
-def test_wired_limits(memory_gib: int, limit_mib: int | None, verdict: str, words: str) -> None:
-    finding = judge_wired_limit(memory_gib * GIB, limit_mib)
-    assert finding.verdict == verdict
-    assert words in finding.facts
+def test_wired_limits(memory_gib: int, limit_mib: int | None, verdict: str, text: str) -> None:
+    result = assess_wired_limit(memory_gib * GIB, limit_mib)
+    assert result.verdict == verdict
+    assert text in result.facts
 
 
 def test_a_memory_limit_beyond_the_memory_is_broken() -> None:
@@ -178,22 +178,22 @@ def test_a_memory_limit_beyond_the_memory_is_broken() -> None:
 
 
 def test_few_open_files_are_advice() -> None:
-    assert [judge_files(limit).verdict for limit in (256, 1024, -1)] == ["advice", "ok", "ok"]
+    assert [assess_file_limit(limit).verdict for limit in (256, 1024, -1)] == ["advice", "ok", "ok"]
 
 
 def test_a_place_without_room_is_advice_and_one_that_is_a_file_is_broken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert judge_place("state", tmp_path / "new" / "er", least_bytes=0).verdict == "ok"
-    assert judge_place("models", tmp_path, least_bytes=1e30).verdict == "advice"
-    assert judge_place("state", tmp_path / "file" / "inside", least_bytes=0).verdict == "broken"
+    assert assess_directory("state", tmp_path / "new" / "er", least_bytes=0).verdict == "ok"
+    assert assess_directory("models", tmp_path, least_bytes=1e30).verdict == "advice"
+    assert assess_directory("state", tmp_path / "file" / "inside", least_bytes=0).verdict == "broken"
 
 
 def test_a_broken_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "models--org--half").mkdir()
-    finding = check_models(Library(LibrarySettings(hub_cache=tmp_path)))
-    assert "1 in the library" in finding.facts
-    assert finding.verdict == "advice"
-    assert finding.remedy is not None
+    result = check_models(Library(LibrarySettings(hub_cache=tmp_path)))
+    assert "1 in the library" in result.facts
+    assert result.verdict == "advice"
+    assert result.remedy is not None
 
 
 def test_a_port_that_is_taken_is_advice() -> None:

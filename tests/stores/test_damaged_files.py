@@ -26,7 +26,7 @@ from mlxctl.settings.editing import remove_alias, write_alias
 from mlxctl.stores import (
     AgentStore,
     CapabilityStore,
-    Exchange,
+    ChatTurn,
     Finding,
     ProbeRecord,
     ResponseStore,
@@ -39,7 +39,7 @@ from mlxctl.stores import (
 from mlxctl.stores import SessionSummary as Summary
 from mlxctl.stores.agent_ids import read_agent_ids
 from mlxctl.stores.damage import MAX_KEPT, set_aside_files
-from mlxctl.tui.export import open_exported
+from mlxctl.tui.export import load_exported
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.session_autosave import SessionAutosave
 from tests.prefix_cache.disk_records import closed, opened, read_all, store
@@ -144,7 +144,7 @@ def intact() -> Iterator[Path]:
         write_alias(home / "mlxctl.toml", "short", "org/long-name")
         (home / "capabilities.toml").write_text(write_overrides([RECORD]))
         (home / "chat.json").write_text('{"model": "m", "messages": [{"role": "user", "content": "hello"}]}')
-        Preferences(home / "screen.json").remember_theme("nord")
+        Preferences(home / "screen.json").save_theme("nord")
         yield home
 
 
@@ -159,7 +159,7 @@ RECORD = ProbeRecord(
             question="chat",
             verdict="yes",
             reason="it does",
-            exchanges=(Exchange(prompt="hi", output="hello"),),
+            exchanges=(ChatTurn(prompt="hi", output="hello"),),
         ),
     ),
 )
@@ -281,7 +281,7 @@ READERS: list[Callable[[Path], object]] = [
     lambda home: maintenance.collect(home / "cache", max_bytes=1 << 30),
     edit_settings,
     lambda home: read_overrides(home / "capabilities.toml"),
-    lambda home: open_exported(home / "chat.json"),
+    lambda home: load_exported(home / "chat.json"),
     lambda home: Preferences(home / "screen.json").theme,
 ]
 

@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 from mlxctl.ir import ImagePart
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import ChatBackend
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.session_autosave import SessionAutosave
 
 Driver = Callable[["Screen"], Awaitable[None]]
@@ -65,7 +64,7 @@ class Screen:
         return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
 
 
-def masked(text: str) -> str:
+def mask_times_in(text: str) -> str:
     """Return the screen with everything that is a matter of time replaced."""
     text = re.sub(r"\d+\.\d+ s\b", "#.# s", text)
     text = re.sub(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", text)

@@ -17,7 +17,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
-from mlxctl.tui.chat_backend import BackendModel, ModelChoice
+from mlxctl.tui.chat_backend import BackendModel, SelectableModel
 from mlxctl.tui.observation import Observation
 
 Line = StreamEvent | MlxctlError | float
@@ -46,7 +46,7 @@ class ScriptedAnswer:
 class ScriptedBackend:
     """Gives the scripts in turn and remembers what it was asked."""
 
-    where = "a script"
+    address = "a script"
 
     def __init__(self, *scripts: Sequence[Line], model: BackendModel | None = None) -> None:
         self.requests: list[GenerationRequest] = []
@@ -57,9 +57,9 @@ class ScriptedBackend:
     async def open(self) -> BackendModel:
         return self._model
 
-    async def choices(self) -> list[ModelChoice]:
-        broken = ModelChoice(name="broken", note="has no weights", is_usable=False)
-        return [ModelChoice(name=self._model.name), ModelChoice(name="another"), broken]
+    async def list_models(self) -> list[SelectableModel]:
+        broken = SelectableModel(name="broken", note="has no weights", is_usable=False)
+        return [SelectableModel(name=self._model.name), SelectableModel(name="another"), broken]
 
     async def switch(self, name: str) -> BackendModel:
         self._model = replace(self._model, name=name)

@@ -131,7 +131,7 @@ async def look_at_everything(screen: Screen, check: Callable[[str], Awaitable[No
 
 
 def test_every_text_is_readable_in_dark_and_light_themes() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         async def check(place: str) -> None:
             # Dialogs are made of the same widgets, so one dark and one light theme are enough for them.
             for theme in THEMES if place == "answer" else THEMES[-2:]:
@@ -141,13 +141,13 @@ def test_every_text_is_readable_in_dark_and_light_themes() -> None:
 
         await look_at_everything(screen, check)
 
-    drive(backend(), look, size=(100, 70), uses_tools=True)
+    drive(backend(), interact, size=(100, 70), uses_tools=True)
 
 
 def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         async def check(place: str) -> None:
             await screen.settle()
             assert unreadable(screen) == [], place
@@ -155,7 +155,7 @@ def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.M
 
         await look_at_everything(screen, check)
 
-    drive(backend(), look, size=(100, 70), uses_tools=True)
+    drive(backend(), interact, size=(100, 70), uses_tools=True)
 
 
 def colors(screen: Screen) -> Iterator[ColorTriplet | None]:

@@ -44,14 +44,14 @@ def test_the_demo_model_answers_on_the_screen(is_remote: bool, request: pytest.F
 def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
     with serving(tiny_models.model("endless")) as doomed:
 
-        async def look(screen: Screen) -> None:
+        async def interact(screen: Screen) -> None:
             await screen.wait_for("is ready")
             await screen.ask("Tell me a story")
             await screen.wait_for("answering  ~")
             doomed.process.kill()
             await screen.wait_for("^R retries")
 
-        drive(RemoteBackend(doomed.url), look)
+        drive(RemoteBackend(doomed.url), interact)
 
 
 def test_an_engine_of_our_own_takes_another_model_and_the_conversation_goes_on(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import SessionStore
 from mlxctl.tui.attachments import MAX_IMAGE_BYTES, read_images
 from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.plain_chat import PlainChat
 from mlxctl.tui.session_autosave import SessionAutosave
 from tests import tiny_models
@@ -29,7 +28,7 @@ from tests import tiny_models
 from .screen_driver import Screen, drive
 
 QUESTION = "What color is this?"
-READER = tiny_models.model("endless").name
+TEXT_MODEL = tiny_models.model("endless").name
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +46,15 @@ def server() -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def red(tmp_path: Path) -> Path:
-    return painted(tmp_path / "red.png", (220, 30, 30))
+    return write_png(tmp_path / "red.png", (220, 30, 30))
 
 
 @pytest.fixture
 def black(tmp_path: Path) -> Path:
-    return painted(tmp_path / "black.png", (15, 15, 15))
+    return write_png(tmp_path / "black.png", (15, 15, 15))
 
 
-def painted(path: Path, color: tuple[int, int, int]) -> Path:
+def write_png(path: Path, color: tuple[int, int, int]) -> Path:
     path.write_bytes(one_color_png(color))
     return path
 
@@ -93,28 +92,28 @@ def test_a_model_that_sees_is_shown_images_and_a_kept_chat_has_them_when_it_goes
 
     drive(backend(), ask, autosave=SessionAutosave(SessionStore(tmp_path / "chats.db")), temperature=0.0)
     autosave = SessionAutosave(SessionStore(tmp_path / "chats.db"))
-    chat = Conversation(asyncio.run(autosave.load_last()).said)
+    chat = Conversation(asyncio.run(autosave.load_last()).messages)
     assert chat.images == (ImagePart(data=red.read_bytes(), media_type="image/png"),)
     drive(backend(), go_on, autosave=autosave, conversation=chat, temperature=0.0)
 
 
 def test_a_model_of_text_is_shown_nothing_and_the_chat_goes_on(server: ServerProcess, red: Path) -> None:
-    async def look(screen: Screen) -> None:
-        await screen.wait_for(f"{READER} is ready")
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for(f"{TEXT_MODEL} is ready")
         await attach(screen, red)
         await screen.wait_for("reads text only")
         assert "with 1 image" not in screen.text()
         await screen.ask("Hello")
         await screen.wait_for("Stopped at the max-tokens limit")
 
-    drive(RemoteBackend(server.url, model=READER), look, max_tokens=8, size=(100, 30))
+    drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, max_tokens=8, size=(100, 30))
 
 
 def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_them(
     server: ServerProcess, red: Path
 ) -> None:
-    async def look(screen: Screen) -> None:
-        await screen.wait_for(f"{READER} is ready")
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for(f"{TEXT_MODEL} is ready")
         await screen.ask("Hello")
         await screen.wait_for("reads text only")
         assert "with 1 image" in screen.text()
@@ -122,7 +121,7 @@ def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_
         await screen.wait_gone("with 1 image")
 
     images = (ImagePart(data=red.read_bytes(), media_type="image/png"),)
-    drive(RemoteBackend(server.url, model=READER), look, images=images, max_tokens=8, size=(100, 30))
+    drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, images=images, max_tokens=8, size=(100, 30))
 
 
 def test_an_image_that_cannot_be_decoded_comes_back_with_its_question(
@@ -130,14 +129,14 @@ def test_an_image_that_cannot_be_decoded_comes_back_with_its_question(
 ) -> None:
     red.write_bytes(red.read_bytes()[:60])
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("pixtral_colors is ready")
         await attach(screen, red)
         await screen.ask(QUESTION)
         await screen.wait_for("image 1 cannot be decoded")
         assert QUESTION in await screen.wait_for("with 1 image")
 
-    drive(RemoteBackend(server.url, model="pixtral_colors"), look, size=(100, 30))
+    drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(100, 30))
 
 
 def too_big(path: Path) -> Path:
@@ -151,12 +150,12 @@ def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.png").write_text("no image at all")
-    half = painted(tmp_path / "half.png", (1, 2, 3))
+    half = write_png(tmp_path / "half.png", (1, 2, 3))
     with half.open("r+b") as file:
         file.truncate(MAX_IMAGE_BYTES // 2 + 1)
     too_big(tmp_path / "big.png")
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("pixtral_colors is ready")
         told = {
             "none.png": "No such file or directory",
@@ -171,7 +170,7 @@ def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(
         await attach(screen, half)
         await screen.wait_for("the images of this chat would have 20.0 MB")
 
-    drive(RemoteBackend(server.url, model="pixtral_colors"), look, size=(160, 40))
+    drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(160, 40))
 
 
 def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
@@ -192,7 +191,7 @@ def test_lines_of_text_begin_with_the_images_that_were_named(
     assert (run.returncode, run.stdout) == (0, "Black.\n")
 
 
-class Typed(io.StringIO):
+class TerminalInput(io.StringIO):
     """Lines as from a terminal."""
 
     def isatty(self) -> bool:
@@ -202,9 +201,9 @@ class Typed(io.StringIO):
 def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerProcess, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
     streams = {
-        "source": Typed(f"{QUESTION}\n{QUESTION}\n"),
+        "source": TerminalInput(f"{QUESTION}\n{QUESTION}\n"),
         "answers": io.StringIO(),
-        "remarks": io.StringIO(),
+        "diagnostics": io.StringIO(),
     }
     backend = RemoteBackend(server.url, model="pixtral_colors")
     chat = PlainChat(
@@ -217,13 +216,13 @@ def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerPro
     )
     assert asyncio.run(chat.run()) == 1
     assert streams["answers"].getvalue() == "\nI see no image.\n"
-    assert "image 1 cannot be decoded" in streams["remarks"].getvalue()
+    assert "image 1 cannot be decoded" in streams["diagnostics"].getvalue()
 
 
 @pytest.mark.parametrize(
     ("model", "name", "words"),
     [
-        (READER, "red.png", f"{READER} reads text only: it does not accept images"),
+        (TEXT_MODEL, "red.png", f"{TEXT_MODEL} reads text only: it does not accept images"),
         ("pixtral_colors", "none.png", "No such file or directory"),
     ],
 )

@@ -5,10 +5,9 @@ lost.
 import pytest
 
 from mlxctl.ir import text_message
-from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.widgets.question import Question
-from mlxctl.tui.widgets.transcript import Transcript
-from mlxctl.tui.widgets.transcript_page import MAX_WIDGETS, TranscriptPage
+from mlxctl.tui.conversation import ChatMessage, Conversation
+from mlxctl.tui.widgets.question import QuestionWidget
+from mlxctl.tui.widgets.transcript import MAX_WIDGETS, Transcript, TranscriptPage
 from tests.tui.screen_driver import Screen, drive
 from tests.tui.scripted_backend import ScriptedBackend, text
 
@@ -25,19 +24,19 @@ def long_conversation() -> Conversation:
         )
         for number in range(NUM_TURNS)
     ]
-    return Conversation([Said(message=message) for turn in turns for message in turn])
+    return Conversation([ChatMessage(message=message) for turn in turns for message in turn])
 
 
-def stretches(screen: Screen) -> list[TranscriptPage]:
+def pages(screen: Screen) -> list[TranscriptPage]:
     return list(screen.app.screen.query(TranscriptPage))
 
 
 def num_laid_out(screen: Screen) -> int:
-    return sum(len(stretch.query("*")) for stretch in stretches(screen) if not stretch.is_folded)
+    return sum(len(page.query("*")) for page in pages(screen) if not page.is_folded)
 
 
 def num_drawn(screen: Screen) -> int:
-    return len(screen.app.screen.query(Question))
+    return len(screen.app.screen.query(QuestionWidget))
 
 
 async def open_at_its_end(screen: Screen) -> None:
@@ -54,7 +53,7 @@ async def open_whole(screen: Screen) -> None:
     await screen.settle()
 
 
-async def climb(screen: Screen, words: str) -> None:
+async def page_up_to(screen: Screen, words: str) -> None:
     """Go back page by page until the words are there, below the header, which holds the title."""
     while words not in screen.text().partition("\n")[2]:
         await screen.press("pageup")
@@ -63,19 +62,19 @@ async def climb(screen: Screen, words: str) -> None:
 
 
 def test_a_conversation_is_drawn_from_its_end_as_far_as_somebody_looks() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         assert num_drawn(screen) < NUM_TURNS / 3
-        await climb(screen, "question-0")
+        await page_up_to(screen, "question-0")
         assert num_drawn(screen) == NUM_TURNS
         await screen.press("ctrl+end")
         await screen.wait_for("Paragraph 5")
 
-    drive(ScriptedBackend(), look, conversation=long_conversation())
+    drive(ScriptedBackend(), interact, conversation=long_conversation())
 
 
 def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         before = num_drawn(screen)
         transcript = screen.app.screen.query_one(Transcript)
@@ -87,7 +86,7 @@ def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
         assert transcript.scroll_y == transcript.scroll_target_y > 3
         assert seen == screen.text()
 
-    drive(ScriptedBackend(), look, conversation=long_conversation())
+    drive(ScriptedBackend(), interact, conversation=long_conversation())
 
 
 def test_words_are_found_where_nothing_is_drawn_yet() -> None:

@@ -9,9 +9,9 @@ from rich.console import Console
 from textual.theme import BUILTIN_THEMES
 
 from mlxctl.ir import TextDelta, ThinkingDelta
-from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.markdown import MarkdownText, Palette
 from mlxctl.tui.markdown_segments import Segmenter
+from mlxctl.tui.terminal import escape_control_characters
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, call, end, text
@@ -149,9 +149,9 @@ DEEP = [
 ]
 
 
-@pytest.mark.parametrize("beginning", DEEP)
-def test_text_that_is_nested_too_deep_is_shown_without_formatting(beginning: str) -> None:
-    assert "deep" in drawn(f"{beginning} deep")
+@pytest.mark.parametrize("prefix", DEEP)
+def test_text_that_is_nested_too_deep_is_shown_without_formatting(prefix: str) -> None:
+    assert "deep" in drawn(f"{prefix} deep")
 
 
 def test_a_table_cell_that_is_too_many_is_shown() -> None:
@@ -171,7 +171,7 @@ def test_lists_and_code_look_like_lists_and_code() -> None:
 
 
 def test_control_characters_are_symbols() -> None:
-    assert visible_controls("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
+    assert escape_control_characters("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
 
 
 def test_the_rest_of_a_code_block_that_was_cut_has_no_second_label() -> None:
@@ -192,7 +192,7 @@ def test_html_is_shown_everywhere_however_it_comes(size: int) -> None:
     tool = call("<tool>[x]", '{"a": "<b>[/]"}')
     backend = ScriptedBackend([thought, *tool], [*(TextDelta(text=piece) for piece in pieces), end()])
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("What is <i>?")
         seen = await screen.wait_for("• <li>one</li>")
         assert "Use <b>x</b> and List<T> in" in seen
@@ -202,15 +202,15 @@ def test_html_is_shown_everywhere_however_it_comes(size: int) -> None:
         await screen.press("shift+tab", "enter")
         await screen.wait_for("Maybe <think about=it> [red]this[/red].")
 
-    drive(backend, look, size=(100, 40), uses_tools=True)
+    drive(backend, interact, size=(100, 40), uses_tools=True)
 
 
 def test_a_call_that_looks_like_markup_can_be_decided() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Go")
         await screen.wait_for("Tool call: [bold]x[/]<i>")
         await screen.press("escape")
         await screen.wait_for("Done")
 
     backend = ScriptedBackend(call("[bold]x[/]<i>", '{"a": "[/]<b>"}'), text("Done"))
-    drive(backend, look, uses_tools=True, asks_before_tools=True)
+    drive(backend, interact, uses_tools=True, asks_before_tools=True)

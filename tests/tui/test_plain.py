@@ -66,7 +66,7 @@ class _Echo(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def standing_in(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
+def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
     """Another server, which says what it was asked; yields its URL."""
     handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -78,7 +78,7 @@ def standing_in(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[s
         server.server_close()
 
 
-def typed_at_a_terminal(url: str, *steps: tuple[str, str]) -> str:
+def run_on_terminal(url: str, *steps: tuple[str, str]) -> str:
     """Chat in lines on a terminal: wait for the words of a step, type its keys; returns everything that was
     shown.
     """
@@ -129,7 +129,7 @@ def test_a_pipe_is_one_question_answered_by_a_local_engine() -> None:
 def test_the_prompt_is_the_argument_and_below_it_the_piped_text(
     arguments: list[str], typed: str, question: str
 ) -> None:
-    with standing_in() as url:
+    with echo_server() as url:
         run = chat(*arguments, "--url", url, typed=typed)
     assert (run.returncode, run.stdout) == (0, f"You said: {question}\n")
 
@@ -142,21 +142,21 @@ def test_an_empty_prompt_is_refused(arguments: list[str], typed: str) -> None:
 
 
 def test_bytes_that_are_no_text_are_asked_as_replacement_characters() -> None:
-    with standing_in() as url:
+    with echo_server() as url:
         command = [sys.executable, "-m", "mlxctl", "chat", "--url", url]
         run = subprocess.run(command, input=b"caf\xe9 \x1b[31m", capture_output=True, timeout=60, check=True)
     assert run.stdout.decode() == "You said: caf\ufffd \x1b[31m\n"
 
 
 def test_a_server_that_is_loading_is_waited_for() -> None:
-    with standing_in(num_refusals=2) as url:
+    with echo_server(num_refusals=2) as url:
         run = chat("Hi", "--url", url, typed="")
     assert (run.returncode, run.stdout) == (0, "You said: Hi\n")
     assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
 
 
 def test_a_server_that_wants_a_key_names_the_option() -> None:
-    with standing_in(needs_key=True) as url:
+    with echo_server(needs_key=True) as url:
         run = chat("Hi", "--url", url, typed="")
         assert (
             run.stderr
@@ -166,8 +166,8 @@ def test_a_server_that_wants_a_key_names_the_option() -> None:
 
 
 def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None:
-    with standing_in() as url:
-        shown = typed_at_a_terminal(
+    with echo_server() as url:
+        shown = run_on_terminal(
             url,
             ("ready", "hellp\x7fo\r"),
             ("You said: hello", "\x1b[A\x01(\r"),

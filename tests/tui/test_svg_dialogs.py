@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from mlxctl.tui.monitor_app import MonitorApp
 from mlxctl.tui.observation import Observation
+from mlxctl.tui.screens.monitor import MonitorApp
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend
-from .test_monitor import moment, view
-from .test_svg_screens import image, scripted, taken
+from .test_monitor import make_observation, make_view
+from .test_svg_screens import image, screenshot, scripted
 
 __all__ = ["image"]
 
@@ -26,24 +26,24 @@ _NUM_LOOKS = 60
     ids=("help", "chats", "models"),
 )
 def test_what_opens_above_the_chat(key: str, words: str, image: SnapshotAssertion) -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("scripted is ready")
         await screen.press(key)
         await screen.wait_for(words)
         await screen.settle()
-        assert taken(screen) == image
+        assert screenshot(screen) == image
 
-    drive(ScriptedBackend(), look, size=(100, 30))
+    drive(ScriptedBackend(), interact, size=(100, 30))
 
 
 def test_a_chat_over_a_narrow_connection(image: SnapshotAssertion) -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("context 105")
         await screen.settle()
-        assert taken(screen) == image
+        assert screenshot(screen) == image
 
-    drive(scripted(), look, size=(80, 24), uses_tools=True)
+    drive(scripted(), interact, size=(80, 24), uses_tools=True)
 
 
 def busy_server() -> Callable[[], Awaitable[Observation]]:
@@ -57,13 +57,13 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
             await asyncio.Event().wait()
         wave = [round(30 + 25 * math.sin(number / 8)) for number in range(looks + 1)]
         requests = [
-            view(number, first_token_seconds=wave[-1] / 100, tokens_per_second=float(wave[-1]))
+            make_view(number, first_token_seconds=wave[-1] / 100, tokens_per_second=float(wave[-1]))
             for number in range(looks, 0, -1)
         ]
-        reading = view(
+        reading = make_view(
             looks + 1, state="reading", num_read_tokens=512, first_token_seconds=None, tokens_per_second=None
         )
-        return moment(
+        return make_observation(
             float(looks), reading, *requests,
             num_generated_tokens=sum(wave), num_prompt_tokens=9 * sum(wave), cache_tokens_reused=5 * sum(wave),
             num_decoding=wave[-1] // 10, num_prefilling=1, num_waiting=max(wave[-1] - 45, 0),
@@ -80,11 +80,11 @@ def test_the_monitor(size: tuple[int, int], image: SnapshotAssertion) -> None:
         """Nothing is open."""
 
     async def play() -> str:
-        app = MonitorApp(busy_server(), where="http://127.0.0.1:8080", interval_seconds=0.01, close=close)
+        app = MonitorApp(busy_server(), address="http://127.0.0.1:8080", interval_seconds=0.01, close=close)
         async with app.run_test(size=size) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for(f" {_NUM_LOOKS + 1}  a-model")
             await screen.settle()
-            return taken(screen)
+            return screenshot(screen)
 
     assert asyncio.run(play()) == image

@@ -9,7 +9,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlxctl.ir import TextDelta, ThinkingDelta
 
-from .screen_driver import Screen, drive, masked
+from .screen_driver import Screen, drive, mask_times_in
 from .scripted_backend import ScriptedBackend, call, end
 
 ANSWER = """The sum is **42**. In Python:
@@ -24,7 +24,7 @@ def multiply(a: int, b: int) -> int:
 """
 
 
-class Pictures(TopLevelDirectory, SingleFileSnapshotExtension):
+class SvgSnapshots(TopLevelDirectory, SingleFileSnapshotExtension):
     """One SVG per snapshot."""
 
     _write_mode = WriteMode.TEXT
@@ -33,16 +33,18 @@ class Pictures(TopLevelDirectory, SingleFileSnapshotExtension):
 
 @pytest.fixture
 def image(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(Pictures)
+    return snapshot.use_extension(SvgSnapshots)
 
 
-def taken(screen: Screen) -> str:
+def screenshot(screen: Screen) -> str:
     """The image without what is a matter of time; ids in it are a checksum of all of it."""
     svg = screen.app.export_screenshot(title=screen.app.TITLE, simplify=True)
-    return joined(re.sub(r"(<text [^>]*>)(.*?)</text>", timeless, re.sub(r"terminal-\d+", "terminal", svg)))
+    return merge_backgrounds(
+        re.sub(r"(<text [^>]*>)(.*?)</text>", mask_times, re.sub(r"terminal-\d+", "terminal", svg))
+    )
 
 
-def joined(svg: str) -> str:
+def merge_backgrounds(svg: str) -> str:
     """The image with neighboring backgrounds of one color as one: where they meet depends on how long numbers
     are.
     """
@@ -58,12 +60,12 @@ def one_background(pair: re.Match[str]) -> str:
     return f'<rect fill="{color}" x="{x}" y="{y}" width="{float(width) + float(further):.1f}"{rest}/>'
 
 
-def timeless(element: re.Match[str]) -> str:
+def mask_times(element: re.Match[str]) -> str:
     head, words = element[1], element[2].replace("&#160;", " ")
-    if masked(words) == words:
+    if mask_times_in(words) == words:
         return element[0]
     fitting = re.sub(r' textLength="[\d.]+"', "", head)
-    return f"{fitting}{masked(words).rstrip().replace(' ', '&#160;')}</text>"
+    return f"{fitting}{mask_times_in(words).rstrip().replace(' ', '&#160;')}</text>"
 
 
 def scripted() -> ScriptedBackend:
@@ -72,21 +74,21 @@ def scripted() -> ScriptedBackend:
 
 
 def test_a_chat(image: SnapshotAssertion) -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("context 105")
         await screen.settle()
-        assert taken(screen) == image
+        assert screenshot(screen) == image
 
-    drive(scripted(), look, size=(100, 30), uses_tools=True)
+    drive(scripted(), interact, size=(100, 30), uses_tools=True)
 
 
 def test_the_settings(image: SnapshotAssertion) -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("scripted is ready")
         await screen.press("f2")
         await screen.wait_for("Apply")
         await screen.settle()
-        assert taken(screen) == image
+        assert screenshot(screen) == image
 
-    drive(ScriptedBackend(), look, size=(100, 30))
+    drive(ScriptedBackend(), interact, size=(100, 30))

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.scenarios.session import TOOLS, Session
-from mlxctl.bench.target import Target
+from mlxctl.bench.scenarios.session import TOOLS, AgentSession
+from mlxctl.bench.target import BenchTarget
 from mlxctl.errors import InvalidRequest
 
 # What the tools of a session and the frames around its messages take.
@@ -59,7 +58,7 @@ class Agents:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Replay a session, then let the agents begin at once on another."""
         session = self._session(target, prompts, f"{key} session")
         turns = [await self._ask(target, session, turn) for turn in range(self.num_turns + 1)]
@@ -69,20 +68,22 @@ class Agents:
         )
         return _session_sample(turns) | _fanout_sample(at_once)
 
-    def _session(self, target: Target, prompts: Prompts, key: str) -> Session:
+    def _session(self, target: BenchTarget, prompts: Prompts, key: str) -> AgentSession:
         wanted = self.system_tokens + self.num_turns * self.result_tokens
         room = target.fit(wanted + _OVERHEAD_TOKENS, max_tokens=self.answer_tokens) - _OVERHEAD_TOKENS
         share = max(0.01, min(1.0, room / wanted))
-        return Session(
+        return AgentSession(
             prompts=prompts,
             key=key,
             system_tokens=round(self.system_tokens * share),
             result_tokens=max(1, round(self.result_tokens * share)),
         )
 
-    async def _ask(self, target: Target, session: Session, num_turns: int, *, agent: int = 0) -> Stream:
+    async def _ask(
+        self, target: BenchTarget, session: AgentSession, num_turns: int, *, agent: int = 0
+    ) -> Stream:
         while True:
-            uses_tools = target.takes_tools
+            uses_tools = target.accepts_tools
             messages = session.messages(num_turns, agent=agent, uses_tools=uses_tools)
             fields: dict[str, Any] = {"tools": TOOLS} if uses_tools else {}
             try:
@@ -90,7 +91,7 @@ class Agents:
             except InvalidRequest as error:
                 if not uses_tools:
                     raise
-                target.takes_tools = False
+                target.accepts_tools = False
                 target.note(f"tools were refused ({error}): the session was replayed as plain text")
 
 

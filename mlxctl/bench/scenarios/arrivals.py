@@ -9,15 +9,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure, percentile_figures, percentiles
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile_figures, percentiles
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.scenarios.mixed import MIN_ANSWER_TOKENS, MIN_PROMPT_TOKENS, draw_length
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class ScheduledRequest:
     """One request: seconds after the first, and the lengths of its prompt and its answer."""
 
     after: float
@@ -65,20 +64,20 @@ class Arrivals:
         """Return the fields."""
         return asdict(self)
 
-    def schedule(self, seed: int) -> list[Arrival]:
+    def schedule(self, seed: int) -> list[ScheduledRequest]:
         """Return when what arrives, the same in every round and for every server."""
         source, after, arrivals = random.Random(f"{seed} arrivals"), 0.0, []  # noqa: S311
         for _ in range(self.num_requests):
             prompt = draw_length(source, MIN_PROMPT_TOKENS, self.prompt_tokens)
             answer = draw_length(source, MIN_ANSWER_TOKENS, self.answer_tokens)
-            arrivals.append(Arrival(after=after, prompt_tokens=prompt, answer_tokens=answer))
+            arrivals.append(ScheduledRequest(after=after, prompt_tokens=prompt, answer_tokens=answer))
             after += source.expovariate(self.rate)
         return arrivals
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Send every request at its time, whatever has become of those before."""
 
-        async def send(number: int, arrival: Arrival) -> Stream:
+        async def send(number: int, arrival: ScheduledRequest) -> Stream:
             num_tokens = target.fit(arrival.prompt_tokens, max_tokens=arrival.answer_tokens)
             text = prompts.text(f"{key} {number}", num_tokens)
             await asyncio.sleep(arrival.after)

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
-from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 
 def _figures(prefix: str, when: str) -> tuple[Figure, ...]:
@@ -69,7 +68,7 @@ class Burst:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Send a burst to a fresh server if there can be one, then one stream alone, then another burst."""
         sample: Sample = {}
         if self.restarts and await _restart(target):
@@ -77,17 +76,17 @@ class Burst:
         await self._ask(target, prompts, f"{key} alone")
         return sample | _sample("", await self._burst(target, prompts, f"{key} burst"))
 
-    async def _burst(self, target: Target, prompts: Prompts, key: str) -> Sequence[Stream]:
+    async def _burst(self, target: BenchTarget, prompts: Prompts, key: str) -> Sequence[Stream]:
         return await asyncio.gather(
             *(self._ask(target, prompts, f"{key} {number}") for number in range(self.num_requests))
         )
 
-    async def _ask(self, target: Target, prompts: Prompts, key: str) -> Stream:
+    async def _ask(self, target: BenchTarget, prompts: Prompts, key: str) -> Stream:
         text = prompts.text(key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
         return await target.ask(user(text), max_tokens=self.answer_tokens)
 
 
-async def _restart(target: Target) -> bool:
+async def _restart(target: BenchTarget) -> bool:
     if target.restarter is None:
         target.note("no fresh server: only a server that the bench started itself can be restarted")
         return False

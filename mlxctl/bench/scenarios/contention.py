@@ -6,11 +6,10 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.scenarios.background import DecodingStream, LongPrompt
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 16
 _STREAM_TOKENS = 2048
@@ -60,7 +59,7 @@ class Contention:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Go through the situations: alone, beside a stream, beside both, beside a prompt."""
         sample = {
             "ttft_idle": statistics.median(
@@ -71,7 +70,7 @@ class Contention:
             target, prompts, f"{key} stream", answer_tokens=target.fit(_STREAM_TOKENS, max_tokens=0)
         )
         try:
-            await stream.begun()
+            await stream.wait_started()
             beside = [await self._short(target, prompts, f"{key} stream {n}") for n in self._numbers]
             sample["ttft_beside_stream"] = statistics.median(beside)
             watched = time.perf_counter()
@@ -87,26 +86,31 @@ class Contention:
     def _numbers(self) -> range:
         return range(self.num_requests)
 
-    async def _short(self, target: Target, prompts: Prompts, key: str) -> float:
+    async def _short(self, target: BenchTarget, prompts: Prompts, key: str) -> float:
         return (
             await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)
         ).ttft
 
     async def _beside_prompt(
-        self, target: Target, prompts: Prompts, key: str, figure: str, stream: DecodingStream | None = None
+        self,
+        target: BenchTarget,
+        prompts: Prompts,
+        key: str,
+        figure: str,
+        stream: DecodingStream | None = None,
     ) -> Sample:
         """Watch the stream, then ask short questions, for as long as a long prompt is read."""
         text = prompts.text(f"{key} long", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
-        prompt, begun = LongPrompt(target, text), time.perf_counter()
+        prompt, started = LongPrompt(target, text), time.perf_counter()
         seconds: list[float] = []
         sample: Sample = {}
         try:
-            await prompt.read(within_seconds=_HEAD_START_SECONDS)
-            if stream is not None and not prompt.is_read:
-                await prompt.read(within_seconds=self.watch_seconds)
-                if gaps := stream.gaps_since(begun):
+            await prompt.wait_prefilled(within_seconds=_HEAD_START_SECONDS)
+            if stream is not None and not prompt.is_prefilled:
+                await prompt.wait_prefilled(within_seconds=self.watch_seconds)
+                if gaps := stream.gaps_since(started):
                     sample["gap_beside_prompt_p99"] = percentile(gaps, 0.99)
-            while len(seconds) < self.num_requests and not prompt.is_read:
+            while len(seconds) < self.num_requests and not prompt.is_prefilled:
                 seconds.append(await self._short(target, prompts, f"{key} {len(seconds)}"))
         finally:
             await prompt.stop()

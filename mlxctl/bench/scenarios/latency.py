@@ -3,10 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from mlxctl.bench.figures import Figure, percentile_figures, percentiles
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile_figures, percentiles
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _MIN_FOR_P99 = 100
 
@@ -37,7 +36,7 @@ class Latency:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Ask `num_requests` times; percentiles are over the requests of the round."""
         if self.num_requests < _MIN_FOR_P99:
             target.note(

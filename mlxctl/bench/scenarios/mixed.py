@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure, percentile, percentile_figures, percentiles
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile, percentile_figures, percentiles
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 MIN_PROMPT_TOKENS = 16
 MIN_ANSWER_TOKENS = 8
@@ -81,7 +80,7 @@ class Mixed:
             for _ in range(self.num_requests)
         ]
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Let the clients ask until everything was asked."""
         waiting = list(enumerate(self.lengths(prompts.seed)))[::-1]
         answered: list[tuple[int, Stream]] = []

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
-from mlxctl.bench.figures import Figure
+from mlxctl.bench.figures import Chart, Figure, Sample
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 16
 
@@ -60,7 +59,7 @@ class Prefix:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Ask about a text cold, warm, and after a restart if there can be one."""
         text = prompts.text(
             key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens + _QUESTION_TOKENS)
@@ -72,11 +71,11 @@ class Prefix:
             sample |= _compared("restart", await self._ask(target, prompts, text, "restart"), cold)
         return sample
 
-    async def _ask(self, target: Target, prompts: Prompts, text: str, moment: str) -> Stream:
+    async def _ask(self, target: BenchTarget, prompts: Prompts, text: str, moment: str) -> Stream:
         question = prompts.prose(f"question {moment}", _QUESTION_TOKENS)
         return await target.ask(user(f"{text}\n\n{question}"), max_tokens=self.answer_tokens)
 
-    async def _restart(self, target: Target, prompts: Prompts, key: str) -> bool:
+    async def _restart(self, target: BenchTarget, prompts: Prompts, key: str) -> bool:
         if target.restarter is None:
             target.note("not restarted: only a server that the bench started itself can be")
             return False

@@ -42,7 +42,7 @@ TOOLS = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class AgentSession:
     """One session: the same for the same prompts and key.
 
     Lengths are in tokens. Without tools, calls are plain text.

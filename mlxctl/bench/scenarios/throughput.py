@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure
+from mlxctl.bench.figures import Chart, Figure, Sample
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 24
 
@@ -54,7 +53,7 @@ class Throughput:
             "prompt_tokens": self.prompt_tokens,
         }
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Read one long prompt, then decode with each number of streams."""
         prompt = prompts.text(f"{key} prompt", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
         read = await target.ask(user(prompt), max_tokens=1)

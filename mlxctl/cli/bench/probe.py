@@ -23,10 +23,10 @@ def probe(
     Each round is the whole command, which asks the model everything anew. What it finds out is thrown away.
     """
     with plain_failures():
-        from mlxctl.bench.probing import run_probing
+        from mlxctl.bench.probe import run_probe_bench
         from mlxctl.cli.bench.running import keep_and_show
 
-        run = partial(run_probing, model, num_rounds=rounds, num_warmups=warmups)
+        run = partial(run_probe_bench, model, num_rounds=rounds, num_warmups=warmups)
         keep_and_show(
             lambda observer: run(observer=observer), "probe", num_rounds=rounds, out=out, as_json=as_json
         )

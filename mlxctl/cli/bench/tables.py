@@ -8,17 +8,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.bench.result import Measurement, Result
-from mlxctl.bench.scenarios import Chart
-from mlxctl.bench.wording import (
+from mlxctl.bench.formatting import (
     ceiling_line,
     client_line,
+    format_like,
+    format_value,
     ratio_verdict,
-    say,
-    say_beside,
     sparkline,
     state_line,
 )
+from mlxctl.bench.result import Measurement, Result
+from mlxctl.bench.scenarios import Chart
 from mlxctl.cli.console import console as wide_console
 
 _WIDE = 120
@@ -78,8 +78,8 @@ def figure_table(result: Result, *, has_meanings: bool) -> Table:
     if has_meanings:
         table.add_column("", style="dim")
     for found in _shown(result, "A"):
-        low, high = (say_beside(value, found.median, found.unit) for value in (found.lowest, found.highest))
-        row = [found.name, say(found.median, found.unit), low, high, sparkline(found.rounds)]
+        low, high = (format_like(value, found.median, found.unit) for value in (found.lowest, found.highest))
+        row = [found.name, format_value(found.median, found.unit), low, high, sparkline(found.rounds)]
         table.add_row(*row, *([found.meaning] if has_meanings else []))
     return table
 
@@ -100,8 +100,8 @@ def pair_table(result: Result, *, has_meanings: bool) -> Table:
         verdict = ratio_verdict(ratio.ratio, found.better, is_noise=ratio.is_noise)
         table.add_row(
             found.name,
-            say(found.median, found.unit),
-            say_beside(other.median, found.median, found.unit),
+            format_value(found.median, found.unit),
+            format_like(other.median, found.median, found.unit),
             f"{ratio.ratio.median:.2f}",
             f"{ratio.ratio.lowest:.2f}–{ratio.ratio.highest:.2f}",
             Text(verdict.partition(" ")[0], style="dim" if ratio.is_noise else _STYLES[verdict[0]]),
@@ -132,7 +132,7 @@ def bars(result: Result, chart: Chart) -> Table | None:
     for label, server, found in rows:
         bar = Text(_bar(found.median / top), style=_STYLES[server])
         mark = f"{label} {server}" if len(result.servers) > 1 else label
-        table.add_row(mark, bar, say(found.median, found.unit))
+        table.add_row(mark, bar, format_value(found.median, found.unit))
     return table
 
 

@@ -25,9 +25,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.parser import parse
+from mlxctl.tui.terminal import escape_control_characters
 
 # With fewer columns for a cell a table cannot be read.
 _MIN_CELL_WIDTH = 6
@@ -118,7 +118,7 @@ class _List(ListElement):
     """Numbers stand as written, but a list of equal numbers is counted."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        items = [item for item in self.items if isinstance(item, _Item)]
+        items = [item for item in self.items if isinstance(item, _MarkedListItem)]
         marks = [item.mark for item in items]
         if len(items) > 1 and len(set(marks)) == 1 and marks[0][:-1].isdigit():
             first = int(marks[0][:-1])
@@ -128,11 +128,11 @@ class _List(ListElement):
             yield from item.render_with(mark.rjust(width), console, options)
 
 
-class _Item(ListItem):
+class _MarkedListItem(ListItem):
     mark = "•"
 
     @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> "_Item":  # noqa: ARG003 -- Rich calls it so
+    def create(cls, markdown: Markdown, token: Token) -> "_MarkedListItem":  # noqa: ARG003 -- Rich calls it so
         item = cls()
         if token.info:
             item.mark = f"{token.info}{token.markup}"
@@ -174,12 +174,12 @@ class MarkdownText(Markdown):
         "table_open": _Table,
         "bullet_list_open": _List,
         "ordered_list_open": _List,
-        "list_item_open": _Item,
+        "list_item_open": _MarkedListItem,
     }
     inlines = Markdown.inlines | {"link_text", "link_target"}
 
     def __init__(self, source: str, palette: Palette, *, continues_code: bool = False) -> None:
-        self.markup = visible_controls(source)
+        self.markup = escape_control_characters(source)
         self.parsed = parse(self.markup)
         self.palette = palette
         self.continues_code = continues_code

@@ -15,7 +15,7 @@ from mlxctl.tui.markdown import MarkdownText
 from mlxctl.tui.terminal_app import TerminalApp
 
 
-class _Once:
+class _RenderCache:
     """Draws a renderable once for a width: a widget asks for its height, and then for its lines."""
 
     def __init__(self, renderable: RenderableType) -> None:
@@ -34,7 +34,7 @@ class MarkdownSegment(Static):
     """Grows; what it costs to draw is bounded by the size of a segment."""
 
     DEFAULT_CSS = """
-    MarkdownSegment { height: auto; padding: 0 1 0 2; margin: 0 0 1 0; &.-goes-on { margin: 0; } }
+    MarkdownSegment { height: auto; padding: 0 1 0 2; margin: 0 0 1 0; &.-continued { margin: 0; } }
     """
 
     def __init__(self, *, continues_code: bool = False) -> None:
@@ -45,7 +45,7 @@ class MarkdownSegment(Static):
         self._heights: dict[int, int] = {}
 
     @property
-    def searchable(self) -> str:
+    def search_text(self) -> str:
         """The source of the Markdown."""
         return self._source
 
@@ -59,16 +59,16 @@ class MarkdownSegment(Static):
             self._heights[width] = super().get_content_height(container, viewport, width)
         return self._heights[width]
 
-    def grow(self, text: str) -> None:
+    def append(self, text: str) -> None:
         """Append text."""
         self._source += text
         self._heights.clear()
         self._draw()
 
-    def goes_on(self) -> None:
+    def continue_block(self) -> None:
         """Leave no space below: the next segment continues the same block."""
-        self.add_class("-goes-on")
+        self.add_class("-continued")
 
     def _draw(self) -> None:
         palette = cast("TerminalApp", self.app).palette
-        self.update(_Once(MarkdownText(self._source, palette, continues_code=self._continues_code)))
+        self.update(_RenderCache(MarkdownText(self._source, palette, continues_code=self._continues_code)))

@@ -4,13 +4,37 @@ What is wrong with a call is told to the model, not raised.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
-from mlxctl.tui.tools.calculator import calculate
-from mlxctl.tui.tools.clock import tell_time
+from mlxctl.tui.calculator import calculate
+
+
+def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:
+    """Return date, time and zone; `timezone` is an IANA name or its city, empty for this machine's.
+
+    Raises ValueError with words for the model.
+    """
+    zone = ZoneInfo(_find_zone(timezone)) if timezone else None
+    return (now or datetime.now(UTC)).astimezone(zone).strftime("%A, %Y-%m-%d %H:%M:%S %Z")
+
+
+def _find_zone(name: str) -> str:
+    wanted = name.strip().replace(" ", "_").casefold()
+    zones = sorted(available_timezones())
+    for spelled in (str.casefold, _city):
+        found = next((zone for zone in zones if spelled(zone) == wanted), None)
+        if found is not None:
+            return found
+    raise ValueError(f"unknown time zone {name!r}; use an IANA name like 'Europe/Berlin'")
+
+
+def _city(zone: str) -> str:
+    return zone.rpartition("/")[2].casefold()
 
 
 def _text_parameter(name: str, description: str, *, is_required: bool) -> Mapping[str, Any]:

@@ -8,17 +8,16 @@ import pytest
 from mlxctl.errors import CapacityError, ConnectionLost, InvalidRequest, ServerUnreachable
 from mlxctl.ir import GenerationRequest, TextDelta, ToolCallStarted
 from mlxctl.tui.chat_backend import BackendModel
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.exchange import (
+from mlxctl.tui.chat_turn import (
     DEMO_MAX_TOKENS,
     MAX_ROUNDS,
-    Exchange,
+    ChatTurn,
     RoundsExhausted,
     ServerBusy,
     ToolReturned,
     Update,
 )
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatOptions, Conversation
 
 from .scripted_backend import ScriptedAnswer, ScriptedBackend, call, text
 
@@ -28,8 +27,8 @@ MODEL = BackendModel(name="scripted", supports_tools=True)
 async def play(
     backend: ScriptedBackend, conversation: Conversation, options: ChatOptions, model: BackendModel
 ) -> list[Update]:
-    conversation.ask("How much?")
-    async with aclosing(Exchange(backend, model, conversation, options).run()) as batches:
+    conversation.add_question("How much?")
+    async with aclosing(ChatTurn(backend, model, conversation, options).run()) as batches:
         return [update async for batch in batches for update in batch]
 
 
@@ -45,7 +44,12 @@ def test_a_call_of_a_demo_tool_runs_and_its_result_goes_back() -> None:
     conversation, updates = run(backend, uses_tools=True)
     assert [update.result.text for update in updates if isinstance(update, ToolReturned)] == ["42"]
     assert backend.requests[1].messages[-1].tool_results[0].call_id == "call_1"
-    assert [said.message.role for said in conversation.said] == ["user", "assistant", "tool", "assistant"]
+    assert [messages.message.role for messages in conversation.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
 
 
 def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
@@ -96,7 +100,7 @@ def test_an_answer_that_breaks_off_is_kept_as_partial_without_its_calls() -> Non
     conversation = Conversation()
     with pytest.raises(ConnectionLost):
         asyncio.run(play(ScriptedBackend(script), conversation, ChatOptions(), MODEL))
-    kept = conversation.said[-1]
+    kept = conversation.messages[-1]
     assert (kept.message.text, kept.message.tool_calls, kept.is_partial) == ("It is ", (), True)
 
 
@@ -105,15 +109,15 @@ def test_stopping_cancels_the_model_and_keeps_what_came() -> None:
     conversation = Conversation()
 
     async def stop_at_the_first_word() -> None:
-        conversation.ask("Count")
-        async with aclosing(Exchange(backend, MODEL, conversation, ChatOptions()).run()) as batches:
+        conversation.add_question("Count")
+        async with aclosing(ChatTurn(backend, MODEL, conversation, ChatOptions()).run()) as batches:
             async for batch in batches:
                 if any(isinstance(update, TextDelta) for update in batch):
                     return
 
     asyncio.run(stop_at_the_first_word())
     assert backend.answers[0].is_cancelled
-    assert (conversation.said[-1].message.text, conversation.said[-1].is_partial) == ("One", True)
+    assert (conversation.messages[-1].message.text, conversation.messages[-1].is_partial) == ("One", True)
 
 
 def test_the_options_are_what_the_model_is_asked_with() -> None:

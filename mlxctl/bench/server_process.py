@@ -23,7 +23,7 @@ _REASON = re.compile(r"[\w.]+(Error|Exception): ")
 _LISTENING = re.compile(rb"mlxctl \S+ on (http://\S+)")
 
 
-class OwnServer:
+class ServerSubprocess:
     """One server after the other, all with the same arguments and the same state. Event-loop thread only."""
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] = os.environ) -> None:

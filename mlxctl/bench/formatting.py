@@ -12,9 +12,9 @@ _MAX_TICKS = 10
 _SHORT_UNITS = {"tokens/s": "tok/s", "requests/s": "req/s", "times": "×"}
 
 
-def say(value: float, unit: Unit) -> str:
+def format_value(value: float, unit: Unit) -> str:
     """Return the value with its unit."""
-    number = say_beside(value, value, unit)
+    number = format_like(value, value, unit)
     match unit:
         case "s":
             return f"{number} {'ms' if abs(value) < 1 else 's'}"
@@ -24,7 +24,7 @@ def say(value: float, unit: Unit) -> str:
             return f"{number} {_SHORT_UNITS.get(unit, unit)}"
 
 
-def say_beside(value: float, first: float, unit: Unit) -> str:
+def format_like(value: float, first: float, unit: Unit) -> str:
     """Return only the number of a value that stands beside `first`, whose unit holds for both."""
     match unit:
         case "s":

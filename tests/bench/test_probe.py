@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from mlxctl import demo
-from mlxctl.bench.probing import run_probing
+from mlxctl.bench.probe import run_probe_bench
 from mlxctl.errors import SettingsError
-from tests.bench.recording_observer import Diary
+from tests.bench.recording_observer import RecordingObserver
 
 
 def test_an_interrupted_run_keeps_each_phase_of_the_probes_that_are_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    diary = Diary(cancels_at="A round 2/3")
-    result = run_probing(str(demo.MODEL_DIR), num_rounds=3, num_warmups=0, observer=diary)
+    observer = RecordingObserver(cancels_at="A round 2/3")
+    result = run_probe_bench(str(demo.MODEL_DIR), num_rounds=3, num_warmups=0, observer=observer)
     assert (result.is_partial, result.problem, result.num_rounds) == (True, "interrupted", 1)
     whole, *phases = result.measurements
     assert [found.name for found in phases] == [
@@ -47,4 +47,4 @@ def test_an_interrupted_run_keeps_each_phase_of_the_probes_that_are_over(
 
 def test_a_model_that_cannot_be_asked_is_an_error_in_the_words_of_probe() -> None:
     with pytest.raises(SettingsError, match="there is no model directory at '/nowhere'"):
-        run_probing("/nowhere", num_rounds=1, num_warmups=0, observer=Diary())
+        run_probe_bench("/nowhere", num_rounds=1, num_warmups=0, observer=RecordingObserver())

@@ -24,10 +24,9 @@ from mlxctl.ir import (
     ToolResultPart,
     Usage,
 )
-from mlxctl.tui.chat_backend import Answering, BackendModel, ChatBackend, retry_seconds
-from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.tools import DEMO_TOOLS, run_call
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend, GenerationStream, retry_seconds
+from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
+from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call
 
 MAX_ROUNDS = 8
 """How often the model may answer one question with tool calls."""
@@ -75,7 +74,7 @@ Update = StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhau
 Updates = AsyncGenerator[list[Update], None]
 
 
-class Exchange:
+class ChatTurn:
     """Runs once.
 
     What came is in the conversation at the end, however that came about: a partial answer is kept as such.
@@ -88,12 +87,12 @@ class Exchange:
         conversation: Conversation,
         options: ChatOptions,
         *,
-        ask: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
+        confirm_call: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
     ) -> None:
         """`ask` has a person decide what a call gives, if the options want that; without it calls run by
         themselves.
         """
-        self._ask = ask if options.asks_before_tools else None
+        self._confirm_call = confirm_call if options.asks_before_tools else None
         self._backend = backend
         self._model = model
         self._conversation = conversation
@@ -108,27 +107,27 @@ class Exchange:
                 f"{self._model.name} cannot call tools: its chat template does not support them. Turn tools off"
             )
         for _ in range(MAX_ROUNDS):
-            answer = _Answer()
+            answer = _AnswerBuilder()
             yield [RoundStarted()]
             try:
-                async with aclosing(self._answer(answer)) as news:
-                    async for updates in news:
+                async with aclosing(self._generate(answer)) as batches:
+                    async for updates in batches:
                         yield updates
             finally:
                 if answer.has_content:
-                    self._conversation.add(answer.said())
-            calls = answer.said().message.tool_calls
+                    self._conversation.add(answer.build())
+            calls = answer.build().message.tool_calls
             if not calls:
                 return
             async for returned in self._run_tools(calls):
                 yield [returned]
         yield [RoundsExhausted()]
 
-    async def _answer(self, answer: "_Answer") -> Updates:
+    async def _generate(self, answer: "_AnswerBuilder") -> Updates:
         tools = DEMO_TOOLS if self._options.uses_tools else ()
         request = self._conversation.request(self._model.name, self._options, tools)
         started = time.monotonic()
-        generation: Answering | None = None
+        generation: GenerationStream | None = None
         while generation is None:
             try:
                 generation = await self._backend.start(request)
@@ -148,12 +147,12 @@ class Exchange:
     async def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> AsyncGenerator[ToolReturned, None]:
         results: list[ToolResultPart] = []
         for call in calls:
-            results.append(run_call(call) if self._ask is None else await self._ask(call))
+            results.append(run_call(call) if self._confirm_call is None else await self._confirm_call(call))
             yield ToolReturned(call=call, result=results[-1])
-        self._conversation.add(Said(message=Message(role="tool", parts=tuple(results))))
+        self._conversation.add(ChatMessage(message=Message(role="tool", parts=tuple(results))))
 
 
-class _Answer:
+class _AnswerBuilder:
     """What came of one answer so far.
 
     A call that never ended is no call, and calls of a stopped answer are not run.
@@ -186,9 +185,9 @@ class _Answer:
         self._events += events
         return updates
 
-    def said(self) -> Said:
+    def build(self) -> ChatMessage:
         """Return the message, whole or partial."""
-        return Said(
+        return ChatMessage(
             message=self._message(), is_partial=not self._is_finished, thinking_seconds=self._thinking_seconds
         )
 

@@ -17,18 +17,17 @@ from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
 from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend
-from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.export import export
-from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.session_autosave import EarlierChat, SessionAutosave
+from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
-from mlxctl.tui.throughput_meter import Pace
+from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.transcript import Transcript
 
 
-class ChatWindows(Screen[None]):
+class ChatActions(Screen[None]):
     """The state of a chat, and the actions that do not ask the model. The chat itself is `ChatScreen`."""
 
     def __init__(
@@ -48,20 +47,20 @@ class ChatWindows(Screen[None]):
         self._attached = images
         self._model: BackendModel | None = None
         self._opened = asyncio.Event()
-        self._become("loading")
-        self._pace = Pace()
-        self._answering: Worker[None] | None = None
+        self._set_state("loading")
+        self._throughput = ThroughputMeter()
+        self._answer_worker: Worker[None] | None = None
 
     def action_sessions(self) -> None:
         """Choose an earlier chat to go on with."""
         from mlxctl.tui.screens.sessions import SessionsScreen
 
-        async def go_on(chat: EarlierChat | None) -> None:
+        async def go_on(chat: SavedChat | None) -> None:
             if chat is not None:
-                await self._settle()
-                self._autosave.go_on_with(chat)
+                await self._stop_and_save()
+                self._autosave.continue_chat(chat)
                 self._options = replace(self._options, system_prompt=chat.system_prompt)
-                await self._turn_to(Conversation(chat.said))
+                await self._show_conversation(Conversation(chat.messages))
 
         self.app.push_screen(SessionsScreen(self._autosave), go_on)
 
@@ -71,7 +70,7 @@ class ChatWindows(Screen[None]):
 
         if self._can_switch:
             current = self._model.name if self._model is not None else ""
-            self.app.push_screen(ModelsScreen(self._backend.choices, current=current), self._switch_to)
+            self.app.push_screen(ModelsScreen(self._backend.list_models, current=current), self._switch_to)
 
     def action_monitor(self) -> None:
         """Monitor the engine or the server."""
@@ -80,7 +79,7 @@ class ChatWindows(Screen[None]):
         if self._model is None:
             self.notify("No server to monitor yet.", severity="warning")
             return
-        self.app.push_screen(MonitorScreen(self._backend.observe, where=self._backend.where))
+        self.app.push_screen(MonitorScreen(self._backend.observe, address=self._backend.address))
 
     def action_find(self) -> None:
         """Find words in this conversation."""
@@ -119,7 +118,7 @@ class ChatWindows(Screen[None]):
         """Write the conversation to a file."""
         from mlxctl.tui.screens.path import PathScreen
 
-        if not self._conversation.said:
+        if not self._conversation.messages:
             self.notify("There is nothing to export yet.", severity="warning")
             return
         hint = ".md: text to read. .json: OpenAI messages; `mlxctl chat --open FILE` continues them."
@@ -168,7 +167,7 @@ class ChatWindows(Screen[None]):
             return True
         return False
 
-    def _become(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         """Enter a state, which the status line shows."""
         self._state = state
         self._state_since = time.monotonic()
@@ -185,11 +184,11 @@ class ChatWindows(Screen[None]):
         self._transcript.anchor()
 
     @abstractmethod
-    async def _settle(self) -> None:
+    async def _stop_and_save(self) -> None:
         """Stop the answer in progress, and save the conversation as it is then."""
 
     @abstractmethod
-    async def _turn_to(self, conversation: Conversation) -> None:
+    async def _show_conversation(self, conversation: Conversation) -> None:
         """Show another conversation instead."""
 
     @abstractmethod
@@ -202,25 +201,25 @@ class ChatWindows(Screen[None]):
 
     @property
     def _is_busy(self) -> bool:
-        return self._answering is not None and not self._answering.is_finished
+        return self._answer_worker is not None and not self._answer_worker.is_finished
 
     def _attach_image(self, path: Path | None) -> None:
         if path is None:
             self._show_attached(())
             return
-        if reason := self._refuses_images:
+        if reason := self._image_rejection:
             self.notify(reason, severity="error", markup=False)
             return
         try:
-            beside = (*self._conversation.images, *self._attached)
-            self._show_attached((*self._attached, *read_images([path], beside=beside)))
+            existing = (*self._conversation.images, *self._attached)
+            self._show_attached((*self._attached, *read_images([path], existing=existing)))
         except StoreError as error:
             self.notify(str(error), severity="error", markup=False)
 
     @property
-    def _refuses_images(self) -> str | None:
+    def _image_rejection(self) -> str | None:
         """Why the model cannot be shown images, and what a person can do."""
-        reason = self._model.refuses_images if self._model is not None else None
+        reason = self._model.image_rejection if self._model is not None else None
         return f"{reason}. /model chooses another model." if reason is not None else None
 
     def _take_attached(self) -> tuple[ImagePart, ...]:
@@ -234,20 +233,20 @@ class ChatWindows(Screen[None]):
             f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
         )
 
-    async def _ask_about(self, call: ToolCallPart) -> ToolResultPart:
+    async def _confirm_call(self, call: ToolCallPart) -> ToolResultPart:
         """Have a person decide about a call; stopping the answer closes the question."""
         from mlxctl.tui.screens.tool_call import ToolCallScreen
 
         screen = ToolCallScreen(call)
         decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
-        self._become("waiting for you")
+        self._set_state("waiting for you")
         self.app.push_screen(screen, decided.set_result)
         try:
             result = await decided
             assert result is not None, "the screen always gives one"
             return result
         finally:
-            self._become("answering")
+            self._set_state("answering")
             if screen.is_current and not decided.done():
                 self.app.pop_screen()
 
@@ -256,7 +255,7 @@ class ChatWindows(Screen[None]):
             return
         model = self._model.name if self._model else "no model"
         try:
-            export(path, self._conversation.said, model=model, system_prompt=self._options.system_prompt)
+            export(path, self._conversation.messages, model=model, system_prompt=self._options.system_prompt)
         except StoreError as error:
             self.notify(str(error), severity="error", markup=False)
         else:
