@@ -26,7 +26,7 @@ from mlxctl.settings.editing import remove_alias, write_alias
 from mlxctl.stores import (
     AgentStore,
     CapabilityStore,
-    ChatTurn,
+    Exchange,
     Finding,
     ProbeRecord,
     ResponseStore,
@@ -60,7 +60,7 @@ FILES = [
 ]
 
 WRITERS = {
-    "bench/own_server.py": "what a measured server says, in a temporary directory",
+    "bench/server_process.py": "what a measured server says, in a temporary directory",
     "bench/report.py": "a report, which is never read",
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
@@ -159,7 +159,7 @@ RECORD = ProbeRecord(
             question="chat",
             verdict="yes",
             reason="it does",
-            exchanges=(ChatTurn(prompt="hi", output="hello"),),
+            exchanges=(Exchange(prompt="hi", output="hello"),),
         ),
     ),
 )
