@@ -17,7 +17,7 @@ from mlxctl.cli import app
 from mlxctl.engine import Stats
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.server.metrics import metric_families
-from mlxctl.server.openapi.document import build_document
+from mlxctl.server.openapi import build_document
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import Settings, describe_default, describe_field
 

@@ -23,11 +23,11 @@ from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.embeddings import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.lists import MAX_PAGE_BYTES, num_fitting
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
 from mlxctl.protocols.openai.responses.parsing import Recalled, References
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
-from mlxctl.protocols.page_bytes import MAX_PAGE_BYTES, num_fitting
 from mlxctl.protocols.registry import (
     ANTHROPIC,
     OPENAI,

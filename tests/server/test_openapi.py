@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from mlxctl.server.openapi.document import build_document
+from mlxctl.server.openapi import build_document
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import ServerSettings
 

@@ -1,6 +1,9 @@
 """Errors in Anthropic's words: `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
 
+from typing import Literal
+
 import msgspec
+from msgspec import Struct
 
 from mlxctl import errors
 from mlxctl.errors import MlxctlError
@@ -29,6 +32,21 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
 }
 
 
+class AnthropicErrorDetail(Struct):
+    """What went wrong."""
+
+    type: str
+    message: str
+
+
+class AnthropicError(Struct):
+    """An error body, and the last event of a stream that failed."""
+
+    type: Literal["error"]
+    error: AnthropicErrorDetail
+    request_id: str | None
+
+
 def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
     """Return what to answer instead of a result."""
     status, _ = _answer(error)
@@ -40,9 +58,8 @@ def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> Err
 def error_json(error: MlxctlError, *, request_id: str | None = None) -> bytes:
     """Return the error object as JSON, the same in a body and in a stream."""
     _, kind = _answer(error)
-    return msgspec.json.encode(
-        {"type": "error", "error": {"type": kind, "message": error_message(error)}, "request_id": request_id}
-    )
+    detail = AnthropicErrorDetail(type=kind, message=error_message(error))
+    return msgspec.json.encode(AnthropicError(type="error", error=detail, request_id=request_id))
 
 
 def _answer(error: MlxctlError) -> tuple[int, str]:

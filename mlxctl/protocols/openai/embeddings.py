@@ -8,7 +8,12 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.openai.embeddings_schema import EmbeddingsRequest
+from mlxctl.protocols.openai.embeddings_schema import (
+    Embedding,
+    EmbeddingList,
+    EmbeddingsRequest,
+    EmbeddingUsage,
+)
 from mlxctl.protocols.openai.text_inputs import read_texts
 
 MAX_TEXTS = 2048
@@ -49,11 +54,11 @@ class OpenAIEmbeddingsFormatter:
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the list of embeddings."""
         data = [
-            {"object": "embedding", "index": index, "embedding": self._vector(packed)}
+            Embedding(object="embedding", index=index, embedding=self._vector(packed))
             for index, packed in enumerate(result.vectors)
         ]
-        usage = {"prompt_tokens": result.num_prompt_tokens, "total_tokens": result.num_prompt_tokens}
-        return msgspec.json.encode({"object": "list", "data": data, "model": self._model, "usage": usage})
+        usage = EmbeddingUsage(prompt_tokens=result.num_prompt_tokens, total_tokens=result.num_prompt_tokens)
+        return msgspec.json.encode(EmbeddingList(object="list", data=data, model=self._model, usage=usage))
 
     def _vector(self, packed: bytes) -> str | list[float]:
         # NOTE: every machine that this runs on is little-endian, as the protocol is.

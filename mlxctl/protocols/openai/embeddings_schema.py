@@ -24,3 +24,27 @@ class EmbeddingsRequest(Struct, kw_only=True):
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     prompt_name: Name | None = None
     truncate: bool | None = None
+
+
+class EmbeddingUsage(Struct):
+    """Tokens of the texts."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Embedding(Struct):
+    """The vector of one text, as numbers or as base64 of little-endian float32."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingList(Struct):
+    """A vector for each text, in order."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingUsage

@@ -4,6 +4,7 @@ All four keys are always there.
 """
 
 import msgspec
+from msgspec import Struct
 
 from mlxctl import errors
 from mlxctl.errors import (
@@ -41,6 +42,21 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
 }
 
 
+class OpenAIErrorDetail(Struct):
+    """What went wrong; `param` names the field."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(Struct):
+    """An error body."""
+
+    error: OpenAIErrorDetail
+
+
 def openai_error(error: MlxctlError, *, prompt_field: str = "messages") -> ErrorBody:
     """Return what to answer instead of a result; `prompt_field` is what the route calls its prompt."""
     status, _, _ = _answer(error)
@@ -53,7 +69,7 @@ def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
     _, kind, code = _answer(error)
     param = _param(error, prompt_field)
     return msgspec.json.encode(
-        {"error": {"message": error_message(error), "type": kind, "param": param, "code": code}}
+        OpenAIError(OpenAIErrorDetail(message=error_message(error), type=kind, param=param, code=code))
     )
 
 

@@ -1,8 +1,10 @@
 """Routes of agents: conversations whose history the server stores."""
 
 from mlxctl.protocols import OPENAI
-from mlxctl.protocols.openai.agents.objects import Agent, AgentList
+from mlxctl.protocols.openai.agents.objects import Agent, AgentList, AgentMessageList
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
+from mlxctl.protocols.openai.chat_answers import ChatCompletion
+from mlxctl.protocols.openai.lists import Deletion
 from mlxctl.server.agent_turns import AgentTurnResource
 from mlxctl.server.agents import (
     AgentMessagesResource,
@@ -11,8 +13,6 @@ from mlxctl.server.agents import (
     AgentsResource,
     AgentViews,
 )
-from mlxctl.server.openapi.completions import ChatCompletion
-from mlxctl.server.openapi.lists import AgentMessageList, Deletion
 from mlxctl.server.route import (
     GENERATION_ERRORS,
     PAGE_AFTER,

@@ -1,9 +1,9 @@
 """Anthropic's routes: messages and their token counts."""
 
 from mlxctl.protocols import ANTHROPIC, PROTOCOLS
+from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
 from mlxctl.server.generation import GenerationResource
-from mlxctl.server.openapi.messages import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.token_count import TokenCountResource
 

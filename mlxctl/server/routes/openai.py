@@ -9,19 +9,24 @@ from mlxctl import __version__
 from mlxctl.installed import version_of
 from mlxctl.ir import SpeechTask
 from mlxctl.protocols import OPENAI, OPENAI_INPUT, PROTOCOLS, GenerationProtocol
+from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
 from mlxctl.protocols.openai.chat_schema import ChatRequest
-from mlxctl.protocols.openai.completions_schema import CompletionRequest
-from mlxctl.protocols.openai.embeddings_schema import EmbeddingsRequest
+from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk, TextCompletion
+from mlxctl.protocols.openai.embeddings_schema import EmbeddingList, EmbeddingsRequest
+from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.protocols.openai.lists import Deletion
+from mlxctl.protocols.openai.responses.answers import ResponseAnswer
+from mlxctl.protocols.openai.responses.event_schema import RESPONSE_EVENTS
+from mlxctl.protocols.openai.responses.item_list import ItemList
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
-from mlxctl.protocols.openai.transcriptions_schema import TranscriptionForm, TranslationForm
+from mlxctl.protocols.openai.transcriptions_schema import (
+    Transcription,
+    TranscriptionForm,
+    TranslationForm,
+    VerboseTranscription,
+)
 from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.generation import GenerationResource
-from mlxctl.server.openapi.completions import ChatChunk, ChatCompletion, TextChunk, TextCompletion
-from mlxctl.server.openapi.embeddings import EmbeddingList
-from mlxctl.server.openapi.errors import OpenAIError
-from mlxctl.server.openapi.lists import Deletion, ItemList
-from mlxctl.server.openapi.responses import RESPONSE_EVENTS, ResponseAnswer
-from mlxctl.server.openapi.transcriptions import Transcription, VerboseTranscription
 from mlxctl.server.responses import (
     CancellationResource,
     InputItemsResource,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -10,12 +10,11 @@ from msgspec import Struct
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import StoredAgent
 from mlxctl.protocols.openai.agents.schema import AgentSettings, Overflow, Tools
+from mlxctl.protocols.openai.chat_schema import ChatMessage
+from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, parse_limit
 from mlxctl.protocols.ranges import Metadata
 
 AgentStatus = Literal["hot", "warm", "cold"]
-
-MAX_PAGE = 100
-_USUAL_PAGE = 20
 
 _SETTINGS = msgspec.json.Decoder(AgentSettings)
 
@@ -43,17 +42,13 @@ class Standing:
 class AgentPage:
     """Which part of a list is wanted: up to `limit` entries behind the one that `after` names."""
 
-    limit: int = _USUAL_PAGE
+    limit: int = DEFAULT_PAGE_LIMIT
     after: str | None = None
 
     @classmethod
     def read(cls, *, limit: str | None, after: str | None) -> "AgentPage":
         """Read what an address says. Raises InvalidRequest."""
-        if limit is not None and not (
-            limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE
-        ):
-            raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE}", param="limit")
-        return cls(limit=int(limit or _USUAL_PAGE), after=after)
+        return cls(limit=parse_limit(limit), after=after)
 
     @property
     def position(self) -> int:
@@ -96,6 +91,23 @@ class AgentList(Struct, kw_only=True):
     has_more: bool
 
 
+class AgentMessage(Struct):
+    """A message of an agent; its id is its position."""
+
+    id: str
+    message: ChatMessage
+
+
+class AgentMessageList(Struct):
+    """A page of messages."""
+
+    object: Literal["list"]
+    data: list[AgentMessage]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 def encode_agent(agent: StoredAgent, standing: Standing) -> bytes:
     """Return the body for one agent."""
     return msgspec.json.encode(_agent_object(agent, standing))
@@ -109,26 +121,21 @@ def encode_agents(agents: Sequence[tuple[StoredAgent, Standing]], *, has_more: b
 
 
 def encode_messages(messages: Sequence[tuple[int, bytes]], *, has_more: bool) -> bytes:
-    """Return the body for a page of an agent's messages; the id of a message is its position."""
-    objects = [{"id": str(position), "message": msgspec.Raw(body)} for position, body in messages]
-    return _list(objects, [str(position) for position, _ in messages], has_more=has_more)
+    """Return the body for a page of an agent's messages, each with its position."""
+    # Stored messages are JSON already.
+    listed = [
+        AgentMessage(id=str(position), message=cast("ChatMessage", msgspec.Raw(body)))
+        for position, body in messages
+    ]
+    ends = (listed[0].id, listed[-1].id) if listed else (None, None)
+    return msgspec.json.encode(
+        AgentMessageList(object="list", data=listed, first_id=ends[0], last_id=ends[1], has_more=has_more)
+    )
 
 
 def encode_agent_deletion(agent_id: str) -> bytes:
-    """Return the body that says that an agent is gone."""
-    return msgspec.json.encode({"id": agent_id, "object": "agent", "deleted": True})
-
-
-def _list(objects: Sequence[object], ids: Sequence[str], *, has_more: bool) -> bytes:
-    return msgspec.json.encode(
-        {
-            "object": "list",
-            "data": objects,
-            "first_id": ids[0] if ids else None,
-            "last_id": ids[-1] if ids else None,
-            "has_more": has_more,
-        }
-    )
+    """Return the body after an agent was deleted."""
+    return msgspec.json.encode(Deletion(id=agent_id, object="agent", deleted=True))
 
 
 def _agent_object(agent: StoredAgent, standing: Standing) -> Agent:

@@ -9,7 +9,7 @@ and ignore an `error` event.
 import secrets
 import time
 from collections.abc import Callable
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -30,8 +30,9 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.protocols.openai.responses.answers import OutputItem, ResponseAnswer
 from mlxctl.protocols.openai.responses.events import EventWriter
-from mlxctl.protocols.openai.responses.output import Item, OutputStyle
+from mlxctl.protocols.openai.responses.output import OutputStyle
 from mlxctl.protocols.openai.responses.parsing import (
     Recalled,
     References,
@@ -107,8 +108,8 @@ class OpenAIResponsesFormatter:
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the two events that say that there is a response, and that it is worked on."""
         self._has_begun = True
-        response = {"response": self._template.in_progress()}
-        return self._events.event("response.created", response) + self._events.event(
+        response = self._template.in_progress()
+        return self._events.response("response.created", response) + self._events.response(
             "response.in_progress", response
         )
 
@@ -141,7 +142,7 @@ class OpenAIResponsesFormatter:
         begun = b"" if self._has_begun else self.begin(Usage(num_prompt_tokens=0))
         closed = self._events.close("incomplete")
         response = self._template.failed(error, self._events.output)
-        return begun + closed + self._events.event("response.failed", {"response": response}) + _DONE
+        return begun + closed + self._events.response("response.failed", response) + _DONE
 
     def ping(self) -> bytes:
         """Return a comment."""
@@ -159,9 +160,12 @@ class OpenAIResponsesFormatter:
         closed = self._events.close("incomplete" if end.reason == "length" else "completed")
         response = self._template.finished(end.reason, self._events.output, end.usage, int(self._now()))
         self._keep(response, self._events.output)
-        return closed + self._events.event(f"response.{response['status']}", {"response": response})
+        kind: Literal["response.incomplete", "response.completed"] = (
+            "response.incomplete" if end.reason == "length" else "response.completed"
+        )
+        return closed + self._events.response(kind, response)
 
-    def _keep(self, response: dict[str, object], output: list[Item]) -> None:
+    def _keep(self, response: ResponseAnswer, output: list[OutputItem]) -> None:
         if self._request.store is False:
             return
         self.record = StoredResponse(
@@ -169,7 +173,7 @@ class OpenAIResponsesFormatter:
             previous_id=self._request.previous_response_id,
             body=_encode(response),
             input=self._own_items,
-            output=tuple(StoredItem(id=str(item["id"]), body=_encode(item)) for item in output),
+            output=tuple(StoredItem(id=item.id, body=_encode(item)) for item in output),
         )
 
 

@@ -5,6 +5,7 @@ The model knows a tool of a namespace as `namespace__name`; callers say, and are
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,7 @@ class OfferedTool:
     spec: ToolSpec
     name: str
     namespace: str | None
-    description: dict[str, object]
+    description: dict[str, Any]
     is_freeform: bool = False
 
 
@@ -94,10 +95,10 @@ class ToolOffer:
         refuse_impossible_choice(chosen, offered, param="tool_choice", name_param="tool_choice.name")
         return specs, chosen
 
-    def describe(self) -> list[dict[str, object]]:
+    def describe(self) -> list[dict[str, Any]]:
         """Return the tools as a response repeats them: those that were offered, in their order."""
-        described: list[dict[str, object]] = []
-        spaces: dict[str, list[dict[str, object]]] = {}
+        described: list[dict[str, Any]] = []
+        spaces: dict[str, list[dict[str, Any]]] = {}
         for tool in self.offered:
             if tool.namespace is None:
                 described.append(tool.description)
@@ -169,7 +170,7 @@ def _function(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedToo
         is_strict=bool(function.strict),
         param=f"{path}.parameters",
     )
-    description: dict[str, object] = {
+    description: dict[str, Any] = {
         "type": "function",
         "name": function.name,
         "description": function.description or None,
@@ -184,7 +185,7 @@ def _custom(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
     grammar = custom.format if isinstance(custom.format, schema.GrammarInput) else None
     name, param = full_name(custom.name, namespace), f"{path}.format.definition"
     spec = freeform_spec(name, description=custom.description, grammar=grammar, param=param)
-    description: dict[str, object] = {
+    description: dict[str, Any] = {
         "type": "custom",
         "name": custom.name,
         "description": custom.description or "",

@@ -1,27 +1,27 @@
-"""What Anthropic's messages answer, as types: only for the description, as those of completions."""
+"""What messages answer: whole bodies and the events of a stream."""
 
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.server.openapi.errors import AnthropicError
+from mlxctl.protocols.anthropic.errors import AnthropicError
 
 
 class ThinkingTokens(Struct):
-    """Tokens of the answer that were thinking."""
+    """Output tokens that were thinking."""
 
     thinking_tokens: int
 
 
 class CacheCreation(Struct):
-    """What is newly kept, by the time that it is kept for."""
+    """Newly cached tokens by their time to live."""
 
     ephemeral_5m_input_tokens: int
     ephemeral_1h_input_tokens: int
 
 
 class AnthropicUsage(Struct):
-    """Tokens of a message; what the cache had is not part of `input_tokens`."""
+    """Token counts; tokens read from or written to the cache are not part of `input_tokens`."""
 
     input_tokens: int
     cache_creation_input_tokens: int
@@ -32,79 +32,79 @@ class AnthropicUsage(Struct):
 
 
 class TextBlock(Struct, tag_field="type", tag="text"):
-    """A piece of the answer."""
+    """Text of the message."""
 
     text: str
 
 
 class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
-    """A piece of thinking, with what it has to be sent back with."""
+    """Thinking; clients send the signature back with it."""
 
     thinking: str
     signature: str
 
 
 class ToolUseBlock(Struct, tag_field="type", tag="tool_use"):
-    """A call of a tool."""
+    """A tool call."""
 
     id: str
     name: str
     input: dict[str, Any]
 
 
-Block = TextBlock | ThinkingBlock | ToolUseBlock
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
 StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use"]
 
 
 class AnthropicMessage(Struct):
-    """What the model said, in blocks. It has no reason to stop yet when a stream begins."""
+    """A message; at the start of a stream it has neither content nor a stop reason."""
 
     id: str
     type: Literal["message"]
     role: Literal["assistant"]
     model: str
-    content: list[Block]
+    content: list[AnswerBlock]
     stop_reason: StopReason | None
     stop_sequence: str | None
     usage: AnthropicUsage
 
 
 class MessageStart(Struct, tag_field="type", tag="message_start"):
-    """The message without its content; it has the counts of the prompt."""
+    """The message without its content; its usage counts the prompt."""
 
     message: AnthropicMessage
 
 
 class Ping(Struct, tag_field="type", tag="ping"):
-    """The stream lives."""
+    """A keep-alive event."""
 
 
 class BlockStart(Struct, tag_field="type", tag="content_block_start"):
-    """A block begins."""
+    """A block starts."""
 
     index: int
-    content_block: Block
+    content_block: AnswerBlock
 
 
-class TextDelta(Struct, tag_field="type", tag="text_delta"):
-    """More of a text."""
+class TextBlockDelta(Struct, tag_field="type", tag="text_delta"):
+    """More text."""
 
     text: str
 
 
-class ThinkingDelta(Struct, tag_field="type", tag="thinking_delta"):
+class ThinkingBlockDelta(Struct, tag_field="type", tag="thinking_delta"):
     """More thinking."""
 
     thinking: str
 
 
 class SignatureDelta(Struct, tag_field="type", tag="signature_delta"):
-    """What the thinking has to be sent back with."""
+    """The signature of the thinking."""
 
     signature: str
 
 
-class InputDelta(Struct, tag_field="type", tag="input_json_delta"):
+class InputJsonDelta(Struct, tag_field="type", tag="input_json_delta"):
     """More of a call's arguments."""
 
     partial_json: str
@@ -114,16 +114,16 @@ class BlockDelta(Struct, tag_field="type", tag="content_block_delta"):
     """More of the open block."""
 
     index: int
-    delta: TextDelta | ThinkingDelta | SignatureDelta | InputDelta
+    delta: TextBlockDelta | ThinkingBlockDelta | SignatureDelta | InputJsonDelta
 
 
 class BlockStop(Struct, tag_field="type", tag="content_block_stop"):
-    """The block has ended."""
+    """The open block has ended."""
 
     index: int
 
 
-class MessageEnding(Struct):
+class MessageEnd(Struct):
     """Why the message ends."""
 
     stop_reason: StopReason
@@ -131,9 +131,9 @@ class MessageEnding(Struct):
 
 
 class MessageDelta(Struct, tag_field="type", tag="message_delta"):
-    """Why the message ends, and its final counts."""
+    """The stop reason and the final counts."""
 
-    delta: MessageEnding
+    delta: MessageEnd
     usage: AnthropicUsage
 
 
@@ -141,13 +141,14 @@ class MessageStop(Struct, tag_field="type", tag="message_stop"):
     """The message has ended."""
 
 
+MessageEvent = MessageStart | Ping | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop
 MESSAGE_EVENTS = (
     MessageStart, Ping, BlockStart, BlockDelta, BlockStop, MessageDelta, MessageStop, AnthropicError,
 )  # fmt: skip
-"""Everything that a stream may say."""
+"""Every event of a stream."""
 
 
 class TokenCount(Struct):
-    """How long a prompt is."""
+    """The length of a prompt."""
 
     input_tokens: int

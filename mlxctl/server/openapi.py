@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import falcon
 import msgspec
@@ -11,7 +11,9 @@ from falcon.asgi import Request, Response
 from msgspec import Struct
 
 from mlxctl import __version__
-from mlxctl.server.openapi.errors import AnthropicError, OpenAIError
+from mlxctl.protocols.anthropic.errors import AnthropicError
+from mlxctl.protocols.json_union import JsonUnion
+from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.route import Operation, Route
 
 # What any request may get: it is malformed, its key is missing, or its headers are too large; and any request
@@ -28,6 +30,7 @@ _KEYS = {
         "description": "An admin key, where the server has any",
     },
 }
+_REF = "#/components/schemas/{name}"
 _TEXT = "text/plain"
 _MEDIA = ("application/json", _TEXT)
 _OTHER_PHRASES = {529: "Overloaded"}
@@ -62,8 +65,8 @@ class OpenApiResource:
 
 def build_document(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document of a table of routes; each type is described once."""
-    types = list(dict.fromkeys(kind for route in routes for kind in _types(route)))
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    types = list(dict.fromkeys(kind for route in routes for kind in (*_types(route), *_union_members())))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF, schema_hook=_union_schema)
     schema_of = dict(zip(types, schemas, strict=True))
     operations = [operation for route in routes for operation in route.operations]
     for form in {operation.form for operation in operations if operation.form is not None}:
@@ -89,6 +92,22 @@ def _types(route: Route) -> Iterable[type[Any]]:
         yield from operation.events
         yield from _error_types(route)
         yield from (body for body in (operation.body, operation.form) if body is not None)
+
+
+def _union_members() -> Iterable[type[Any]]:
+    return (member for union in JsonUnion.__subclasses__() for member in union.__subclasses__())
+
+
+def _union_schema(union: type[JsonUnion]) -> dict[str, Any]:
+    """Return the schema of a union, in the shape that msgspec gives tagged unions."""
+    refs = {
+        get_args(get_type_hints(member)["type"])[0]: _REF.format(name=member.__name__)
+        for member in union.__subclasses__()
+    }
+    return {
+        "anyOf": [{"$ref": ref} for ref in refs.values()],
+        "discriminator": {"propertyName": "type", "mapping": refs},
+    }
 
 
 def _error_types(route: Route) -> tuple[type[Any], ...]:
