@@ -5,7 +5,6 @@ The front enters through EngineClient; everything of MLX stays on the engine's o
 
 from mlxctl.engine.client.engine_client import EngineClient
 from mlxctl.engine.client.launcher import EngineProcess, InlineEngine
-from mlxctl.engine.client.pending_loads import ModelSource
 from mlxctl.engine.client.supervisor import EngineStatus
 from mlxctl.engine.client.token_stream import TokenStream
 from mlxctl.engine.wire.messages import (
@@ -35,7 +34,6 @@ __all__ = [
     "InlineEngine",
     "LookedUp",
     "ModelLoaded",
-    "ModelSource",
     "ModelUnloaded",
     "RowUpdate",
     "Score",

@@ -1,4 +1,4 @@
-"""A model on the device, with what was measured of it. MLX thread only."""
+"""A loaded model with its measurements. MLX thread only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +9,10 @@ from mlxctl.ir import KVFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWeights:
-    """A model on the device and what was measured about it. `model` must stay on the MLX thread.
+    """The measurements of a loaded model; `model` must stay on the MLX thread.
 
-    `kv_format` is how its caches are quantized. `width` is that of its states, for a model without a head.
-    `model` is a VisionLanguageModel if `sees`; `vision_problem` is why it does not, where it should.
+    `kv_format` quantizes its caches. `dimensions` is the length of an embedding model's vectors. `model` is a
+    VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
     """
 
     model: Any
@@ -23,6 +23,6 @@ class LoadedWeights:
     can_batch: bool
     load_seconds: float
     kv_format: KVFormat | None = None
-    width: int | None = None
-    sees: bool = False
+    dimensions: int | None = None
+    has_vision: bool = False
     vision_problem: str | None = None

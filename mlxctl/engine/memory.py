@@ -2,22 +2,19 @@
 
 import gc
 import time
-from array import array
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
 
 import mlx.core as mx
 
-from mlxctl.engine.generation.caches import new_caches
-from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.loading.loader import weights_in_pieces
+from mlxctl.engine.loading.loader import Loader, load_in_pieces
 from mlxctl.engine.loading.namespace import prefix_namespace
-from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import DiskFigures, LookedUp, LookUp
-from mlxctl.ir import EmbeddingRecipe, KVFormat, TranscriptionRecipe, VisionRecipe
+from mlxctl.engine.wire.messages import DiskFigures
+from mlxctl.ir import KVFormat, ModelSpec
 from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.disk.reader import Arrival
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
@@ -39,14 +36,22 @@ FLUSH_SECONDS = 8.0
 
 @dataclass(slots=True, kw_only=True)
 class _Loading:
-    """The one model that is being loaded; `num_bytes_read` of its `weights_bytes` are in memory."""
+    """The model that is being loaded; `num_bytes_read` of its weights are in memory."""
 
-    name: str
-    path: Path
-    weights_bytes: int
+    spec: ModelSpec
     pieces: Generator[int, None, LoadedWeights]
-    writes_text: bool = True
     num_bytes_read: int = 0
+
+
+class WorkingCaches(Protocol):
+    """Caches of a model that are kept only while memory is not needed otherwise."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that releasing them would free."""
+
+    def release_working_caches(self) -> None:
+        """Free them."""
 
 
 class EngineMemory:
@@ -79,55 +84,30 @@ class EngineMemory:
         # of them.
         self._caches: dict[bytes, PrefixCache] = {}
         self._names: dict[bytes, str] = {}
-        self._runners: dict[str, ModelRunner] = {}
+        self._working_caches: dict[str, WorkingCaches] = {}
         # Held here, too, so that what unloading frees is freed between the two looks at memory.
         self._weights: dict[str, LoadedWeights] = {}
         self._loading: _Loading | None = None
         mx.set_cache_limit(_buffer_cache_bytes(limit_bytes))
 
     @property
-    def loading(self) -> str | None:
-        """The name of the model that is being loaded."""
-        return self._loading.name if self._loading else None
+    def loading(self) -> ModelSpec | None:
+        """The model that is being loaded."""
+        return self._loading.spec if self._loading else None
 
-    def begin_load(
-        self,
-        name: str,
-        path: Path,
-        *,
-        weights_bytes: int,
-        trust_remote_code: bool,
-        embedding: EmbeddingRecipe | None = None,
-        vision: VisionRecipe | None = None,
-        kv_format: KVFormat | None = None,
-        speech: TranscriptionRecipe | None = None,
-    ) -> None:
-        """Begin with a model, after the prefix cache has made room for its weights.
+    def begin_load(self, spec: ModelSpec, load: Loader) -> None:
+        """Begin to load a model, after the prefix cache has freed what its weights need.
 
         `load_step` does the work.
-
-        One that embeds, and one with `speech`, which writes down what it hears, get no runner and no prefix
-        cache.
         """
         assert self._loading is None, "one model is loaded at a time"
-        excess = int(mx.get_active_memory()) + weights_bytes - self.limit_bytes
+        excess = int(mx.get_active_memory()) + spec.weights_bytes - self.limit_bytes
         if excess > 0:
             self._free(excess)
-        pieces = weights_in_pieces(
-            path,
-            weights_bytes=weights_bytes,
-            available_bytes=self.available_bytes,
-            limit_bytes=self.limit_bytes,
-            trust_remote_code=trust_remote_code,
-            embedding=embedding,
-            vision=vision,
-            kv_format=kv_format,
-            speech=speech,
+        pieces = load_in_pieces(
+            spec, load, available_bytes=self.available_bytes, limit_bytes=self.limit_bytes
         )
-        writes_text = embedding is None and speech is None
-        self._loading = _Loading(
-            name=name, path=path, weights_bytes=weights_bytes, pieces=pieces, writes_text=writes_text
-        )
+        self._loading = _Loading(spec=spec, pieces=pieces)
 
     def load_step(self, *, seconds: float) -> LoadedWeights | None:
         """Load for about so long; return the model when it is ready.
@@ -141,48 +121,48 @@ class EngineMemory:
                 loading.num_bytes_read = next(loading.pieces)
         except StopIteration as end:
             self._loading = None
-            return self._take_in(loading, end.value)
+            weights: LoadedWeights = end.value
+            self._weights[loading.spec.name] = weights
+            return weights
         except BaseException:
             self._loading = None
             raise
         return None
 
     def unload(self, name: str) -> tuple[int, int]:
-        """Let go of a model that nothing runs on, or give up loading it; return the bytes of its weights, and
-        those really freed.
+        """Free a model that is not in use, or stop loading it.
 
-        What the prefix cache keeps of it stays, and goes when room is needed: the same weights may come back.
+        Returns the bytes of its weights and the bytes really freed; zeros for an unknown model. Its cached
+        prefixes stay until memory is needed: the same weights may be loaded again.
         """
         before = int(mx.get_active_memory())
-        if self.loading == name:
-            weights_bytes = self._give_up_loading()
+        if self._loading is not None and self._loading.spec.name == name:
+            weights_bytes = self._stop_loading()
         else:
-            self._runners.pop(name, None)
-            weights_bytes = self._weights.pop(name).weights_bytes
+            self._working_caches.pop(name, None)
+            weights = self._weights.pop(name, None)
+            weights_bytes = weights.weights_bytes if weights is not None else 0
+            del weights
         self.sweep()
         return weights_bytes, before - int(mx.get_active_memory())
 
-    def holds(self, name: str) -> bool:
-        """Whether the model is loaded or being loaded."""
-        return name in self._weights or name == self.loading
+    def prefix_cache(
+        self, spec: ModelSpec, layout: CacheLayout, *, kv_format: KVFormat | None
+    ) -> PrefixCache:
+        """Return the prefix cache of a loaded model; equal weights share it. Raises BrokenModel."""
+        namespace = prefix_namespace(spec.path, self._packing, kv_format)
+        self._names[namespace] = spec.name
+        if self.disk is not None:
+            self.disk.set_model_name(namespace, spec.name)
+        if namespace not in self._caches:
+            self._caches[namespace] = PrefixCache(
+                self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
+            )
+        return self._caches[namespace]
 
-    def runner(self, name: str) -> ModelRunner:
-        """Return the runner of a loaded model."""
-        return self._runners[name]
-
-    def look_up(self, asked: LookUp) -> LookedUp:
-        """Say how much of a prompt the model's prefix cache holds; nothing for a model that is not loaded."""
-        runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
-        if runner is None or not tokens:
-            return LookedUp(token=asked.token, num_cached=0)
-        found = runner.look_up(tokens, asked.salts)
-        return LookedUp(
-            token=asked.token,
-            num_cached=found.num_cached,
-            num_on_disk=runner.num_on_disk(tokens, asked.salts),
-            num_known=found.num_known,
-            gone=found.gone,
-        )
+    def add_working_caches(self, name: str, caches: WorkingCaches) -> None:
+        """Count a model's working caches, and release them when memory is short, until it is unloaded."""
+        self._working_caches[name] = caches
 
     def model_names(self) -> dict[bytes, str]:
         """Return what the models are called whose prefixes are kept, by namespace."""
@@ -221,7 +201,7 @@ class EngineMemory:
     def available_bytes(self) -> int:
         """What may still be allocated, given that the prefix cache makes room when it has to."""
         still_to_read = (
-            max(0, self._loading.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
+            max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
 
@@ -241,14 +221,14 @@ class EngineMemory:
     @property
     def kept_bytes(self) -> int:
         """What prefixes, and the working caches of the last conversations, take in memory."""
-        return self.prefixes.num_bytes + sum(runner.kept_bytes for runner in self._runners.values())
+        return self.prefixes.num_bytes + sum(caches.kept_bytes for caches in self._working_caches.values())
 
     def release_working_caches(self) -> None:
         """Free the working caches of the last conversations: the first to go, because the prefix cache holds
         the same.
         """
-        for runner in self._runners.values():
-            runner.release_working_caches()
+        for caches in self._working_caches.values():
+            caches.release_working_caches()
 
     def _free(self, num_bytes: int) -> None:
         """Let so many bytes of what is kept go."""
@@ -274,14 +254,9 @@ class EngineMemory:
         if self.disk is not None:
             self.disk.maintain()
 
-    def take_arrivals(self) -> list[Sequence]:
-        """Take what has come from disk and return the sequences that need not wait for it any more."""
-        arrivals = self.disk.arrivals() if self.disk is not None else []
-        return (
-            [sequence for runner in self._runners.values() for sequence in runner.take_arrivals(arrivals)]
-            if arrivals
-            else []
-        )
+    def disk_arrivals(self) -> list[Arrival]:
+        """Take the records that were read from disk since the last call."""
+        return self.disk.arrivals() if self.disk is not None else []
 
     def close(self) -> None:
         """Write what is in memory to disk, the most recently used first, for as long as FLUSH_SECONDS allow."""
@@ -295,25 +270,7 @@ class EngineMemory:
             self.disk.touch(leaf.key)
         self.disk.close(deadline=deadline)
 
-    def _take_in(self, loading: _Loading, weights: LoadedWeights) -> LoadedWeights:
-        self._weights[loading.name] = weights
-        if loading.writes_text:
-            self._runners[loading.name] = ModelRunner(weights, self._prefix_cache(loading, weights))
-        return weights
-
-    def _prefix_cache(self, loading: _Loading, weights: LoadedWeights) -> PrefixCache:
-        namespace = prefix_namespace(loading.path, self._packing, weights.kv_format)
-        self._names[namespace] = loading.name
-        if self.disk is not None:
-            self.disk.set_model_name(namespace, loading.name)
-        if namespace not in self._caches:
-            layout = CacheLayout(new_caches(weights.model, weights.kv_format))
-            self._caches[namespace] = PrefixCache(
-                self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
-            )
-        return self._caches[namespace]
-
-    def _give_up_loading(self) -> int:
+    def _stop_loading(self) -> int:
         assert self._loading is not None
         loading, self._loading = self._loading, None
         loading.pieces.close()

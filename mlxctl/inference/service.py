@@ -191,7 +191,7 @@ class InferenceService:
 
         Raises what `embed` does.
         """
-        adapter, lease = await self.pool.use(request.model, purpose="speech")
+        adapter, lease = await self.pool.use(request.model, purpose="transcription")
         try:
             return await transcribe(
                 request,

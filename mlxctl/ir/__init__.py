@@ -41,6 +41,7 @@ from mlxctl.ir.messages import (
     ToolResultPart,
     text_message,
 )
+from mlxctl.ir.model_spec import EmbeddingTask, ModelSpec, ModelTask, TextGenerationTask, TranscriptionTask
 from mlxctl.ir.models import ModelFacts, ModelState, ProbeVerdict, Purpose
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
 from mlxctl.ir.requests import (
@@ -83,6 +84,7 @@ __all__ = [
     "EmbeddingRecipe",
     "EmbeddingRequest",
     "EmbeddingResult",
+    "EmbeddingTask",
     "EncoderKind",
     "FinishReason",
     "Finished",
@@ -94,7 +96,9 @@ __all__ = [
     "Message",
     "ModelCapabilities",
     "ModelFacts",
+    "ModelSpec",
     "ModelState",
+    "ModelTask",
     "Notation",
     "Part",
     "Pooling",
@@ -115,6 +119,7 @@ __all__ = [
     "StreamEvent",
     "TagNotation",
     "TextDelta",
+    "TextGenerationTask",
     "TextPart",
     "TextResult",
     "ThinkingDelta",
@@ -137,6 +142,7 @@ __all__ = [
     "TranscriptionRecipe",
     "TranscriptionRequest",
     "TranscriptionResult",
+    "TranscriptionTask",
     "Usage",
     "VisionKind",
     "VisionRecipe",

@@ -14,7 +14,7 @@ from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 from mlxctl.models.names import spoken_name
 from mlxctl.models.text_config import whole_number
-from mlxctl.models.transcription_recipe import read_speech_recipe
+from mlxctl.models.transcription_recipe import read_transcription_recipe
 from mlxctl.models.vision_recipe import read_vision_recipe
 
 _INDEX = "model.safetensors.index.json"
@@ -42,7 +42,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     context_length = find_context_length(config, tokenizer_config)
     embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
     embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
-    vision, speech = read_vision_recipe(path, config), read_speech_recipe(path, config)
+    vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
     return ModelFacts(
         path=path,
         model_type=model_type,
@@ -53,8 +53,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         chat_template=template,
         context_length=embedding.max_length
         if embedding
-        else speech.context_length
-        if speech
+        else transcription.context_length
+        if transcription
         else context_length,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
@@ -63,7 +63,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         else None,
         vision=vision.recipe,
         vision_problem=vision.problem,
-        speech=speech,
+        transcription=transcription,
     )
 
 

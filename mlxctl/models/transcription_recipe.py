@@ -29,7 +29,7 @@ def is_heard_here(config: Mapping[str, Any]) -> bool:
     return config.get("model_type") in HEARING_TYPES and missing_for("audio") is None
 
 
-def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> TranscriptionRecipe | None:
+def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> TranscriptionRecipe | None:
     """Read how the model in `path` listens; None for one that does not, here.
 
     Raises BrokenModel for files of another shape, and where the packages that listening needs are missing.

@@ -170,7 +170,7 @@ class Interview:
 
         Raises as `embed`.
         """
-        recipe = self.facts.speech
+        recipe = self.facts.transcription
         assert recipe is not None, "only speech models are asked this"
         await self._wait_for_engine()
         started = time.monotonic()

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from mlxctl.engine import EngineClient, EngineProcess, ModelSource
+from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.engine.client.launcher import Launcher
 from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
@@ -124,18 +124,10 @@ class ProbeRun:
         self, subject: Subject, facts: ModelFacts, watch: Stopwatch
     ) -> AsyncIterator[EngineClient]:
         client = EngineClient(self._launcher(self._settings), self._settings, max_queue=_MAX_QUEUE)
-        source = ModelSource(
-            name=subject.name,
-            path=facts.path,
-            weights_bytes=facts.weights_bytes,
-            trust_remote_code=subject.trust_remote_code,
-            embedding=facts.embedding,
-            vision=facts.vision,
-            speech=facts.speech,
-        )
+        spec = facts.spec(subject.name, trust_remote_code=subject.trust_remote_code)
         try:
             with watch.times("loading"):
-                await client.start([source])
+                await client.start([spec])
                 await client.wait_ready()
             yield client
         finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl import locations
-from mlxctl.engine import EngineClient, EngineProcess, ModelSource
+from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.errors import (
     BrokenModel,
     EngineDied,
@@ -24,6 +24,7 @@ from mlxctl.errors import (
     SequenceFailed,
     ShuttingDown,
 )
+from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, sources, submit
@@ -187,7 +188,7 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
         settings = EngineSettings(memory_limit_bytes=1000)
         client = EngineClient(EngineProcess(settings), settings, max_queue=1)
         path = tiny_models.model("qwen3")
-        await client.start([ModelSource(name="m", path=path, weights_bytes=5_000_000)])
+        await client.start([ModelSpec(name="m", path=path, weights_bytes=5_000_000)])
         with pytest.raises(NotEnoughMemory) as failure:
             await client.wait_ready()
         assert (failure.value.needed_bytes, failure.value.limit_bytes) == (5_000_000, 1000)
@@ -206,7 +207,7 @@ def test_weights_that_are_cut_short_are_one_clear_line(tmp_path: Path) -> None:
     async def run() -> None:
         settings = EngineSettings()
         client = EngineClient(EngineProcess(settings), settings, max_queue=1)
-        await client.start([ModelSource(name="m", path=tmp_path, weights_bytes=1)])
+        await client.start([ModelSpec(name="m", path=tmp_path, weights_bytes=1)])
         with pytest.raises(BrokenModel) as failure:
             await client.wait_ready()
         assert "\n" not in str(failure.value)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource
+from mlxctl.engine import EngineClient, EngineProcess, InlineEngine
 from mlxctl.errors import EngineDied, SequenceFailed
 from mlxctl.ir import EmbeddingRecipe, Pooling
 from mlxctl.models import read_model
@@ -39,9 +39,7 @@ async def embedding_engine(
         EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=100
     )
     facts = read_model(tiny_models.model("embedder"))
-    embedder = ModelSource(
-        name="embedder", path=facts.path, weights_bytes=facts.weights_bytes, embedding=recipe
-    )
+    embedder = replace(facts, embedding=recipe).spec("embedder")
     await client.start([embedder, *sources(others)])
     try:
         await client.wait_ready()

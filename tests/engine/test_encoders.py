@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxctl.engine import EngineClient, InlineEngine, ModelSource
-from mlxctl.ir import EmbeddingRecipe
+from mlxctl.engine import EngineClient, InlineEngine
+from mlxctl.ir import EmbeddingRecipe, ModelSpec
 from mlxctl.models import read_model
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
@@ -29,23 +29,20 @@ TEXTS = [[1, 2, 3], [7] * 90, [11, 12], list(range(100, 400)), [5], list(range(2
 KINDS = pytest.mark.parametrize("kind", tiny_models.ENCODER_NAMES)
 
 
-def source(kind: str) -> ModelSource:
-    facts = read_model(tiny_models.encoder(kind))
-    return ModelSource(
-        name=kind, path=facts.path, weights_bytes=facts.weights_bytes, embedding=facts.embedding
-    )
+def spec(kind: str) -> ModelSpec:
+    return read_model(tiny_models.encoder(kind)).spec(kind)
 
 
 @asynccontextmanager
 async def engine(
-    *kinds: str | ModelSource, others: Sequence[str] = (), max_slice: int = 4096
+    *kinds: str | ModelSpec, others: Sequence[str] = (), max_slice: int = 4096
 ) -> AsyncIterator[EngineClient]:
     """An engine with forged encoders and models that write text, which computes at most `max_slice` tokens at
     a time.
     """
     chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
     client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
-    encoders = [source(kind) if isinstance(kind, str) else kind for kind in kinds]
+    encoders = [spec(kind) if isinstance(kind, str) else kind for kind in kinds]
     await client.start([*encoders, *sources(others)])
     try:
         await client.wait_ready()
@@ -146,16 +143,13 @@ def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(
 
 @KINDS
 def test_a_quantized_encoder_embeds_much_as_the_one_that_it_was_made_from(kind: str, tmp_path: Path) -> None:
-    async def ask(model: ModelSource) -> list[Any]:
+    async def ask(model: ModelSpec) -> list[Any]:
         async with engine(model) as client:
             return await embed(client, kind, TEXTS[:4])
 
     small = read_model(quantized(kind, tmp_path / kind))
-    packed = ModelSource(
-        name=kind, path=small.path, weights_bytes=small.weights_bytes, embedding=small.embedding
-    )
-    assert small.weights_bytes < 0.5 * source(kind).weights_bytes
-    for one, other in zip(asyncio.run(ask(packed)), defined(kind, TEXTS[:4]), strict=True):
+    assert small.weights_bytes < 0.5 * spec(kind).weights_bytes
+    for one, other in zip(asyncio.run(ask(small.spec(kind))), defined(kind, TEXTS[:4]), strict=True):
         assert 0.99 < one @ other < 1 - 1e-7
 
 

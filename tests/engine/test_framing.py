@@ -27,7 +27,7 @@ SUBMIT = Submit(
 
 @given(st.lists(st.integers(1, 40), max_size=60))
 def test_commands_cut_anywhere_come_out_whole_and_in_order(cuts: list[int]) -> None:
-    commands = [SUBMIT, Cancel(sequence_ids=[1, 2]), Stop()]
+    commands = [SUBMIT, Cancel(ids=[1, 2]), Stop()]
     stream = b"".join(map(encode_frame, commands))
     reader = command_reader()
 

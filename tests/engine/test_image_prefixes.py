@@ -11,13 +11,14 @@ import pytest
 
 from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient
-from mlxctl.engine.loading.loader import weights_in_pieces
+from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.errors import SequenceFailed
 from mlxctl.ir import CacheOptions, ImagePart, TextPart
 from mlxctl.ir.tokens import common_tokens, image_salts, pack
 from mlxctl.models import read_model
 from tests import tiny_models
+from tests.engine.harness import result_of
 
 from .harness import Output
 from .vision_harness import BLUE, RED, answer, image, prepared, seeing_engine
@@ -219,11 +220,5 @@ def test_wherever_the_known_part_ends_the_rest_is_embedded_as_it_is_in_the_whole
 
 def vision_model() -> VisionLanguageModel:
     """The model, loaded."""
-    limits = {"weights_bytes": 1, "available_bytes": PLENTY, "limit_bytes": PLENTY}
-    pieces = weights_in_pieces(SEER, **limits, trust_remote_code=False, vision=read_model(SEER).vision)
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            model: VisionLanguageModel = end.value.model
-            return model
+    model: VisionLanguageModel = result_of(load_text_model(read_model(SEER).spec("m"))).model
+    return model

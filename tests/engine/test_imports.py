@@ -18,19 +18,18 @@ def note(event, found):
         threads.add(threading.current_thread().name)
 sys.addaudithook(note)
 from pathlib import Path
-from mlxctl.engine.loading.loader import weights_in_pieces
+from mlxctl.engine.embedding.loading import load_embedding_model
+from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.models import read_model
 for path in sys.argv[1:]:
     facts = read_model(Path(path))
-    pieces = weights_in_pieces(
-        facts.path, weights_bytes=1, available_bytes=1 << 40, limit_bytes=1 << 40, trust_remote_code=False,
-        embedding=facts.embedding, vision=facts.vision,
-    )
+    spec, recipe = facts.spec("m"), facts.embedding
+    pieces = load_text_model(spec) if recipe is None else load_embedding_model(spec, recipe)
     while True:
         try:
             next(pieces)
         except StopIteration as end:
-            assert end.value.sees == (facts.vision is not None)
+            assert end.value.has_vision == (facts.vision is not None)
             break
 print(sorted(threads))
 """

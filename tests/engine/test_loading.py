@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.engine.loading.loader import load_weights
+from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.loader import load_in_pieces
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.ir import ModelSpec
 from tests import tiny_models
+from tests.engine.harness import result_of
 
 PLENTY = 1 << 40
 
@@ -23,13 +27,10 @@ def run_python(program: str) -> str:
     return result.stdout.strip()
 
 
-def load(path: Path, *, weights_bytes: int = 1, available_bytes: int = PLENTY) -> None:
-    load_weights(
-        path,
-        weights_bytes=weights_bytes,
-        available_bytes=available_bytes,
-        limit_bytes=available_bytes,
-        trust_remote_code=False,
+def load(path: Path, *, weights_bytes: int = 1, available_bytes: int = PLENTY) -> LoadedWeights:
+    spec = ModelSpec(name="m", path=path, weights_bytes=weights_bytes)
+    return result_of(
+        load_in_pieces(spec, load_text_model, available_bytes=available_bytes, limit_bytes=available_bytes)
     )
 
 
@@ -44,13 +45,7 @@ def test_importing_mlx_lm_changes_no_limit_and_works_below_the_limit_that_it_wan
 
 @pytest.mark.parametrize("family", ["qwen3", "gemma3", "qwen3_next"])
 def test_what_a_model_costs_is_measured_on_the_loaded_model(family: str) -> None:
-    weights = load_weights(
-        tiny_models.model(family),
-        weights_bytes=1,
-        available_bytes=PLENTY,
-        limit_bytes=PLENTY,
-        trust_remote_code=False,
-    )
+    weights = load(tiny_models.model(family))
 
     kinds = {"qwen3": "plain", "gemma3": "sliding", "qwen3_next": "hybrid"}
     assert (weights.vocabulary_size, weights.cache_kind, weights.can_batch) == (512, kinds[family], True)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.engine import EngineClient, ModelSource
+from mlxctl.engine import EngineClient
 from mlxctl.errors import BrokenModel, ModelInUse, NotEnoughMemory, SequenceFailed
+from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
@@ -15,9 +16,9 @@ from tests.engine.harness import finish, running_engine, submit
 PROMPT = range(20, 60)
 
 
-def source(name: str, path: Path | None = None) -> ModelSource:
+def source(name: str, path: Path | None = None) -> ModelSpec:
     directory = path or tiny_models.model(name)
-    return ModelSource(
+    return ModelSpec(
         name=name,
         path=directory,
         weights_bytes=sum(file.stat().st_size for file in directory.glob("*.safetensors")),

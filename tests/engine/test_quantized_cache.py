@@ -14,12 +14,12 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCach
 from mlx_lm.utils import _get_classes, load_model
 
 from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.kv_format_check import check_kv_format
 from mlxctl.engine.generation.quantized_cache import (
     BatchQuantizedKVCache,
     PreallocatedQuantizedKVCache,
     quantized,
 )
-from mlxctl.engine.loading.kv_format_check import check_kv_format
 from mlxctl.ir import KVFormat
 from tests import tiny_models
 from tests.engine.cache_reading import next_logits, read

@@ -7,24 +7,28 @@ import io
 import wave
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, ModelSource, TranscribedWindow
+from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, TranscribedWindow
 from mlxctl.engine.audio.loading import open_transcriber
 from mlxctl.engine.audio.token_rules import TokenRules
 from mlxctl.engine.audio.transcriber import Transcriber
-from mlxctl.engine.audio.worker import TranscriptionWorker
+from mlxctl.engine.audio.workload import TranscriptionWorkload
+from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.messages import Transcribe
+from mlxctl.engine.workload import DecodeLoad, WorkloadContext
 from mlxctl.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.models import read_model
 from mlxctl.probe.questions import SPOKEN
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
+from tests.engine.harness import result_of
 from tests.tiny_models.audio_samples import say
 
 from .harness import finish, sources, submit
@@ -33,8 +37,8 @@ FACTS = read_model(tiny_models.trained("whisper_words"))
 
 
 def recipe() -> TranscriptionRecipe:
-    assert FACTS.speech is not None
-    return FACTS.speech
+    assert FACTS.transcription is not None
+    return FACTS.transcription
 
 
 def samples_of(sound: bytes) -> bytes:
@@ -59,9 +63,7 @@ def window(sentence: str = SPOKEN[0], **fields: Any) -> AudioWindow:
 async def hearing_engine(*others: str, path: Any = FACTS.path) -> AsyncIterator[EngineClient]:
     settings = EngineSettings(max_rows=8)
     client = EngineClient(InlineEngine(settings), settings, max_queue=100)
-    listener = ModelSource(
-        name="whisper_words", path=path, weights_bytes=FACTS.weights_bytes, speech=recipe()
-    )
+    listener = replace(FACTS, path=path).spec("whisper_words")
     await client.start([listener, *sources(others)])
     try:
         await client.wait_ready()
@@ -151,19 +153,27 @@ def test_rows_go_on_while_windows_are_written() -> None:
 
 
 def test_a_slice_beside_rows_holds_one_unit() -> None:
-    desk = TranscriptionWorker(slice_seconds=0.5)
-    desk.open_model("whisper_words", Transcriber(open_transcriber(FACTS.path), recipe()))
-    assert desk.add(Transcribe(job_id=1, window=window())) is None
-    desk.observe_decode(0.0)
-    reports = []
-    while desk.has_work:
-        reports.append(desk.step(contended=True))
+    reports: list[Any] = []
+    context = WorkloadContext(
+        settings=EngineSettings(),
+        memory=EngineMemory(limit_bytes=1 << 40, prefix_cache_bytes=0),
+        publish=reports.append,
+        wake=lambda: None,
+        decode_load=DecodeLoad(has_rows=lambda: True),
+    )
+    workload = TranscriptionWorkload(context)
+    weights = result_of(workload.load(FACTS.spec("whisper_words")))
+    workload.open_model(FACTS.spec("whisper_words"), weights)
+    workload.take(Transcribe(job_id=1, window=window()))
+    context.decode_load.observe(0.0, alone=False)
+    while workload.has_work:
+        workload.step()
     num_layers = FACTS.config["n_audio_layer"]
     *going_on, last = reports
-    assert last.written is not None
+    assert last.window is not None
     # The spectrum, every layer, the language, every token; the end is found with the last.
-    assert len(reports) == 1 + num_layers + 1 + len(last.written.token_ids) + 1
-    assert all(report.written is None and report.failure is None for report in going_on)
+    assert len(reports) == 1 + num_layers + 1 + len(last.window.token_ids) + 1
+    assert all(report.window is None and report.failure is None for report in going_on)
 
 
 def test_who_stops_waiting_stops_the_work_and_lets_go_of_the_model() -> None:

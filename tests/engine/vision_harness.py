@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from mlxctl.adapters import PreparedInput, create_adapter
-from mlxctl.engine import EngineClient, InlineEngine, ModelSource
+from mlxctl.engine import EngineClient, InlineEngine
 from mlxctl.ir import CacheOptions, GenerationRequest, ImagePart, Message, TextPart
 from mlxctl.models import read_model
 from mlxctl.probe.image_check import one_color_png
@@ -42,10 +42,7 @@ async def seeing_engine(model: Path, **settings: Any) -> AsyncIterator[EngineCli
     """Start an engine with the model as "m"; it has ended when the block is left."""
     chosen = EngineSettings(**{"max_rows": 8, **settings})
     client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
-    facts = read_model(model)
-    await client.start(
-        [ModelSource(name="m", path=facts.path, weights_bytes=facts.weights_bytes, vision=facts.vision)]
-    )
+    await client.start([read_model(model).spec("m")])
     try:
         await client.wait_ready()
         yield client

@@ -20,8 +20,8 @@ from mlxctl.models import read_model
 from tests import tiny_models
 
 ADAPTER = create_adapter(read_model(tiny_models.trained("whisper_words")), name="whisper_words")
-assert ADAPTER.facts.speech is not None
-RECIPE = ADAPTER.facts.speech
+assert ADAPTER.facts.transcription is not None
+RECIPE = ADAPTER.facts.transcription
 WORD = next(iter(ADAPTER.vocabulary.encode("garden")))
 
 

@@ -30,7 +30,7 @@ def change(model: Path, name: str, edit: Change) -> None:
 
 
 def recipe(model: Path) -> TranscriptionRecipe:
-    found = read_model(model).speech
+    found = read_model(model).transcription
     assert found is not None
     return found
 
@@ -43,7 +43,7 @@ def test_window_context_and_tokens_are_those_of_the_files(model: Path) -> None:
     )
     assert list(found.languages) == ["en"]
     facts = read_model(model)
-    assert (facts.purpose, facts.context_length) == ("speech", 64)
+    assert (facts.purpose, facts.context_length) == ("transcription", 64)
 
 
 def test_hugging_face_calls_the_sizes_otherwise(model: Path) -> None:
@@ -124,6 +124,6 @@ def test_without_the_packages_it_is_said_what_to_install(
 
 
 def test_other_models_do_not_hear() -> None:
-    assert read_model(tiny_models.model("qwen3")).speech is None
+    assert read_model(tiny_models.model("qwen3")).transcription is None
     assert not is_heard_here({"model_type": "parakeet"})
     assert describe_model(tiny_models.trained("whisper_words")).problem is None

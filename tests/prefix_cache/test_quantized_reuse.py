@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxctl.engine import EngineClient, ModelSource
+from mlxctl.engine import EngineClient
 from mlxctl.errors import SequenceFailed
-from mlxctl.ir import KVFormat, SamplingParams
+from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, running_engine
 from tests.prefix_cache.test_disk import on_disk, tokens
@@ -27,8 +27,10 @@ FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 IN_8, IN_4 = KVFormat(bits=8, group_size=32), KVFormat(bits=4, group_size=32)
 
 
-def source(family: str, form: KVFormat | None) -> ModelSource:
-    return ModelSource(name=family, path=wide_model(family), weights_bytes=1, kv_format=form)
+def source(family: str, form: KVFormat | None) -> ModelSpec:
+    return ModelSpec(
+        name=family, path=wide_model(family), weights_bytes=1, task=TextGenerationTask(kv_format=form)
+    )
 
 
 def engine(

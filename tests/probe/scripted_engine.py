@@ -101,7 +101,7 @@ class ScriptedEngine:
 
 def _loaded(command: LoadModel, vocabulary_size: int) -> ModelLoaded:
     return ModelLoaded(
-        name=command.name,
+        name=command.spec.name,
         vocabulary_size=vocabulary_size,
         weights_bytes=10**6,
         kv_bytes_per_token=1000,

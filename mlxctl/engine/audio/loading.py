@@ -1,15 +1,42 @@
-"""Loads a model of the Whisper kind, with mlx-audio's code for its layers. MLX thread only."""
+"""Loads a Whisper model with mlx-audio's layers. MLX thread only."""
 
 import importlib
 import json
+import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-MODULE = "mlx_audio.stt.models.whisper.whisper"
-"""Where mlx-audio has the layers; to be imported before `open_listener` is called."""
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.loader import parameter_bytes, read_weights
+
+_MODULE = "mlx_audio.stt.models.whisper.whisper"
+
+
+def load_transcription_model(path: Path) -> Generator[int, None, LoadedWeights]:
+    """Load the model and decode one token; yield the bytes read so far."""
+    started = time.monotonic()
+    for _ in import_aside(_MODULE):
+        yield 0
+    model = open_transcriber(path)
+    yield from read_weights(model)
+    states = mx.zeros((1, model.dims.n_audio_ctx, model.dims.n_audio_state), dtype=model.dtype)
+    logits, caches, _ = model.decoder(mx.array([[0]]), states)
+    mx.eval(logits, caches)
+    return LoadedWeights(
+        model=model,
+        vocabulary_size=int(logits.shape[-1]),
+        weights_bytes=parameter_bytes(model),
+        # Its caches are those of one window at a time, and are not kept.
+        kv_bytes_per_token=0,
+        cache_kind="plain",
+        can_batch=False,
+        load_seconds=time.monotonic() - started,
+    )
 
 
 def open_transcriber(path: Path) -> Any:
@@ -19,7 +46,7 @@ def open_transcriber(path: Path) -> Any:
     """
     from mlx_audio.utils import apply_quantization
 
-    package: Any = importlib.import_module(MODULE)
+    package: Any = importlib.import_module(_MODULE)
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     weights: dict[str, mx.array] = {}
     for file in sorted(path.glob("*.safetensors")):

@@ -20,7 +20,7 @@ from mlxctl.ir import TranscriptionRecipe
 
 
 @dataclass(slots=True, kw_only=True)
-class Writing:
+class Transcript:
     """What was written of a window so far.
 
     `no_speech` is how likely it is that nobody speaks, by the model.
@@ -46,10 +46,10 @@ class Transcriber:
         self._rules = TokenRules(recipe)
         self._max_tokens = recipe.context_length // 2
 
-    def write(self, window: AudioWindow) -> Generator[None, None, Writing]:
+    def transcribe(self, window: AudioWindow) -> Generator[None, None, Transcript]:
         """Write down a window, and pause after every unit. The same window is always written the same."""
         heard = yield from self._listen(window.samples)
-        writing = Writing(language_id=window.language_id)
+        writing = Transcript(language_id=window.language_id)
         if writing.language_id is None and self._recipe.languages:
             writing.language_id = self._language(heard)
             yield

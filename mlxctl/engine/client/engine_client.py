@@ -223,7 +223,7 @@ class EngineClient(EngineSupervisor):
     def _cancel(self, stream: TokenStream) -> None:
         self._remove(stream)
         if self._connection is not None:
-            self._connection.send(Cancel(sequence_ids=[stream.sequence_id]))
+            self._connection.send(Cancel(ids=[stream.sequence_id]))
 
     def _remove(self, stream: TokenStream) -> None:
         self._streams.pop(stream.sequence_id, None)

@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 def transcribed_window(report: Transcribed) -> TranscribedWindow | None:
     """Collect what is written of a window: it comes at once."""
-    return report.written
+    return report.window
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class PendingJobs:
             return await answer
         finally:
             if self.close(job_id):
-                connection.send(Cancel(sequence_ids=[job_id]))
+                connection.send(Cancel(ids=[job_id]))
 
     def open(self, job_id: int, collect: Callable[[Any], Answer | None]) -> asyncio.Future[Answer]:
         """Expect reports. `collect` takes each and returns the answer with the last one, before that None.

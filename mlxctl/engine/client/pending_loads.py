@@ -4,7 +4,6 @@ Event-loop thread only.
 """
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,10 @@ from mlxctl.errors import (
     ModelNotFoundOnDisk,
     NotEnoughMemory,
 )
-from mlxctl.ir import EmbeddingRecipe, KVFormat, TranscriptionRecipe, VisionRecipe
+from mlxctl.ir import ModelSpec
 
 # An engine that lets go of no model within this time hangs.
 _ANSWER_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSource:
-    """A model that the engine is to load: `weights_bytes` is the size of its files, what it can do as in
-    LoadModel.
-    """
-
-    name: str
-    path: Path
-    weights_bytes: int
-    trust_remote_code: bool = False
-    embedding: EmbeddingRecipe | None = None
-    vision: VisionRecipe | None = None
-    kv_format: KVFormat | None = None
-    speech: TranscriptionRecipe | None = None
 
 
 class PendingModelLoads:
@@ -49,35 +32,25 @@ class PendingModelLoads:
     def __init__(self, *, load_timeout_seconds: float) -> None:
         self.loaded: dict[str, ModelLoaded] = {}
         self._load_timeout_seconds = load_timeout_seconds
-        self._loads: dict[str, tuple[ModelSource, asyncio.Future[ModelLoaded]]] = {}
+        self._loads: dict[str, tuple[ModelSpec, asyncio.Future[ModelLoaded]]] = {}
         self._unloads: dict[str, asyncio.Future[ModelUnloaded]] = {}
 
-    async def load(self, connection: EngineConnection, source: ModelSource) -> ModelLoaded:
+    async def load(self, connection: EngineConnection, spec: ModelSpec) -> ModelLoaded:
         """Load a model beside the others.
 
         Raises its ModelError, and EngineDied. Whoever stops waiting does not stop the load.
         """
         answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
-        self._loads[source.name] = source, answer
-        command = LoadModel(
-            name=source.name,
-            path=str(source.path),
-            weights_bytes=source.weights_bytes,
-            trust_remote_code=source.trust_remote_code,
-            embedding=source.embedding,
-            vision=source.vision,
-            kv_format=source.kv_format,
-            speech=source.speech,
-        )
-        connection.send(command)
+        self._loads[spec.name] = spec, answer
+        connection.send(LoadModel(spec=spec))
         if await _is_answered(
-            connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {source.name!r}"
+            connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {spec.name!r}"
         ):
             return answer.result()
-        self._loads.pop(source.name, None)
-        await self.unload(connection, source.name)
-        message = f"model {str(source.path)!r} takes longer to load than the {self._load_timeout_seconds:g} s that it may"
-        raise BrokenModel(source.path, message)
+        self._loads.pop(spec.name, None)
+        await self.unload(connection, spec.name)
+        message = f"model {str(spec.path)!r} takes longer to load than the {self._load_timeout_seconds:g} s that it may"
+        raise BrokenModel(spec.path, message)
 
     async def unload(self, connection: EngineConnection, name: str) -> ModelUnloaded:
         """Free a model, or give up loading it. Raises ModelInUse while it has sequences, and EngineDied."""
@@ -108,9 +81,9 @@ class PendingModelLoads:
     def on_failed(self, report: ModelFailed) -> None:
         """Take the engine's answer."""
         if report.name in self._loads:
-            source, answer = self._loads.pop(report.name)
+            spec, answer = self._loads.pop(report.name)
             if not answer.done():
-                answer.set_exception(_model_error(source.path, report))
+                answer.set_exception(_model_error(spec.path, report))
 
     def on_unloaded(self, report: ModelUnloaded) -> None:
         """Take the engine's answer."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
-from mlxctl.engine.client.pending_loads import ModelSource, PendingModelLoads
+from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.messages import (
     AnyReport,
@@ -32,6 +32,7 @@ from mlxctl.engine.wire.messages import (
     Transcribed,
 )
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
+from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -58,7 +59,7 @@ class EngineSupervisor(ABC):
     def __init__(self, launcher: Launcher, settings: EngineSettings) -> None:
         self._launcher = launcher
         self._settings = settings
-        self._sources: list[ModelSource] = []
+        self._specs: list[ModelSpec] = []
         self._connection: EngineConnection | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._worker = PendingModelLoads(load_timeout_seconds=settings.load_timeout_seconds)
@@ -93,7 +94,7 @@ class EngineSupervisor(ABC):
     def _fail_all(self, error: MlxctlError) -> None:
         """End everything that is open."""
 
-    async def start(self, sources: list[ModelSource]) -> None:
+    async def start(self, specs: list[ModelSpec]) -> None:
         """Begin to bring the engine up with these models, now and whenever it has died; `wait_ready` tells
         when they are there.
 
@@ -106,7 +107,7 @@ class EngineSupervisor(ABC):
             self._failure, self.status, self._was_ready = None, "starting", False
             self._is_ready.clear()
             self._worker.clear()
-        self._sources = sources
+        self._specs = specs
         self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
 
     async def wait_ready(self) -> None:
@@ -123,13 +124,13 @@ class EngineSupervisor(ABC):
         """The models that the running engine holds, by name."""
         return self._worker.loaded
 
-    async def load(self, source: ModelSource) -> ModelLoaded:
+    async def load(self, spec: ModelSpec) -> ModelLoaded:
         """Load a model beside the others.
 
         Raises its ModelError, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """
-        loaded = await self._worker.load(self._ready_connection(), source)
-        self.lost.pop(source.name, None)
+        loaded = await self._worker.load(self._ready_connection(), spec)
+        self.lost.pop(spec.name, None)
         if not self.lost:
             self._has_lost.clear()
         return loaded
@@ -223,16 +224,16 @@ class EngineSupervisor(ABC):
     async def _load_models(self, connection: EngineConnection) -> None:
         self.lost.clear()
         self._has_lost.clear()
-        for source in self._sources:
+        for spec in self._specs:
             try:
-                await self._worker.load(connection, source)
+                await self._worker.load(connection, spec)
             except ModelError as error:
                 # What was fine once must not keep the other models from being served.
                 if not self._was_ready:
                     connection.close()
                     raise
                 _log.error("engine: %s", error)
-                self.lost[source.name] = error
+                self.lost[spec.name] = error
                 self._has_lost.set()
         self._note_delivery()
         if self.status != "draining":

@@ -4,6 +4,7 @@ of one.
 
 from array import array
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class GrammarCompiler:
         self._waiting.append((submit, future))
         future.add_done_callback(lambda _: self._wake())
 
-    def cancel(self, sequence_ids: set[int]) -> None:
+    def cancel(self, sequence_ids: AbstractSet[int]) -> None:
         """Forget these requests."""
         for submit, future in self._waiting:
             if submit.sequence_id in sequence_ids:

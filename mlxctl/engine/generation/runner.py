@@ -40,7 +40,7 @@ class ModelRunner:
 
     A step that raises costs only its own rows.
 
-    `vocabulary_size` is the width of the model's logits; only one that `sees` takes sequences with images.
+    `vocabulary_size` is the width of the model's logits; only one with `has_vision` takes sequences with images.
     """
 
     def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
@@ -48,7 +48,7 @@ class ModelRunner:
         self._kv_format = weights.kv_format
         self._prefix_cache = prefix_cache
         self.vocabulary_size = weights.vocabulary_size
-        self.sees = weights.sees
+        self.has_vision = weights.has_vision
         self._prompts: dict[int, PrefillState] = {}
         # The last full chunk of each sequence that the prefix cache knows.
         self._known: dict[int, Chunk[Record] | None] = {}

@@ -1,6 +1,6 @@
-"""Bringing MLX and a model into this process.
+"""Importing MLX and loading models piece by piece. MLX thread only.
 
-MLX thread only; the one place that imports mlx_lm for the first time.
+The one place that imports mlx_lm for the first time.
 """
 
 import contextlib
@@ -9,43 +9,31 @@ import ctypes.util
 import os
 import resource
 import sys
-import time
-from collections.abc import Generator, Iterator
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Generator, Iterator
 from types import ModuleType
 from typing import Any, Literal
 
-from mlxctl.engine.embedding.weights import embedding_classes, modules_of
+from mlxctl.engine.foreign_errors import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.loading.imports import import_aside
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.installed import version_of
-from mlxctl.ir import EmbeddingRecipe, KVFormat, TranscriptionRecipe, VisionRecipe
+from mlxctl.ir import ModelSpec
 
-# Share of the memory that weights and caches may take when nobody says otherwise.
+Loader = Callable[[ModelSpec], Generator[int, None, LoadedWeights]]
+"""Loads a model of one kind; yields the bytes read so far."""
+
+LOAD_ERRORS = (*FOREIGN_ERRORS, OSError, ImportError)
+"""What loading a damaged or unsupported model may raise."""
+
+# Share of the machine's memory for weights and caches, where neither settings nor device give a limit.
 _MEMORY_SHARE = 0.85
-# Weights that are read at once before others have their turn.
+# Bytes of weights that are read without a pause.
 _PIECE_BYTES = 64 * 1024 * 1024
-# What a damaged or unknown model raises is not ours to enumerate more finely: it comes from mlx, mlx_lm and
-# safetensors.
-_LOAD_ERRORS = (
-    ValueError,
-    TypeError,
-    KeyError,
-    RuntimeError,
-    OSError,
-    AttributeError,
-    IndexError,
-    ImportError,
-)
 _OPENBLAS_NAMES = ("libopenblas.so.0", "libopenblas.so")
 
 
 def prefer_openblas() -> str:
-    """On Linux, put OpenBLAS in front of the reference BLAS that MLX's wheel bundles; return the name of what
-    will be used.
+    """Put OpenBLAS in front of MLX's bundled BLAS on Linux; return its name.
 
     It works because libmlx imports plain `cblas_*` symbols, so the first library in the global scope wins.
     Must run before `mlx.core` is imported. Elsewhere MLX brings its own and nothing is done.
@@ -83,8 +71,9 @@ def import_mlx_lm() -> ModuleType:
 
 
 def default_memory_limit() -> int:
-    """Return how many bytes MLX may use here: a share of the device's recommended working set, or of the
-    machine's memory.
+    """Return the bytes that MLX may use without a configured limit.
+
+    The device's recommended working set, or a share of the machine's memory.
     """
     import mlx.core as mx
 
@@ -100,85 +89,31 @@ def versions() -> tuple[str, str]:
     return version_of("mlx") or "", version_of("mlx-lm") or ""
 
 
-def load_weights(
-    path: Path, *, weights_bytes: int, available_bytes: int, limit_bytes: int, trust_remote_code: bool
-) -> LoadedWeights:
-    """Load the model at `path` and run one token through it; see `weights_in_pieces`, of which this is all
-    pieces in one go.
-    """
-    pieces = weights_in_pieces(
-        path,
-        weights_bytes=weights_bytes,
-        available_bytes=available_bytes,
-        limit_bytes=limit_bytes,
-        trust_remote_code=trust_remote_code,
-    )
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            weights: LoadedWeights = end.value
-            return weights
-
-
-def weights_in_pieces(
-    path: Path,
-    *,
-    weights_bytes: int,
-    available_bytes: int,
-    limit_bytes: int,
-    trust_remote_code: bool,
-    embedding: EmbeddingRecipe | None = None,
-    vision: VisionRecipe | None = None,
-    kv_format: KVFormat | None = None,
-    speech: TranscriptionRecipe | None = None,
+def load_in_pieces(
+    spec: ModelSpec, load: Loader, *, available_bytes: int, limit_bytes: int
 ) -> Generator[int, None, LoadedWeights]:
-    """Load the model at `path` piece by piece, so that the thread can do other things between two of them,
-    and run one token.
+    """Load a model, with pauses in which the thread can serve others; yield the bytes read so far.
 
-    Each piece gives the bytes that were read so far. A model that embeds is loaded without its head, one that
-    sees with what it sees with; if that cannot be, it still reads text. One with `speech` is of mlx-audio's
-    layers. One whose caches are to be quantized in `kv_format` is tried with such, and broken if it cannot.
-
-    `weights_bytes` is the size of its files: loading is refused before it begins when they do not fit into
-    `available_bytes`. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Runs code from the directory
-    only if trusted. Closing the generator lets go of what was read.
+    Nothing is read of a model whose files do not fit into `available_bytes`. Raises ModelNotFoundOnDisk,
+    BrokenModel, NotEnoughMemory. Closing the generator frees what was read.
     """
     import mlx.core as mx
 
-    from mlxctl.engine.loading.measurement import measure, measure_encoder
-
-    if weights_bytes > available_bytes:
-        raise NotEnoughMemory(path, needed_bytes=weights_bytes, limit_bytes=limit_bytes)
-    started = time.monotonic()
+    path = spec.path
+    if spec.weights_bytes > available_bytes:
+        raise NotEnoughMemory(path, needed_bytes=spec.weights_bytes, limit_bytes=limit_bytes)
     try:
-        if speech is not None:
-            return (yield from _listening(path, started))
-        package = import_mlx_lm()
-        for _ in import_aside(*modules_of(embedding)) if embedding else ():
-            yield 0
-        classes = (
-            {}
-            if embedding is None
-            else {"get_model_classes": partial(embedding_classes, recipe=embedding, path=path)}
-        )
-        model, _ = package.load_model(path, lazy=True, trust_remote_code=trust_remote_code, **classes)
-        yield from _read(model)
-        encoder = None if embedding is None else embedding.encoder
-        if encoder is not None:
-            return measure_encoder(model, encoder, started)
-        measured = measure(model, started, is_headless=embedding is not None, kv_format=kv_format)
-        return measured if vision is None else (yield from _with_vision(measured, path, vision))
+        return (yield from load(spec))
     except FileNotFoundError as error:
-        raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {_one_line(error)}") from error
-    except _LOAD_ERRORS as error:
-        raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {_one_line(error)}") from error
+        raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {error_line(error)}") from error
+    except LOAD_ERRORS as error:
+        raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {error_line(error)}") from error
     finally:
         mx.clear_cache()
 
 
-def _read(model: Any) -> Iterator[int]:
-    """Bring the lazy parameters into memory, and pause after every piece with the bytes that are there."""
+def read_weights(model: Any) -> Iterator[int]:
+    """Evaluate a model's lazy parameters; yield the bytes read after every piece."""
     import mlx.core as mx
     from mlx.utils import tree_flatten
 
@@ -195,45 +130,15 @@ def _read(model: Any) -> Iterator[int]:
     yield num_bytes
 
 
-def _with_vision(
-    weights: LoadedWeights, path: Path, vision: VisionRecipe
-) -> Generator[int, None, LoadedWeights]:
-    """Load what the model sees with, too; what goes wrong with that is only noted."""
-    started = time.monotonic()
-    try:
-        seeing = yield from _seeing(weights, path, vision)
-    except (*_LOAD_ERRORS, AssertionError) as error:
-        return replace(weights, vision_problem=f"what it sees with cannot be loaded: {_one_line(error)}")
-    return replace(seeing, load_seconds=weights.load_seconds + time.monotonic() - started)
+def parameter_bytes(model: Any) -> int:
+    """Return the bytes of a model's weights."""
+    from mlx.utils import tree_flatten
+
+    return sum(array.nbytes for _, array in tree_flatten(model.parameters()))
 
 
-def _seeing(weights: LoadedWeights, path: Path, vision: VisionRecipe) -> Generator[int, None, LoadedWeights]:
-    from mlxctl.engine.loading.measurement import parameter_bytes
-    from mlxctl.engine.vision.loading import join, open_tower
-
-    for _ in import_aside("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
-        yield weights.weights_bytes
-    tower = open_tower(path, weights.model.language_model.model.embed_tokens)
-    for num_bytes in _read(tower):
-        yield weights.weights_bytes + num_bytes
-    tower.eval()
-    num_bytes = weights.weights_bytes + parameter_bytes(tower)
-    return replace(weights, model=join(weights.model, tower, vision), sees=True, weights_bytes=num_bytes)
-
-
-def _listening(path: Path, started: float) -> Generator[int, None, LoadedWeights]:
-    """Load a model that writes down speech."""
-    from mlxctl.engine.audio.loading import MODULE, open_transcriber
-    from mlxctl.engine.loading.measurement import measure_transcriber
-
-    for _ in import_aside(MODULE):
-        yield 0
-    model = open_transcriber(path)
-    yield from _read(model)
-    return measure_transcriber(model, started)
-
-
-def _one_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
+    """Return an exception of another library as one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     kind: Literal["", "missing key "] = "missing key " if isinstance(error, KeyError) else ""
     return kind + (text if len(text) <= 300 else text[:297] + "…")

@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -12,9 +13,20 @@ from mlxctl.engine.wire.messages import AnyCommand, AnyReport
 MAX_FRAME_BYTES = 128 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
-_encoder = msgspec.msgpack.Encoder()
-
 M = TypeVar("M")
+
+
+def _encode_path(value: object) -> str:
+    if not isinstance(value, Path):
+        raise NotImplementedError(f"messages hold no {type(value).__name__}")
+    return str(value)
+
+
+def _decode_path(kind: type[Any], value: object) -> object:
+    return kind(value)
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_path)
 
 
 class FrameTooLargeError(ValueError):
@@ -31,7 +43,9 @@ class FrameReader(Generic[M]):
     """Turns bytes, cut anywhere, into messages. One per stream; not thread-safe."""
 
     def __init__(self, message_type: object) -> None:
-        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(message_type)
+        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(
+            message_type, dec_hook=_decode_path
+        )
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[M]:

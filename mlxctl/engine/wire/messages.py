@@ -12,15 +12,12 @@ import msgspec
 
 from mlxctl.ir import (
     CacheMode,
-    EmbeddingRecipe,
     FinishReason,
     Guidance,
-    KVFormat,
+    ModelSpec,
     ProcessedImage,
     SamplingParams,
     SpeechTask,
-    TranscriptionRecipe,
-    VisionRecipe,
 )
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME, Lifetime
@@ -34,20 +31,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class LoadModel(Command, frozen=True, kw_only=True):
-    """Load the model directory `path` and serve it as `name`; answered by ModelLoaded or ModelFailed.
+    """Load a model; answered by ModelLoaded or ModelFailed."""
 
-    With `embedding` it takes Embed and no Submit, with `speech` Transcribe and no Submit; with `vision`,
-    images in Submit. Its keys and values are kept in `kv_format`, or as they are computed.
-    """
-
-    name: str
-    path: str
-    weights_bytes: int
-    trust_remote_code: bool = False
-    embedding: EmbeddingRecipe | None = None
-    vision: VisionRecipe | None = None
-    kv_format: KVFormat | None = None
-    speech: TranscriptionRecipe | None = None
+    spec: ModelSpec
 
 
 class UnloadModel(Command, frozen=True, kw_only=True):
@@ -129,7 +115,7 @@ class Transcribe(Command, frozen=True, kw_only=True):
 class Cancel(Command, frozen=True, kw_only=True):
     """Free these sequences and jobs before the next step; nothing more is said of them."""
 
-    sequence_ids: list[int]
+    ids: list[int]
 
 
 class ReportStats(Command, frozen=True, kw_only=True):
@@ -297,7 +283,7 @@ class Transcribed(Report, frozen=True, kw_only=True):
     """What was written of a window, or why it failed; neither says that the work goes on."""
 
     job_id: int
-    written: TranscribedWindow | None = None
+    window: TranscribedWindow | None = None
     failure: str | None = None
 
 

@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from mlxctl.adapters.answer_reader import Abilities, AnswerReader
-from mlxctl.engine import EngineClient, ModelSource
+from mlxctl.engine import EngineClient
 from mlxctl.errors import BrokenModel, CapacityError, describe_bytes
 from mlxctl.inference.models.eviction import MemoryBudget
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ModelToServe
 from mlxctl.inference.preparation import PreparationPool
+from mlxctl.ir import ModelSpec
 
 # An unloaded model is expected to give back at least this share of its weights; less means that something
 # still holds them.
@@ -56,7 +57,7 @@ class ModelLoader:
         Raises the ModelError of that one, EngineDied.
         """
         self._at_start = model.name if model else None
-        await self._engine.start([_source(model)] if model else [])
+        await self._engine.start([_spec(model)] if model else [])
         if model is not None:
             self._adapters[model.name] = await self._create_adapter(model)
         await self._engine.wait_ready()
@@ -112,7 +113,7 @@ class ModelLoader:
         """Bring the model in. Raises ModelError, EngineDied and CapacityError."""
         model = self._registry.model(name)
         adapter = await self.any_adapter(name)
-        loaded = await self._engine.load(_source(model))
+        loaded = await self._engine.load(_spec(model))
         self._adapters[name] = adapter
         self._spares.pop(name, None)
         try:
@@ -188,15 +189,7 @@ class ModelLoader:
         _log.info("model %r was never probed: %s %s", model.name, hint, model.facts.path)
 
 
-def _source(model: ModelToServe) -> ModelSource:
-    return ModelSource(
-        name=model.name,
-        path=model.facts.path,
-        weights_bytes=model.facts.weights_bytes,
-        trust_remote_code=model.trust_remote_code,
-        embedding=model.facts.embedding,
-        vision=model.facts.vision,
-        speech=model.facts.speech,
-        # Only a model that writes text keeps anything of what it has read.
-        kv_format=model.kv_format if model.facts.purpose == "text" else None,
+def _spec(model: ModelToServe) -> ModelSpec:
+    return model.facts.spec(
+        model.name, trust_remote_code=model.trust_remote_code, kv_format=model.kv_format
     )

@@ -35,11 +35,11 @@ _FIRST_RETRY_PAUSE_SECONDS, _MAX_RETRY_PAUSE_SECONDS = 1.0, 60.0
 
 _MADE_FOR: dict[Purpose, str] = {
     "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",
-    "speech": "writes down speech and nothing else; send sound to /v1/audio/transcriptions, or name another model",
+    "transcription": "writes down speech and nothing else; send sound to /v1/audio/transcriptions, or name another model",
 }
 _WRITES_TEXT: dict[Purpose, str] = {
     "embeddings": "writes text, and the states of such a model make poor vectors; name an embedding model",
-    "speech": "writes text and hears nothing; name a model that writes down speech",
+    "transcription": "writes text and hears nothing; name a model that writes down speech",
 }
 
 _log = logging.getLogger(__name__)

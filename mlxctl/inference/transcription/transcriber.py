@@ -38,7 +38,7 @@ async def transcribe(
     log: RequestLog,
 ) -> TranscriptionResult:
     """Write down with a model that is there. Raises RequestError, CapacityError, EngineError."""
-    recipe = adapter.facts.speech
+    recipe = adapter.facts.transcription
     assert recipe is not None, "only a speech model writes down speech"
     language_id = _language_id(request, recipe)
     prompt = request.prompt.strip()

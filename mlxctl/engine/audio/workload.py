@@ -1,0 +1,102 @@
+"""Transcription in the engine: one audio window at a time, in slices. MLX thread only."""
+
+import time
+from collections import deque
+from collections.abc import Generator
+from collections.abc import Set as AbstractSet
+from typing import ClassVar
+
+from mlxctl.engine.audio.loading import load_transcription_model
+from mlxctl.engine.audio.transcriber import Transcriber, Transcript
+from mlxctl.engine.foreign_errors import FOREIGN_ERRORS
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.wire.messages import Transcribe, Transcribed, TranscribedWindow
+from mlxctl.engine.workload import Workload, WorkloadContext
+from mlxctl.ir import ModelSpec, TranscriptionTask
+
+# Longest slice while no row decodes: a request that arrives meanwhile waits for it.
+_ALONE_SECONDS = 0.1
+
+
+class TranscriptionWorkload(Workload):
+    """Transcribes audio windows in the order of their arrival.
+
+    One window at a time holds memory. A slice ends with the unit (see `Transcriber`) in which its time is
+    up: beside decoding rows, the time of a decode step.
+    """
+
+    task_type: ClassVar[type] = TranscriptionTask
+    command_types: ClassVar[tuple[type, ...]] = (Transcribe,)
+
+    def __init__(self, context: WorkloadContext) -> None:
+        self._context = context
+        self._slice_seconds = context.settings.prefill_slice_seconds
+        self._decode_seconds = 0.0
+        self._transcribers: dict[str, Transcriber] = {}
+        self._waiting: deque[Transcribe] = deque()
+        self._current: Generator[None, None, Transcript] | None = None
+        context.decode_load.observers.append(self._observe_decode)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting)
+
+    def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
+        return load_transcription_model(spec.path)
+
+    def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
+        assert isinstance(spec.task, TranscriptionTask)
+        self._transcribers[spec.name] = Transcriber(weights.model, spec.task.recipe)
+
+    def close_model(self, name: str) -> None:
+        assert not self.is_in_use(name), "a model is closed after its windows"
+        del self._transcribers[name]
+
+    def is_in_use(self, name: str) -> bool:
+        return any(job.window.model == name for job in self._waiting)
+
+    def take(self, command: Transcribe) -> None:
+        if command.window.model in self._transcribers:
+            self._waiting.append(command)
+        else:
+            failure = f"transcription model {command.window.model!r} is not loaded"
+            self._context.publish(Transcribed(job_id=command.job_id, failure=failure))
+
+    def cancel(self, ids: AbstractSet[int]) -> None:
+        if self._waiting and self._waiting[0].job_id in ids:
+            self._current = None
+        self._waiting = deque(job for job in self._waiting if job.job_id not in ids)
+
+    def step(self) -> None:
+        if self._waiting:
+            self._context.publish(self._transcribe(self._waiting[0]))
+            self._context.memory.make_room()
+
+    def _observe_decode(self, seconds: float, alone: bool) -> None:  # noqa: ARG002
+        self._decode_seconds = seconds
+
+    def _transcribe(self, job: Transcribe) -> Transcribed:
+        longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
+        until = time.monotonic() + min(self._slice_seconds, longest)
+        if self._current is None:
+            self._current = self._transcribers[job.window.model].transcribe(job.window)
+        try:
+            next(self._current)
+            while time.monotonic() < until:
+                next(self._current)
+        except StopIteration as end:
+            self.cancel({job.job_id})
+            return Transcribed(job_id=job.job_id, window=_window(end.value))
+        except FOREIGN_ERRORS as error:
+            self.cancel({job.job_id})
+            return Transcribed(job_id=job.job_id, failure=f"transcription failed: {error}")
+        return Transcribed(job_id=job.job_id)
+
+
+def _window(transcript: Transcript) -> TranscribedWindow:
+    return TranscribedWindow(
+        token_ids=transcript.token_ids,
+        language_id=transcript.language_id,
+        mean_logprob=transcript.mean_logprob,
+        no_speech=transcript.no_speech,
+    )
