@@ -12,7 +12,6 @@ from mlxctl.engine.generation.runner import describe_device
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
-from mlxctl.engine.loading.failures import failed_load
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.process_memory import return_free_memory
@@ -21,14 +20,16 @@ from mlxctl.engine.wire.messages import (
     AnyCommand,
     Cancel,
     Hello,
+    LoadFailure,
     LoadModel,
+    ModelFailed,
     ModelLoaded,
     ModelUnloaded,
     Stop,
     UnloadModel,
 )
 from mlxctl.engine.workload import Workload, WorkloadContext
-from mlxctl.errors import ModelError
+from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import ModelSpec
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
@@ -118,7 +119,7 @@ class EngineLoop:
                 self._workload_of(spec).open_model(spec, weights)
         except ModelError as error:
             self._memory.unload(spec.name)
-            self._mailbox.publish(failed_load(spec.name, error))
+            self._mailbox.publish(_failed_load(spec.name, error))
             return
         if weights is not None:
             self._by_model[spec.name] = self._workload_of(spec)
@@ -205,6 +206,19 @@ def _loaded(name: str, weights: LoadedWeights) -> ModelLoaded:
         dimensions=weights.dimensions,
         vision_problem=weights.vision_problem,
     )
+
+
+def _failed_load(name: str, error: ModelError) -> ModelFailed:
+    if isinstance(error, NotEnoughMemory):
+        return ModelFailed(
+            name=name,
+            failure="not_enough_memory",
+            message=str(error),
+            needed_bytes=error.needed_bytes,
+            limit_bytes=error.limit_bytes,
+        )
+    failure: LoadFailure = "not_found" if isinstance(error, ModelNotFoundOnDisk) else "broken"
+    return ModelFailed(name=name, failure=failure, message=str(error))
 
 
 def _packing(settings: EngineSettings) -> Packing | None:

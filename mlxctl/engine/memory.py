@@ -14,7 +14,7 @@ from mlxctl.engine.loading.namespace import prefix_namespace
 from mlxctl.engine.wire.messages import DiskFigures
 from mlxctl.ir import KVFormat, ModelSpec
 from mlxctl.prefix_cache.cache import PrefixCache
-from mlxctl.prefix_cache.disk.reader import Arrival
+from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
@@ -254,7 +254,7 @@ class EngineMemory:
         if self.disk is not None:
             self.disk.maintain()
 
-    def disk_arrivals(self) -> list[Arrival]:
+    def disk_arrivals(self) -> list[FetchedRecord]:
         """Take the records that were read from disk since the last call."""
         return self.disk.arrivals() if self.disk is not None else []
 

@@ -4,6 +4,7 @@ Started by `launcher`, never by hand.
 """
 
 import gc
+import logging
 import os
 import signal
 import socket
@@ -27,6 +28,11 @@ def main(socket_path: str, settings_json: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="parent-watch", daemon=True).start()
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        datefmt="%H:%M:%S",
+    )
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)

@@ -10,7 +10,13 @@ from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 
 
 async def embed(
-    packed: PackedTexts, *, engine: EngineClient, preparation: PreparationPool, lease: Lease, log: RequestLog
+    packed: PackedTexts,
+    *,
+    engine: EngineClient,
+    preparation: PreparationPool,
+    lease: Lease,
+    log: RequestLog,
+    request_id: str = "",
 ) -> EmbeddingResult:
     """Embed with a model that is there. Raises RequestError, CapacityError, EngineError."""
     request = packed.head
@@ -19,7 +25,9 @@ async def embed(
     _check(request, most_dimensions=engine.loaded[lease.name].dimensions)
     entry = log.begin(request.model, num_prompt_tokens=num_tokens)
     with entry.until_done():
-        vectors = await engine.embed(model=lease.name, texts=texts, dimensions=request.dimensions)
+        vectors = await engine.embed(
+            model=lease.name, texts=texts, dimensions=request.dimensions, request_id=request_id
+        )
         entry.read(num_tokens, 0)
     return EmbeddingResult(vectors=tuple(vectors), num_prompt_tokens=num_tokens)
 

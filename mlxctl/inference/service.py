@@ -173,7 +173,7 @@ class InferenceService:
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def embed(self, request: PackedTexts) -> EmbeddingResult:
+    async def embed(self, request: PackedTexts, *, request_id: str = "") -> EmbeddingResult:
         """Make a vector of each text, after the model was loaded if need be; all of them, or none.
 
         Raises RequestError, CapacityError, EngineError.
@@ -181,7 +181,12 @@ class InferenceService:
         _, lease = await self.pool.use(request.head.model, purpose="embeddings")
         try:
             return await embed(
-                request, engine=self._engine, preparation=self.preparation, lease=lease, log=self._log
+                request,
+                engine=self._engine,
+                preparation=self.preparation,
+                lease=lease,
+                log=self._log,
+                request_id=request_id,
             )
         finally:
             lease.release()
@@ -280,6 +285,7 @@ class InferenceService:
             max_tokens=prepared.max_tokens,
             priority=head.priority,
             fairness_key=head.fairness_key,
+            request_id=head.request_id,
             cache=head.cache,
             num_long_ttl_tokens=prepared.num_long_ttl_tokens,
             guidance=prepared.guidance,

@@ -187,7 +187,8 @@ class GenerationRequest:
 
     `max_tokens` None means as many as the context window holds, 0 that the prompt is only read.
     `template_kwargs` go to the chat template as they are. `fairness_key` groups requests that share a place
-    in the queue (an API key, a session); higher `priority` goes first.
+    in the queue (an API key, a session); higher `priority` goes first. `request_id` is the HTTP request's, for
+    logs and errors.
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is how many answers each prompt gets.
@@ -219,5 +220,6 @@ class GenerationRequest:
     stream: bool = False
     priority: int = 0
     fairness_key: str = ""
+    request_id: str = ""
     session_id: str | None = None
     cache: CacheOptions = CacheOptions()

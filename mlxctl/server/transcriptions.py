@@ -58,6 +58,7 @@ class TranscriptionsResource:
                     language=asked.language,
                     prompt=asked.prompt,
                     temperature=asked.temperature,
+                    request_id=request.context.request_id,
                 )
             )
         response.data = formatter.whole(result)

@@ -91,7 +91,7 @@ def test_the_next_turn_about_a_picture_is_known_up_to_it_and_nobody_looks_again(
             said = (await answer(client, first)).token_ids
             if not is_last:
                 await answer(client, asked(STORY, image(BLUE), QUESTION))
-            monkeypatch.setattr(VisionLanguageModel, "look", blindly)
+            monkeypatch.setattr(VisionLanguageModel, "encode", blindly)
             second = gone_on(first, said, behind=asked(QUESTION))
             return second, await answer(client, second)
 
@@ -112,7 +112,7 @@ def test_a_mistake_of_the_eyes_ends_its_request_and_not_the_engine(monkeypatch: 
 
     async def run() -> Output:
         async with seeing_engine(SEER) as client:
-            monkeypatch.setattr(VisionLanguageModel, "look", mistaken)
+            monkeypatch.setattr(VisionLanguageModel, "encode", mistaken)
             with pytest.raises(SequenceFailed, match="looking at a image failed: eyes of another kind"):
                 await answer(client, asked(image(RED)))
             monkeypatch.undo()

@@ -106,9 +106,9 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
 
     problem, said, refusal = asyncio.run(run())
     assert problem is not None
-    assert problem.startswith("what it sees with cannot be loaded: ")
+    assert problem.startswith("its vision part cannot be loaded: ")
     assert said == asyncio.run(run_whole())
-    assert "reads text only: what it sees with is not loaded" in refusal
+    assert "reads text only: its vision part is not loaded" in refusal
 
 
 @pytest.mark.parametrize(

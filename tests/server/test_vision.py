@@ -168,7 +168,7 @@ def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path)
         shown = openai_messages(f"data:image/png;base64,{encoded((1, 2, 3))}")
         for _ in range(2):
             with pytest.raises(
-                openai.BadRequestError, match=r"cannot take images \(what it sees with cannot be loaded: "
+                openai.BadRequestError, match=r"cannot take images \(its vision part cannot be loaded: "
             ):
                 client.chat.completions.create(model="tiny", messages=shown, max_tokens=4)
         card = httpx.get(f"{running.url}/v1/models/tiny", timeout=60).json()
@@ -176,8 +176,8 @@ def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path)
         log = running.process.stderr.read() if running.process.stderr else ""
     assert answer.choices[0].message.content == "I see no image."
     assert card["capabilities"]["image_input"] == {"supported": False}
-    assert card["adapter"]["vision_problem"].startswith("what it sees with cannot be loaded: ")
-    assert log.count("model 'tiny' reads text only: what it sees with cannot be loaded: ") == 1
+    assert card["adapter"]["vision_problem"].startswith("its vision part cannot be loaded: ")
+    assert log.count("model 'tiny' reads text only: its vision part cannot be loaded: ") == 1
 
 
 def test_the_list_of_models_says_who_sees(

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from mlxctl.engine.audio.loading import load_transcription_model
 from mlxctl.engine.audio.transcriber import Transcriber, Transcript
-from mlxctl.engine.foreign_errors import FOREIGN_ERRORS
+from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.wire.messages import Transcribe, Transcribed, TranscribedWindow
 from mlxctl.engine.workload import Workload, WorkloadContext
@@ -60,7 +60,7 @@ class TranscriptionWorkload(Workload):
             self._waiting.append(command)
         else:
             failure = f"transcription model {command.window.model!r} is not loaded"
-            self._context.publish(Transcribed(job_id=command.job_id, failure=failure))
+            self._context.publish(_failed(command, failure))
 
     def cancel(self, ids: AbstractSet[int]) -> None:
         if self._waiting and self._waiting[0].job_id in ids:
@@ -89,8 +89,12 @@ class TranscriptionWorkload(Workload):
             return Transcribed(job_id=job.job_id, window=_window(end.value))
         except FOREIGN_ERRORS as error:
             self.cancel({job.job_id})
-            return Transcribed(job_id=job.job_id, failure=f"transcription failed: {error}")
+            return _failed(job, f"transcription failed: {error}")
         return Transcribed(job_id=job.job_id)
+
+
+def _failed(job: Transcribe, failure: str) -> Transcribed:
+    return Transcribed(job_id=job.job_id, failure=failure_message(failure, job.window.request_id))
 
 
 def _window(transcript: Transcript) -> TranscribedWindow:

@@ -70,6 +70,7 @@ class EngineClient(EngineSupervisor):
         max_tokens: int,
         priority: int = 0,
         fairness_key: str = "",
+        request_id: str = "",
         cache: CacheOptions = _ALL_CACHED,
         num_long_ttl_tokens: int = 0,
         guidance: Guidance | None = None,
@@ -78,7 +79,8 @@ class EngineClient(EngineSupervisor):
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull.
 
-        `num_long_ttl_tokens` are those of the beginning that `cache` keeps for longer.
+        `num_long_ttl_tokens` are the first prompt tokens, cached with `cache.longer`. `request_id` stands in
+        the engine's log and error messages.
         """
         connection = self._begin()
         stream = TokenStream(next(self._numbers), self._cancel)
@@ -86,6 +88,7 @@ class EngineClient(EngineSupervisor):
         connection.send(
             Submit(
                 sequence_id=stream.sequence_id,
+                request_id=request_id,
                 model=model,
                 prompt_token_ids=array("I", prompt_token_ids).tobytes(),
                 sampling=sampling,
@@ -104,14 +107,19 @@ class EngineClient(EngineSupervisor):
         return stream
 
     async def embed(
-        self, *, model: str, texts: Sequence[Sequence[int]], dimensions: int | None = None
+        self,
+        *,
+        model: str,
+        texts: Sequence[Sequence[int]],
+        dimensions: int | None = None,
+        request_id: str = "",
     ) -> list[bytes]:
         """Return a vector (packed float32) for each text of token ids. Whoever stops waiting stops the work.
 
         Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied, SequenceFailed.
         """
         packed = [array("I", text).tobytes() for text in texts]
-        command = partial(Embed, model=model, texts=packed, dimensions=dimensions)
+        command = partial(Embed, model=model, texts=packed, dimensions=dimensions, request_id=request_id)
         return await self._jobs.have_done(
             self._begin(), next(self._numbers), command, VectorCollector(len(texts)).take
         )

@@ -22,6 +22,7 @@ class EmbeddingJob:
     """
 
     job_id: int
+    request_id: str = ""
     model: str
     texts: Sequence[Tokens]
     dimensions: int | None = None

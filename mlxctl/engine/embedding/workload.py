@@ -9,7 +9,7 @@ from typing import ClassVar
 from mlxctl.engine.embedding.embedder import Embedder
 from mlxctl.engine.embedding.loading import create_embedder, load_embedding_model
 from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue
-from mlxctl.engine.foreign_errors import FOREIGN_ERRORS
+from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.wire.messages import Embed, Embedded
@@ -61,17 +61,18 @@ class EmbeddingWorkload(Workload):
         """Queue a job; one whose longest text needs more memory than there is fails at once."""
         embedder = self._embedders.get(command.model)
         if embedder is None:
-            self._fail(command.job_id, f"embedding model {command.model!r} is not loaded")
+            self._fail(command, f"embedding model {command.model!r} is not loaded")
             return
         texts = [array("I", text) for text in command.texts]
         needed, capacity = embedder.bytes_for(max(map(len, texts))), self._context.memory.cache_capacity_bytes
         if needed > capacity:
             limit = f"the memory limit leaves {describe_bytes(capacity)} beside the weights"
-            self._fail(command.job_id, f"the longest text needs {describe_bytes(needed)}, but {limit}")
+            self._fail(command, f"the longest text needs {describe_bytes(needed)}, but {limit}")
             return
         self._queue.add(
             EmbeddingJob(
                 job_id=command.job_id,
+                request_id=command.request_id,
                 model=command.model,
                 texts=texts,
                 dimensions=command.dimensions,
@@ -106,7 +107,7 @@ class EmbeddingWorkload(Workload):
             # The job's other texts would most likely fail, too, and a partial result is of no use.
             self.cancel({job_id})
             self._embedders[name].drop(job_id)
-            self._fail(job_id, f"embedding failed: {error}")
+            self._fail(part.job, f"embedding failed: {error}")
             return
         pacer.observe_prefill(computed.num_tokens, time.monotonic() - started, rows=rows)
         if part.is_last_of_text and not computed.vectors:
@@ -114,5 +115,6 @@ class EmbeddingWorkload(Workload):
         places = list(part.places) if computed.vectors else []
         self._context.publish(Embedded(job_id=job_id, places=places, vectors=computed.vectors))
 
-    def _fail(self, job_id: int, failure: str) -> None:
-        self._context.publish(Embedded(job_id=job_id, failure=failure))
+    def _fail(self, job: Embed | EmbeddingJob, failure: str) -> None:
+        failure = failure_message(failure, job.request_id)
+        self._context.publish(Embedded(job_id=job.job_id, failure=failure))

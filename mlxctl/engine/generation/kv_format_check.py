@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.records import grows, leaves
@@ -28,7 +29,7 @@ def check_kv_format(model: Any, form: KVFormat) -> None:
         joined = kv.join([_read(model, form), _read(model, form)], [1, 1])
         model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
         kv.evaluate(joined)
-    except (ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
+    except FOREIGN_ERRORS as error:
         # What a model does with a cache that it was not made for is not ours to enumerate more finely.
         message = (
             f"its keys and values cannot be kept in {form.bits} bits in groups of {form.group_size} ({error})"

@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight, starts_late
@@ -92,7 +93,7 @@ class ModelRunner:
         built, self._built = self._built, []
         for batch in built:
             # What fails here fails again when the tokens are read, where it ends the rows.
-            with contextlib.suppress(RuntimeError, ValueError, MemoryError):
+            with contextlib.suppress(*FOREIGN_ERRORS):
                 if batch.rows:
                     batch.start()
 
@@ -142,7 +143,7 @@ class ModelRunner:
         tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
         if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
             self._last = None
-            with contextlib.suppress(RuntimeError, ValueError, MemoryError):
+            with contextlib.suppress(*FOREIGN_ERRORS):
                 self._last = LastConversation.of(tokens, batch.caches, row.salts)
 
     def _take_last(self, sequence: Sequence, plan: RestorePlan, found: Found) -> RowResult | None:
@@ -265,7 +266,7 @@ class ModelRunner:
         try:
             if num_tokens:
                 scores = self._read(sequence, prompt, start, start + num_tokens)
-        except (RuntimeError, ValueError, MemoryError) as error:
+        except FOREIGN_ERRORS as error:
             self._prompts.pop(sequence.sequence_id, None)
             return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
         end = start + num_tokens
@@ -330,7 +331,7 @@ class ModelRunner:
                         sequence, end, caches, row=row, at_checkpoint=end in sequence.checkpoint_positions
                     )
                 reached = list(ends)
-        except (RuntimeError, ValueError, MemoryError) as error:
+        except FOREIGN_ERRORS as error:
             return [
                 RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")
                 for sequence in prompts
@@ -350,7 +351,7 @@ class ModelRunner:
             try:
                 batch = self._join(parts)
                 launched.append((batch, batch.build()))
-            except (RuntimeError, ValueError, MemoryError) as error:
+            except FOREIGN_ERRORS as error:
                 results += self._fail(group, parts, error)
         self._built = [batch for batch, _ in launched]
         if not self._starts_late:
@@ -358,7 +359,7 @@ class ModelRunner:
         for batch, in_flight in launched:
             try:
                 results += in_flight.read()
-            except (RuntimeError, ValueError, MemoryError) as error:
+            except FOREIGN_ERRORS as error:
                 results += self._fail(batch.rows, [batch], error)
         return results
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import mlx.core as mx
 
 from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
+from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
 from mlxctl.engine.generation.caches import new_caches
 from mlxctl.engine.generation.loading import load_text_model
@@ -157,6 +158,7 @@ class GenerationWorkload(Workload):
         self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint))
 
     def _fail(self, submit: Submit, failure: str) -> None:
+        failure = failure_message(failure, submit.request_id)
         self._publish(Step(rows=[RowUpdate(sequence_id=submit.sequence_id, failure=failure)]))
 
     def _refusal(self, submit: Submit) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from types import ModuleType
 from typing import Any, Literal
 
-from mlxctl.engine.foreign_errors import FOREIGN_ERRORS
+from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.installed import version_of

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Many
 from typing import Literal
 
+from mlxctl.engine.failures import failure_message
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue
@@ -357,8 +358,11 @@ class Scheduler:
         )
 
     def _fail(self, result: RowResult) -> RowUpdate:
-        self._remove(result.sequence)
-        return RowUpdate(sequence_id=result.sequence.sequence_id, failure=result.failure)
+        sequence = result.sequence
+        self._remove(sequence)
+        assert result.failure is not None
+        failure = failure_message(result.failure, sequence.request_id)
+        return RowUpdate(sequence_id=sequence.sequence_id, failure=failure)
 
     def _remove(self, sequence: Sequence) -> None:
         self._queues[sequence.model].remove(sequence)

@@ -68,6 +68,7 @@ class Sequence:
     sampling: SamplingParams
     stop_token_ids: frozenset[int]
     max_tokens: int
+    request_id: str = ""
     priority: int = 0
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
@@ -104,6 +105,7 @@ class Sequence:
             sampling=command.sampling,
             stop_token_ids=frozenset(command.stop_token_ids),
             max_tokens=command.max_tokens,
+            request_id=command.request_id,
             priority=command.priority,
             fairness_key=command.fairness_key,
             # What the prefix cache knows of a prompt has no scores.

@@ -63,6 +63,7 @@ class Submit(Command, frozen=True, kw_only=True):
     """
 
     sequence_id: int
+    request_id: str = ""
     model: str
     prompt_token_ids: bytes
     sampling: SamplingParams
@@ -86,6 +87,7 @@ class Embed(Command, frozen=True, kw_only=True):
     """
 
     job_id: int
+    request_id: str = ""
     model: str
     texts: list[bytes]
     dimensions: int | None = None
@@ -98,6 +100,7 @@ class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: str
+    request_id: str = ""
     samples: bytes
     task: SpeechTask = "transcribe"
     language_id: int | None = None

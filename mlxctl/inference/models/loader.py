@@ -190,6 +190,4 @@ class ModelLoader:
 
 
 def _spec(model: ModelToServe) -> ModelSpec:
-    return model.facts.spec(
-        model.name, trust_remote_code=model.trust_remote_code, kv_format=model.kv_format
-    )
+    return model.facts.spec(model.name, trust_remote_code=model.trust_remote_code, kv_format=model.kv_format)

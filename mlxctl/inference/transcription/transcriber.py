@@ -134,6 +134,7 @@ class _Scribe:
         for temperature in (asked,) if asked else _TEMPERATURES:
             window = AudioWindow(
                 model=self._model,
+                request_id=self._request.request_id,
                 samples=samples,
                 task=self._request.task,
                 language_id=self._language_id,
