@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl import locations
-from mlxctl.engine import EngineClient, EngineProcess
+from mlxctl.engine import AudioWindow, EngineClient, EngineProcess
 from mlxctl.errors import (
     BrokenModel,
     EngineDied,
@@ -27,7 +27,7 @@ from mlxctl.errors import (
 from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
-from tests.engine.harness import finish, running_engine, sources, submit
+from tests.engine.harness import GREEDY, finish, running_engine, sources, submit
 
 
 async def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
@@ -238,3 +238,32 @@ def test_an_engine_that_runs_but_delivers_nothing_is_taken_for_dead() -> None:
         await client.stop(drain_seconds=0)
 
     asyncio.run(run())
+
+
+def test_failures_name_the_http_request_in_error_and_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[str]:
+        failures = []
+        async with running_engine("qwen3") as client:
+            stream = client.submit(
+                model="missing",
+                prompt_token_ids=[20],
+                sampling=GREEDY,
+                stop_token_ids=frozenset(),
+                max_tokens=1,
+                request_id="req_text",
+            )
+            window = AudioWindow(model="missing", samples=b"")
+            for answer in (
+                finish(stream),
+                client.embed(model="missing", texts=[[20]], request_id="req_vectors"),
+                client.transcribe(window, request_id="req_audio"),
+            ):
+                with pytest.raises(SequenceFailed) as failure:
+                    await answer
+                failures.append(str(failure.value))
+        return failures
+
+    failures = asyncio.run(run())
+    for failure, request_id in zip(failures, ("req_text", "req_vectors", "req_audio"), strict=True):
+        assert failure.endswith(f"is not loaded (request {request_id})")
+        assert f"engine: request {request_id}: " in caplog.text

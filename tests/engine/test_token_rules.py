@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.audio.token_rules import TokenRules
+from mlxctl.engine.audio.transcriber import TokenRules
 
 from .whisper_vocabulary import END, FIRST_TIME, NUM_TOKENS, RECIPE
 

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, TranscribedWindow
-from mlxctl.engine.audio.loading import open_transcriber
-from mlxctl.engine.audio.token_rules import TokenRules
-from mlxctl.engine.audio.transcriber import Transcriber
-from mlxctl.engine.audio.workload import TranscriptionWorkload
+from mlxctl.engine.audio.transcriber import TokenRules, Transcriber
+from mlxctl.engine.audio.workload import TranscriptionWorkload, open_transcriber
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.messages import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext

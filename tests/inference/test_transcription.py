@@ -30,7 +30,7 @@ class ScriptedEngine:
         self.answers = list(answers)
         self.asked: list[AudioWindow] = []
 
-    async def transcribe(self, window: AudioWindow) -> TranscribedWindow:
+    async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
         self.asked.append(window)
         return self.answers.pop(0)
 

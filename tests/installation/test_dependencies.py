@@ -18,14 +18,14 @@ from .environment import ROOT, project, requirements
 
 # Files that import a package of an extra, and the check that runs before and names the extra.
 OPTIONAL = {
-    "mlxctl/adapters/picture_files.py": {"PIL"},  # models/sight_recipe.py: read_vision_recipe
-    "mlxctl/adapters/sounds.py": {"miniaudio"},  # models/speech_recipe.py: read_speech_recipe
-    "mlxctl/engine/audio/listener.py": {"mlx_audio"},  # models/speech_recipe.py: read_speech_recipe
-    "mlxctl/engine/audio/weights.py": {"mlx_audio"},  # models/speech_recipe.py: read_speech_recipe
+    "mlxctl/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
+    "mlxctl/adapters/media/image_files.py": {"PIL"},  # models/vision_recipe.py
+    "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
+    "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/embedding/weights.py": {"mlx_vlm"},  # models/encoders.py: find_encoder
-    "mlxctl/engine/loading.py": {"mlx_vlm"},  # models/sight_recipe.py: read_vision_recipe
-    "mlxctl/engine/vision/opening.py": {"mlx_vlm"},  # models/sight_recipe.py: read_vision_recipe
-    "mlxctl/probe/voice.py": {"espeakng_loader"},  # find_voice
+    "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
+    "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
+    "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_voice
 }
 # Files that ask which packages are installed. Absence is an answer there, not an error.
 LOOK_UPS = {"mlxctl/installed.py", "mlxctl/doctor/packages.py"}

@@ -80,3 +80,19 @@ def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behi
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "server_overloaded")
     assert alone.status_code == 200
     assert alone.elapsed.total_seconds() < LIMIT_SECONDS / 2
+
+
+def test_engine_failure_names_the_request_id_of_its_header(endless_model: Path) -> None:
+    with serving(endless_model, MLXCTL_ENGINE_MEMORY_LIMIT_BYTES="16MB") as server:
+        response = httpx.post(
+            f"{server.url}/v1/completions",
+            json={"model": "tiny", "prompt": [30] * 20_000, "max_tokens": 1},
+            headers={"x-request-id": "mine-7"},
+            timeout=30,
+        )
+        assert response.headers["x-request-id"] == "mine-7"
+        message = response.json()["error"]["message"]
+        assert message.startswith("the prompt's cache needs ")
+        assert message.endswith("(request mine-7)")
+        log = server.log()
+    assert "engine: request mine-7: the prompt's cache needs " in log

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from mlxctl.engine.wire.framing import FrameTooLargeError, encode_frame, report_reader
-from mlxctl.engine.wire.messages import AnyCommand, AnyReport
+from mlxctl.engine.wire.messages import AnyReport, Command
 
 
 class EngineConnection(asyncio.Protocol):
@@ -36,7 +36,7 @@ class EngineConnection(asyncio.Protocol):
         )
         return protocol
 
-    def send(self, command: AnyCommand) -> None:
+    def send(self, command: Command) -> None:
         """Send a command; one that no longer reaches the engine is lost with it."""
         if self._transport is not None and not self.lost.is_set():
             self._transport.write(encode_frame(command))

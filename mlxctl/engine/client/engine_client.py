@@ -23,7 +23,7 @@ from mlxctl.engine.wire.messages import (
     CacheAnswer,
     Cancel,
     Embed,
-    Embedded,
+    JobReport,
     LookedUp,
     LookUp,
     ReadGrammarVocabulary,
@@ -32,7 +32,6 @@ from mlxctl.engine.wire.messages import (
     Step,
     Submit,
     Transcribe,
-    Transcribed,
     TranscribedWindow,
 )
 from mlxctl.errors import MlxctlError, QueueFull
@@ -114,7 +113,7 @@ class EngineClient(EngineSupervisor):
         dimensions: int | None = None,
         request_id: str = "",
     ) -> list[bytes]:
-        """Return a vector (packed float32) for each text of token ids. Whoever stops waiting stops the work.
+        """Return a vector (packed float32) for each text of token ids. Cancelling the task stops the work.
 
         Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied, SequenceFailed.
         """
@@ -124,12 +123,12 @@ class EngineClient(EngineSupervisor):
             self._begin(), next(self._numbers), command, VectorCollector(len(texts)).take
         )
 
-    async def transcribe(self, window: AudioWindow) -> TranscribedWindow:
-        """Return what the model writes of a window of sound.
+    async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
+        """Return the transcript of an audio window. Cancelling the task stops the work.
 
-        Raises what `embed` does, and stops when nobody waits.
+        Raises as `embed`.
         """
-        command = partial(Transcribe, window=window)
+        command = partial(Transcribe, window=window, request_id=request_id)
         return await self._jobs.have_done(self._begin(), next(self._numbers), command, transcribed_window)
 
     def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
@@ -208,7 +207,7 @@ class EngineClient(EngineSupervisor):
         match answer:
             case Step():
                 self._deliver(answer)
-            case Embedded() | Transcribed():
+            case JobReport():
                 self._note_delivery()
                 self._jobs.take(answer)
             case Stats() | LookedUp() | CacheAnswer():

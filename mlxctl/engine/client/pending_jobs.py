@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mlxctl.engine.client.connection import EngineConnection
-from mlxctl.engine.wire.messages import Cancel, Embed, Embedded, Transcribe, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.messages import Cancel, JobCommand, JobReport, Transcribed, TranscribedWindow
 from mlxctl.errors import MlxctlError, SequenceFailed
 
 Answer = TypeVar("Answer")
 
 
 def transcribed_window(report: Transcribed) -> TranscribedWindow | None:
-    """Collect what is written of a window: it comes at once."""
+    """Return the transcript once the report has one."""
     return report.window
 
 
@@ -37,7 +37,7 @@ class PendingJobs:
         self,
         connection: EngineConnection,
         job_id: int,
-        command: Callable[..., Embed | Transcribe],
+        command: Callable[..., JobCommand],
         collect: Callable[[Any], Answer | None],
     ) -> Answer:
         """Send the command of a job, and wait for its answer; see `open`.
@@ -68,7 +68,7 @@ class PendingJobs:
             self._on_empty()
         return was_open
 
-    def take(self, report: Embedded | Transcribed) -> None:
+    def take(self, report: JobReport) -> None:
         """Take a report; of a job that was given up, there may still be some on the way."""
         job = self._jobs.get(report.job_id)
         if job is None:

@@ -20,8 +20,8 @@ from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.messages import (
     AnyReport,
     CacheAnswer,
-    Embedded,
     Hello,
+    JobReport,
     LookedUp,
     ModelFailed,
     ModelLoaded,
@@ -29,7 +29,6 @@ from mlxctl.engine.wire.messages import (
     Stats,
     Step,
     Stop,
-    Transcribed,
 )
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.ir import ModelSpec
@@ -37,7 +36,7 @@ from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 
-Answer = Step | Embedded | Transcribed | Stats | LookedUp | CacheAnswer
+Answer = Step | JobReport | Stats | LookedUp | CacheAnswer
 """A report on what was asked of the engine."""
 
 _MAX_FIRST_STARTS = 3

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mlxctl.engine.wire.messages import AnyCommand, AnyReport
+from mlxctl.engine.wire.messages import AnyCommand, AnyReport, Command, Report
 
 # Larger than the largest prompt worth sending: 16M token ids.
 MAX_FRAME_BYTES = 128 * 1024 * 1024
@@ -33,7 +33,7 @@ class FrameTooLargeError(ValueError):
     """A frame announces more than MAX_FRAME_BYTES: the stream is not ours, or broken."""
 
 
-def encode_frame(message: AnyCommand | AnyReport) -> bytes:
+def encode_frame(message: Command | Report) -> bytes:
     """Return the message as one frame."""
     payload = _encoder.encode(message)
     return _LENGTH.pack(len(payload)) + payload

@@ -79,28 +79,34 @@ class Submit(Command, frozen=True, kw_only=True):
     scores_prompt: bool = False
 
 
-class Embed(Command, frozen=True, kw_only=True):
-    """Give the vector of each text (packed uint32, machine's byte order); answered by any number of Embedded.
+class JobCommand(Command, frozen=True, kw_only=True):
+    """Base of commands with one result, answered by any number of JobReports.
 
-    Only the first `dimensions` of each vector are wanted; None for all. `job_id` is of the same numbers as
-    `sequence_id`.
+    `job_id` is unique among jobs and sequences. `request_id` is the HTTP request's, as in Submit.
     """
 
     job_id: int
     request_id: str = ""
+
+
+class Embed(JobCommand, frozen=True, kw_only=True):
+    """Compute the vector of each text (packed uint32, machine's byte order); answered by Embedded.
+
+    `dimensions` cuts the vectors; None leaves them whole.
+    """
+
     model: str
     texts: list[bytes]
     dimensions: int | None = None
 
 
 class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is to write down: `samples` as in `ir.speech`, behind what `previous_ids` say.
+    """Audio to transcribe: `samples` as in `ir.transcription`; `previous_ids` is the text before it.
 
-    Without a `language_id` the model finds out, if it knows several languages.
+    Without a `language_id` a multilingual model detects the language.
     """
 
     model: str
-    request_id: str = ""
     samples: bytes
     task: SpeechTask = "transcribe"
     language_id: int | None = None
@@ -108,15 +114,14 @@ class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float = 0.0
 
 
-class Transcribe(Command, frozen=True, kw_only=True):
-    """Write down a window of sound; answered by any number of Transcribed."""
+class Transcribe(JobCommand, frozen=True, kw_only=True):
+    """Transcribe an audio window; answered by Transcribed."""
 
-    job_id: int
     window: AudioWindow
 
 
 class Cancel(Command, frozen=True, kw_only=True):
-    """Free these sequences and jobs before the next step; nothing more is said of them."""
+    """Drop the sequences and jobs with these ids before the next step, without a report."""
 
     ids: list[int]
 
@@ -257,23 +262,27 @@ class Step(Report, frozen=True, kw_only=True):
     rows: list[RowUpdate]
 
 
-class Embedded(Report, frozen=True, kw_only=True):
-    """The vectors of some texts of a job: float32, machine's byte order, one behind the other; or why the
-    whole job failed.
-
-    `places` are those of the texts in Embed. None at all says that a long text was read further.
-    """
+class JobReport(Report, frozen=True, kw_only=True):
+    """Base of what a step gave for a job; with a `failure` it is the job's last."""
 
     job_id: int
-    places: list[int] = []
-    vectors: bytes = b""
     failure: str | None = None
 
 
-class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model wrote of a window: words and times.
+class Embedded(JobReport, frozen=True, kw_only=True):
+    """Vectors of some texts of a job: float32, machine's byte order, one after the other.
 
-    `no_speech` is how likely it is that nobody speaks, by the model.
+    `places` are the indices of the texts in Embed; none while a long text is still being computed.
+    """
+
+    places: list[int] = []
+    vectors: bytes = b""
+
+
+class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """The transcript of a window: tokens of text and timestamps.
+
+    `no_speech` is the probability, by the model, that the window holds no speech.
     """
 
     token_ids: list[int]
@@ -282,12 +291,10 @@ class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
     no_speech: float
 
 
-class Transcribed(Report, frozen=True, kw_only=True):
-    """What was written of a window, or why it failed; neither says that the work goes on."""
+class Transcribed(JobReport, frozen=True, kw_only=True):
+    """The transcript of a window; without one, and without a failure, the work goes on."""
 
-    job_id: int
     window: TranscribedWindow | None = None
-    failure: str | None = None
 
 
 class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,14 +134,13 @@ class _Scribe:
         for temperature in (asked,) if asked else _TEMPERATURES:
             window = AudioWindow(
                 model=self._model,
-                request_id=self._request.request_id,
                 samples=samples,
                 task=self._request.task,
                 language_id=self._language_id,
                 previous_ids=list(told),
                 temperature=temperature,
             )
-            written = await self._engine.transcribe(window)
+            written = await self._engine.transcribe(window, request_id=self._request.request_id)
             self._entry.generated(len(written.token_ids))
             if _is_silence(written) or not self._looks_wrong(written):
                 break
