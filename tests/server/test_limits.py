@@ -94,5 +94,6 @@ def test_engine_failure_names_the_request_id_of_its_header(endless_model: Path) 
         message = response.json()["error"]["message"]
         assert message.startswith("the prompt's cache needs ")
         assert message.endswith("(request mine-7)")
-        log = server.log()
+        server.stop()
+        log = server.process.stderr.read() if server.process.stderr else ""
     assert "engine: request mine-7: the prompt's cache needs " in log
