@@ -1,6 +1,6 @@
-"""What each model family is like: how it is asked, and how its answer is read.
+"""Model families: prompts, parsing of answers, media and token ids.
 
-Never imports mlx or transformers.
+Imported by inference, probe, inspector and the command line. Never imports mlx or transformers.
 """
 
 from mlxctl.adapters.adapter import ModelAdapter

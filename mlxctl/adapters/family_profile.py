@@ -1,4 +1,4 @@
-"""What is known of a family beside its template: the declarative facts, one value per family."""
+"""Facts of a model family that its template does not show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from mlxctl.parsers import TOOL_PARSER_IDS
 class FamilyProfile:
     """The facts of one family.
 
-    `tool_parser_ids` are the formats in which its models may call tools; which one it is, is read off the
-    template. `injected_parser_id` is the format to ask for where a template has no place for tools, "" if the
-    family cannot do that. `end_tokens` end an answer in all models whose vocabulary has them.
-    `thinking_switches` are template options that turn thinking on and off. `efforts` gives a caller's word
-    for how hard to think in the family's words.
+    `tool_parser_ids` are the formats in which its models may call tools; the template decides which.
+    `injected_parser_id` is the format to request where a template does not support tools, "" if the family
+    cannot do that. `end_tokens` end an answer in every model whose vocabulary has them. `thinking_switches`
+    are template variables that turn thinking on and off. `efforts` maps a request's reasoning effort to the
+    family's names.
     """
 
     tool_parser_ids: tuple[str, ...] = TOOL_PARSER_IDS

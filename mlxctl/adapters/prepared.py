@@ -1,4 +1,4 @@
-"""What a request has become when the engine takes it."""
+"""Prompts in the form that the engine takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from mlxctl.ir import Guidance, ProcessedImage, SamplingParams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTokens:
-    """A prompt as the model sees it; `images` are those whose tokens are among its own."""
+    """A prompt as token ids; `images` are those it contains."""
 
     token_ids: tuple[int, ...]
     images: tuple[ProcessedImage, ...] = ()
@@ -17,15 +17,14 @@ class PromptTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedInput:
-    """A prompt as token ids, and everything final about how it is continued.
+    """A prompt as token ids, with everything final about its continuation.
 
     `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what
-    follows it, that the prompt ends with and the model continues (an opened thinking, a forced call); it
-    decides how the answer is read from its first token. `echo` is the prompt as text when the answer has to
-    begin with it, with log-probabilities if it `scores_prompt`. `opened` is the segment of a conversation's
-    text that the answer continues. `guidance` is what the answer has to look like. `images` are those whose
-    tokens are in the prompt. The first `num_long_ttl_tokens` are the beginning that is to be kept for longer
-    than the rest.
+    follows it, that the prompt ends with and the model continues (opened thinking, a forced call); it decides
+    how the answer's first token is parsed. `echo` is the prompt as text when the answer has to begin with it,
+    with log-probabilities if `scores_prompt`. `opened` is the text segment that the answer continues.
+    `guidance` constrains the answer. `images` are those whose tokens are in the prompt. The first
+    `num_long_ttl_tokens` are cached with a longer TTL than the rest.
     """
 
     token_ids: Sequence[int]

@@ -1,6 +1,4 @@
-"""From what was said about sampling to how it will happen: explicit values first, then the model's own, then
-neutral ones.
-"""
+"""Final sampling values: the request's, then the model's, then neutral ones."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +15,9 @@ _DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def sampling_defaults(facts: ModelFacts) -> SamplingOptions:
-    """What generation_config.json recommends; `do_sample: false` recommends greedy.
+    """Return the values of generation_config.json; `do_sample: false` means greedy.
 
-    Raises BrokenModel for no numbers.
+    Raises BrokenModel for values that are no numbers.
     """
     values: dict[str, Any] = {}
     for name in _DEFAULTS:
@@ -37,7 +35,7 @@ def _check_default(facts: ModelFacts, name: str, value: Any) -> None:
     if not is_number or not 0 <= value < float("inf") or (name == "repetition_penalty" and value == 0):
         raise BrokenModel(
             facts.path,
-            f"generation_config.json of {facts.path.name!r} has no fitting number for {name}: {value!r}",
+            f"generation_config.json of {facts.path.name!r} has no valid number for {name}: {value!r}",
         )
 
 
@@ -48,11 +46,11 @@ def final_sampling(
     vocabulary_size: int,
     breaker_ids: Callable[[Sequence[str]], tuple[int, ...]],
 ) -> SamplingParams:
-    """Make every value final; raises InvalidRequest for a logit bias on a token that does not exist.
+    """Return the final value of every sampling parameter.
 
-    A `top_k` as large as the vocabulary keeps all tokens, so it is off, and so are it and top_p under a tone
-    curve. Any integer is a seed; 63 bits of it count. `breaker_ids` finds the tokens that contain one of some
-    texts.
+    A `top_k` as large as the vocabulary is off; under a tone curve, top_k and top_p are off. Any integer is a
+    seed, of which 63 bits count. `breaker_ids` finds the tokens that contain one of some texts. Raises
+    InvalidRequest for a logit bias on a token that does not exist.
     """
     neutral = SamplingParams()
     tone_curve = final_tone_curve(options.tone_curve)
@@ -81,7 +79,7 @@ def final_sampling(
 
 
 def _first(*values: T | None) -> T:
-    """The first value that was said."""
+    """Return the first value that is set."""
     return next(value for value in values if value is not None)
 
 

@@ -72,7 +72,7 @@ def _as_lark(text: str, param: str) -> str:
 
     try:
         lark: str = any_to_lark(text)
-    except Exception as error:  # the translator raises whatever its recursive reader meets
+    except Exception as error:  # the translator raises any exception for malformed text
         raise InvalidRequest(
             f"{param} is not a GBNF grammar that can be read: {one_line(str(error))}", param=param
         ) from error

@@ -7,10 +7,10 @@ from typing import Any
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.errors import one_line
 
-# One space, or a new line with its indentation, as JSON is written: where more is allowed, models may go on
-# with it for ever.
+# One space, or a new line with indentation, as JSON is usually formatted: with more, models may generate
+# white space without end.
 _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
-# Looking for the place of a mistake compiles parts of the schema again.
+# Locating an error compiles parts of the schema again.
 _MAX_TRIALS = 400
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")

@@ -21,7 +21,7 @@ _COMBINED = ("$ref", "allOf", "anyOf", "oneOf")
 _OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LARGEST = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 _SMALLEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
-# What says nothing about values, or is told elsewhere.
+# Keywords that do not constrain values, or are handled elsewhere.
 _SILENT = frozenset(
     {
         "title",

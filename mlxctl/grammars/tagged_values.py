@@ -78,7 +78,7 @@ class TaggedValues:
             elif is_required:
                 raise unwritable_name(name)
         extra = ""
-        # A tag that is closed by its name has to have one that is known.
+        # A closing tag with a name needs a name that is known in advance.
         if (rest := additional(branch)) is not None and self._end("") == self._notation.end:
             extra = self._member(
                 self._book.terminal(extra_name(branch)), rest, self._notation.end, is_known=False
@@ -98,8 +98,8 @@ class TaggedValues:
         ]
         texts: list[str] = []
         if strings and may_mislead:
-            # A terminal goes on as long as it can: what may end as early as a string has to be a part of the
-            # same one.
+            # A terminal matches as long as it can, so alternatives that may end as early as a string have to
+            # be part of the same terminal.
             texts = [word for branch in others for word in _words(branch)]
             others = [rest for branch in others for rest in _beside_words(branch)]
         misleading = _misleading(kinds, others) if may_mislead else ()

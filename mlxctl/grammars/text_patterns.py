@@ -16,7 +16,7 @@ _DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 _BYTE = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
-# Of dates, those that every month has: what fits is enforced, not all that would.
+# Only days that every month has: the pattern accepts no invalid date.
 _FORMATS = {
     "date": _DAY,
     "time": _TIME,
@@ -44,7 +44,7 @@ class Quoting:
 
 
 RAW = Quoting(left="", right="")
-# Half a surrogate pair is no character, so it is never one unit.
+# A lone surrogate is no character, so it is never a unit.
 _CODE = r"\\u([0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
 JSON_STRING = Quoting(
     left='"', right='"', unit=rf'([^"\\\x00-\x1f\x7f]|\\["\\bfnrt]|{_CODE})', plain=r'[^"\\\x00-\x1f\x7f]'

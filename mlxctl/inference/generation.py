@@ -102,7 +102,7 @@ class Generation:
         for update in updates:
             if update.num_processed is not None:
                 self._processor.num_cached_tokens = update.num_cached
-                self._processor.num_kept_tokens = update.num_new
+                self._processor.num_stored_tokens = update.num_new
                 self._entry.read(update.num_processed, update.num_cached)
                 self._seen.found(update)
         self._echo.add(updates)

@@ -38,7 +38,7 @@ class AdapterVerdict:
     takes_images: bool
     vision_problem: str | None
 
-    def in_words(self) -> str:
+    def summary(self) -> str:
         """Say on one line what a person who loads the model should know."""
         place = "by the template" if self.tool_delivery == "template" else "in the system prompt"
         tools = (

@@ -63,8 +63,8 @@ class Usage:
 
     num_prompt_tokens: int
     num_cached_tokens: int = 0
-    num_kept_tokens: int = 0
-    num_longer_kept_tokens: int = 0
+    num_stored_tokens: int = 0
+    num_long_ttl_stored_tokens: int = 0
     num_completion_tokens: int = 0
     num_thinking_tokens: int = 0
 

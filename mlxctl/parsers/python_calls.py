@@ -93,7 +93,7 @@ class PythonCallsBody:
         """End a started call as it is; what did not become a call is text."""
         signals: list[Signal] = []
         if self._place == "string" and rest.startswith(self._quote):
-            # Nothing more comes that could continue the string.
+            # The stream is over: nothing can continue the string.
             at, more = self.read(rest + "\n", 0)
             while more:
                 signals += more

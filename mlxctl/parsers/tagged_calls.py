@@ -32,7 +32,7 @@ _NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*)["']?""")
 _NAME_TAG = re.compile(
     r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)"""
 )
-# What models put around all arguments of a call, as if it were one of them.
+# Names that models wrap around all arguments of a call as if they were one.
 _WRAPPERS = ("arguments", "parameters", "properties", "input")
 
 Place = Literal["between", "name", "named", "inside", "key", "value_start", "value"]

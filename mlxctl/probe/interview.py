@@ -26,7 +26,7 @@ from mlxctl.probe.observer import Watcher
 from mlxctl.stores import Exchange
 
 GREEDY = SamplingOptions(temperature=0.0, seed=0)
-NOTHING_KNOWN = ModelCapabilities()
+UNKNOWN_CAPABILITIES = ModelCapabilities()
 
 _PATIENCE_SECONDS = 30.0
 # Of a vector's numbers, those that are kept as evidence.
@@ -120,7 +120,7 @@ class Interview:
         assert hello is not None, "the engine is up"
         return hello.memory_limit_bytes
 
-    def adapter(self, capabilities: ModelCapabilities = NOTHING_KNOWN) -> ModelAdapter:
+    def adapter(self, capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES) -> ModelAdapter:
         """Return the adapter with which the model would be served if this were known of it."""
         # A large vocabulary takes a moment to load, and every check wants an adapter.
         if capabilities not in self._adapters:

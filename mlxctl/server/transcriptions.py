@@ -48,7 +48,7 @@ class TranscriptionsResource:
             await self._inference.pool.find(asked.model, "transcription")
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
-            sound = await asyncio.to_thread(AudioFile, asked.file, is_unwanted=has_ended)
+            sound = await asyncio.to_thread(AudioFile, asked.file, is_canceled=has_ended)
             result = await self._inference.transcribe(
                 TranscriptionRequest(
                     model=asked.model,

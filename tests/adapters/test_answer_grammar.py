@@ -256,8 +256,8 @@ def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> 
     [
         ("grammar", 'start: <no_such_token> "a"', "no_such_token"),
         ("grammar", 'start: <[99999]> "a"', "99999"),
-        ("grammar", 'start: a\na: a "x"', "no text fits it"),
-        ("json_schema", {"$ref": "#"}, "no text fits it"),
+        ("grammar", 'start: a\na: a "x"', "no text matches it"),
+        ("json_schema", {"$ref": "#"}, "no text matches it"),
     ],
 )
 def test_a_form_that_only_fails_with_the_models_own_tokens_is_refused_as_well(

@@ -102,28 +102,28 @@ def test_compressed_files_are_decoded(data: bytes, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "complaint"),
+    ("data", "error"),
     [
         (b"", "file is empty"),
         (
             b"hello, this is a text",
-            "file is no sound file of a kind that is known here; send WAV, FLAC or MP3",
+            "file is no supported audio file; send WAV, FLAC or MP3",
         ),
-        (b"\0\0\0\x20ftypM4A \0\0\0\0", "file is MP4 [(]M4A[)], which is not read here"),
+        (b"\0\0\0\x20ftypM4A \0\0\0\0", "file is MP4 [(]M4A[)], which is not supported"),
         (b"\x1a\x45\xdf\xa3" + bytes(40), "file is WebM or Matroska"),
-        (b"OggS\0\2" + bytes(22) + b"OpusHead" + bytes(30), "file is Ogg, which is not read here"),
+        (b"OggS\0\2" + bytes(22) + b"OpusHead" + bytes(30), "file is Ogg, which is not supported"),
         (b"RIFF\x24\0\0\0WAVEjunk", "file cannot be decoded"),
-        (silence(0.05), "file holds 0.05 seconds of sound; at least 0.1 are needed"),
+        (silence(0.05), "file holds 0.05 seconds of audio; at least 0.1 are needed"),
     ],
 )
-def test_what_is_no_sound_is_refused_by_name(data: bytes, complaint: str) -> None:
-    with pytest.raises(InvalidRequest, match=complaint) as refusal:
+def test_what_is_no_sound_is_refused_by_name(data: bytes, error: str) -> None:
+    with pytest.raises(InvalidRequest, match=error) as refusal:
         AudioFile(data)
     assert refusal.value.param == "file"
 
 
 def test_a_small_file_with_much_silence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audio_files, "MAX_SOUND_SECONDS", 20)
+    monkeypatch.setattr(audio_files, "MAX_AUDIO_SECONDS", 20)
     assert AudioFile(silent_flac(20)).seconds == 20
-    with pytest.raises(InvalidRequest, match="of sound; send it in parts"):
+    with pytest.raises(InvalidRequest, match="of audio; send it in parts"):
         AudioFile(silent_flac(21))

@@ -56,7 +56,7 @@ def test_generated_ids_come_back_for_their_text_and_the_text_stays_what_it_was(
     prompt = data.draw(PIECES) + "<|im_start|>assistant\n"
     generated = data.draw(st.lists(st.integers(0, tokenizer.get_vocab_size() - 1), max_size=20))
     prompt_ids, opened = known.encode(prompt)
-    known.remember(opened, generated)
+    known.store_answer(opened, generated)
 
     later = (
         prompt + tokenizer.decode(generated, skip_special_tokens=False) + "<|im_end|>\n" + data.draw(PIECES)
@@ -73,7 +73,7 @@ def test_a_seam_that_the_tokenizer_would_set_elsewhere_stays_where_the_model_set
     generated = [vocabulary.encode(letter)[-1] for letter in "the"]
     assert generated != vocabulary.encode("the")
     prompt_ids, opened = known.encode("<|im_start|>a\n")
-    known.remember(opened, [*generated, vocabulary.cuts["<|im_end|>"]])
+    known.store_answer(opened, [*generated, vocabulary.cuts["<|im_end|>"]])
 
     ids, _ = known.encode("<|im_start|>a\nthe<|im_end|>more")
 
@@ -87,7 +87,7 @@ def test_an_answer_that_ends_within_a_character_is_not_kept() -> None:
     _, opened = known.encode("<|im_start|>a\n")
     num_bytes = known.num_bytes
 
-    known.remember(opened, vocabulary.encode("你")[:1])
+    known.store_answer(opened, vocabulary.encode("你")[:1])
 
     assert known.num_bytes == num_bytes
 
@@ -108,7 +108,7 @@ def test_a_conversation_goes_on_with_the_ids_that_the_model_chose(qwen: ModelAda
     assert letters != qwen.vocabulary.encode("the answer")
     before = qwen.prepare_input(ask(question, text_message("assistant", "the answer"), question))
 
-    qwen.remember_answer(prepared, [*letters, min(qwen.stop_token_ids)])
+    qwen.store_answer(prepared, [*letters, min(qwen.stop_token_ids)])
     after = qwen.prepare_input(ask(question, text_message("assistant", "the answer"), question))
 
     num_prompt = len(prepared.token_ids)
@@ -134,7 +134,7 @@ def test_an_answer_that_was_changed_is_read_as_it_is_now(qwen: ModelAdapter, ans
     before = qwen.prepare_input(request).token_ids
 
     prepared = qwen.prepare_input(ask(question))
-    qwen.remember_answer(
+    qwen.store_answer(
         prepared, [token_id for letter in "the answer" for token_id in qwen.vocabulary.encode(letter)]
     )
 
@@ -161,7 +161,7 @@ def test_an_answer_is_known_in_its_own_namespace_only() -> None:
     known = EncodedSegments(vocabulary)
     prompt, answer = "<|im_start|>assistant\n", "the answer"
     letters = [token for letter in answer for token in tokenizer.encode(letter, add_special_tokens=False).ids]
-    known.remember(known.encode(prompt, b"alpha")[1], letters)
+    known.store_answer(known.encode(prompt, b"alpha")[1], letters)
     usual = vocabulary.encode(prompt + answer)
     assert known.encode(prompt + answer, b"beta")[0] == known.encode(prompt + answer)[0] == usual
     assert known.encode(prompt + answer, b"alpha")[0] == [*vocabulary.encode(prompt), *letters] != usual

@@ -96,7 +96,7 @@ def test_the_canary_sees_what_the_template_takes(family: Family) -> None:
 def test_the_verdict_can_be_said_on_one_line(
     adapters: Mapping[str, ModelAdapter], name: str, line: str
 ) -> None:
-    assert adapters[name].verdict.in_words() == line
+    assert adapters[name].verdict.summary() == line
 
 
 def test_every_tool_on_offer_is_named_and_described(calling: Family) -> None:

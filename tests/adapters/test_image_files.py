@@ -110,7 +110,7 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
 
 
 @pytest.mark.parametrize(
-    ("images", "complaint"),
+    ("images", "error"),
     [
         ([ImagePart(data=b"no image", media_type="image/png")], "image 1 is none of PNG, JPEG, WEBP, GIF"),
         ([SOUND, file(Image.new("RGB", (4, 4)), "BMP")], "image 2 is none of PNG, JPEG, WEBP, GIF"),
@@ -121,9 +121,9 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
     ],
 )
 def test_what_is_no_picture_or_too_much_is_refused_before_it_is_decoded(
-    images: list[ImagePart], complaint: str
+    images: list[ImagePart], error: str
 ) -> None:
-    with pytest.raises(InvalidRequest, match=complaint) as refusal:
+    with pytest.raises(InvalidRequest, match=error) as refusal:
         open_images(images)
     assert refusal.value.param == "messages"
 

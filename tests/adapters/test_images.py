@@ -177,14 +177,14 @@ def test_the_prompt_is_counted_with_its_pictures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "complaint"),
+    ("parts", "error"),
     [
         ((image(16, 16),) * (MAX_IMAGES + 1), f"a request may have {MAX_IMAGES}"),
         ((image(), TextPart(text="[IMG]")), r"the text holds '\[IMG\]'"),
     ],
 )
-def test_more_than_a_request_may_show_is_refused(parts: tuple[ImagePart, ...], complaint: str) -> None:
-    with pytest.raises(InvalidRequest, match=complaint):
+def test_more_than_a_request_may_show_is_refused(parts: tuple[ImagePart, ...], error: str) -> None:
+    with pytest.raises(InvalidRequest, match=error):
         ADAPTER.prepare_input(request(*parts, TEXT))
 
 
@@ -208,8 +208,8 @@ def test_a_model_that_claims_to_see_says_why_it_does_not() -> None:
     ) as refusal:
         blind.prepare_input(request(image(), TEXT))
     assert refusal.value.param == "messages.0"
-    assert "reads text only: images need mlx-vlm" in blind.verdict.in_words()
-    assert "takes images" in ADAPTER.verdict.in_words()
+    assert "reads text only: images need mlx-vlm" in blind.verdict.summary()
+    assert "takes images" in ADAPTER.verdict.summary()
 
 
 def test_a_tokenizer_without_the_frame_of_a_picture_makes_a_model_of_text() -> None:

@@ -179,7 +179,10 @@ def test_usage_tells_what_is_kept_for_how_long(
     formatter.parse(json.dumps(body).encode())
     num_longer = 40 if len(ttls) > 1 else 0
     usage = Usage(
-        num_prompt_tokens=100, num_cached_tokens=15, num_kept_tokens=60, num_longer_kept_tokens=num_longer
+        num_prompt_tokens=100,
+        num_cached_tokens=15,
+        num_stored_tokens=60,
+        num_long_ttl_stored_tokens=num_longer,
     )
 
     told = data_of(formatter.begin(usage))[0]["message"]["usage"]
@@ -206,7 +209,7 @@ def test_a_message_opens_and_ends_with_the_same_counts_of_its_prompt(
     usage = Usage(
         num_prompt_tokens=100,
         num_cached_tokens=60 if not mark else 15,
-        num_kept_tokens=60,
+        num_stored_tokens=60,
         num_completion_tokens=2,
     )
     end = [TextDelta(text="Hi"), Finished(reason="stop", usage=usage)]

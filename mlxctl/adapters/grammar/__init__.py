@@ -1,1 +1,4 @@
-"""Grammars of whole answers: thinking, text, tool calls, structured output. Pure."""
+"""Grammars of whole answers: thinking, text, calls, structured output.
+
+Pure. Imported by mlxctl.adapters only.
+"""

@@ -1,8 +1,7 @@
-"""What a whole answer may look like when a part of it is constrained: first the thought, then the form that
-was asked for.
+"""Grammars of whole answers: a thought, then calls or structured output.
 
-Of calls the tool's name is enforced, and arguments that fit its schema. What is put into the prompt to force
-a call is not the grammar's; what follows it is.
+Of calls the tool's name is enforced, and arguments that fit its schema. The text that forces a call is part
+of the prompt, and the grammar begins after it.
 """
 
 from collections.abc import Sequence
@@ -16,12 +15,12 @@ from mlxctl.grammars import Definition, Spelling, compose
 from mlxctl.ir import Constraint, GenerationRequest, Guidance, ThinkingLimit, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
-# Longer than any context is no limit; and a number that the engine is told has 64 bits.
+# More than any context holds means no limit; the engine's messages have 64-bit numbers.
 _UNLIMITED_THINKING = 1 << 32
 
 
 class AnswerGrammars:
-    """Makes the guidance of requests to one model. Thread-safe: nothing changes after it was made."""
+    """Creates the guidance of requests to one model. Thread-safe."""
 
     def __init__(
         self,
@@ -33,24 +32,27 @@ class AnswerGrammars:
         stop_token_ids: frozenset[int],
     ) -> None:
         self._vocabulary = vocabulary
-        self._proof = GrammarValidator(vocabulary, stop_token_ids)
+        self._validator = GrammarValidator(vocabulary, stop_token_ids)
         self._thinking = thinking
         self._force_call = force_call
         control = [token for token in vocabulary.added.values() if token.is_control]
         self._spelling = Spelling((token.text, token.token_id) for token in control)
         self._stops = frozenset(token.text for token in control if token.token_id in stop_token_ids)
-        self._calls = CallRules(tools, force_call, self._spelling, self._stops, self._proof)
+        self._calls = CallRules(tools, force_call, self._spelling, self._stops, self._validator)
 
     def read_vocabulary(self) -> None:
-        """Read the vocabulary for grammars; else the first form does. Blocks for a second or two."""
-        self._proof.read_vocabulary()
+        """Prepare the vocabulary now instead of for the first grammar.
+
+        Blocks for a second or two.
+        """
+        self._validator.read_vocabulary()
 
     def guidance(self, request: GenerationRequest, prompt: Prompt, *, grammar_start: str) -> Guidance | None:
-        """Return what guides the answer, None for nothing.
+        """Return the guidance of an answer, None for none.
 
-        Raises InvalidRequest for a form that cannot be enforced.
+        Raises InvalidRequest for a constraint that cannot be enforced.
 
-        `grammar_start` is the part of a forced call's arguments that the prompt took in.
+        `grammar_start` is the part of a forced call's arguments that is in the prompt.
         """
         grammar = self._grammar(request, prompt)
         thinking = self._thinking_limit(request, prompt)
@@ -59,13 +61,13 @@ class AnswerGrammars:
         return Guidance(grammar=grammar, grammar_start=grammar_start if grammar else "", thinking=thinking)
 
     def text_guidance(self, constraint: Constraint | None) -> Guidance | None:
-        """Return what guides the continuation of a text."""
+        """Return the guidance of a raw prompt's continuation."""
         if constraint is None:
             return None
-        return Guidance(grammar=compose("start: @form", {"form": self._proof.compile(constraint)}))
+        return Guidance(grammar=compose("start: @form", {"form": self._validator.compile(constraint)}))
 
     def _grammar(self, request: GenerationRequest, prompt: Prompt) -> str:
-        form = None if request.constraint is None else self._proof.compile(request.constraint)
+        form = None if request.constraint is None else self._validator.compile(request.constraint)
         tool_specs = request.tools if request.tool_choice.mode != "none" else ()
         if request.tool_choice.is_forced:
             return self._forced_grammar(request, tool_specs)
@@ -76,7 +78,7 @@ class AnswerGrammars:
         return ""
 
     def _forced_grammar(self, request: GenerationRequest, tool_specs: Sequence[ToolSpec]) -> str:
-        """The rest of a call whose beginning is in the prompt."""
+        """Return the grammar for the rest of a forced call."""
         name = request.tool_choice.name
         tools = [tool for tool in tool_specs if name in (None, tool.name)]
         is_parallel = name is None and request.parallel_tool_calls
@@ -104,7 +106,7 @@ class AnswerGrammars:
     def _free_grammar(
         self, request: GenerationRequest, tool_specs: Sequence[ToolSpec], prompt: Prompt
     ) -> str:
-        """Text in which calls may stand."""
+        """Return the grammar of text with optional calls."""
         if self._thinking.wrappers:
             return self._free_messages(tool_specs, prompt)
         rules = [
@@ -114,11 +116,10 @@ class AnswerGrammars:
         return compose("\n".join([*rules, *self._thought_rules(prompt)]), self._calls.parts(tool_specs))
 
     def _free_messages(self, tool_specs: Sequence[ToolSpec], prompt: Prompt) -> str:
-        """Text, thoughts and at last a call, in a format that tells them apart by their heads: no text may
-        stand in for one.
+        """Return the grammar of messages that headers separate, such as harmony's.
 
-        A head that ends in text goes on to another: in harmony, what stands between them would be whom the
-        message is for.
+        Text cannot replace a header. A header that ends in text is followed by another: in harmony, the text
+        between them would be the recipient.
         """
         spell = self._spelling.spell
         heads = [
@@ -137,15 +138,15 @@ class AnswerGrammars:
         return compose("\n".join(rules), self._calls.parts(tool_specs))
 
     def _before(self, prompt: Prompt) -> str:
-        """What may stand before the form: the heads of messages, a thought, the blanks behind it."""
+        """Return what may precede the structured output: headers, a thought, white space."""
         if not self._thinking.opener:
             return ""
         head = "head{0,3}" if self._thinking.wrappers else ""
         if not prompt.may_think:
             return head
         blank = "BLANK" if self._thinking.trims else ""
-        # Behind a thought there may be what the format puts there: it is dropped, so that the answer begins
-        # with its form.
+        # White space that the format puts after a thought is dropped, so the answer begins with the output
+        # itself.
         thought = f"thought {blank}" if self._is_open(prompt) else f"{head} (opener thought {blank})?"
         return f"{thought} {head}"
 
@@ -156,8 +157,8 @@ class AnswerGrammars:
             rules.append("head: " + " | ".join(heads))
         if prompt.may_think:
             closer = self._thinking.closer
-            # The end of a thought is a token that no text holds, or else the first place where its text
-            # appears.
+            # A thought ends with a token that no text contains, or else at the first occurrence of the
+            # closer's text.
             kind = "" if self._spelling.begins_with_control(closer) else "[lazy]"
             if self._thinking.trims:
                 blanks = self._thinking.trims.replace("\n", r"\n").replace("\t", r"\t").replace("\r", r"\r")
@@ -183,7 +184,7 @@ class AnswerGrammars:
 
 
 def refuse_early_end(request: GenerationRequest, guidance: Guidance | None) -> None:
-    """Raise InvalidRequest when a grammar would have to end before the answer may."""
+    """Raise InvalidRequest when a grammar may end before the request allows."""
     if guidance is None or not guidance.grammar:
         return
     for param, is_asked_for in (
@@ -192,6 +193,7 @@ def refuse_early_end(request: GenerationRequest, guidance: Guidance | None) -> N
     ):
         if is_asked_for:
             raise InvalidRequest(
-                f"{param} cannot be combined with an answer in a given form, or a forced call: they end where they are complete",
+                f"{param} cannot be combined with structured output or a forced call: "
+                "they end when they are complete",
                 param=param,
             )

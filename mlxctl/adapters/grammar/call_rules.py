@@ -1,4 +1,4 @@
-"""How the calls of one format are written, and the text around them, as rules of a grammar."""
+"""Grammar rules for one format's calls and the text around."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,11 +12,10 @@ _SPACE = "SPACE: / ?/"
 
 
 class CallRules:
-    """Rules for the calls of a model that writes them as `parser` reads them, and begins them as `force_call`
-    does.
+    """Rules for calls that `parser` parses and `force_call` begins.
 
-    `whole` is a call, `first` what is left of one of which the beginning is there. `stops` are texts of
-    tokens that end an answer.
+    `whole` is a call, `first` the rest of one whose start is in the prompt. `stops` are texts of tokens that
+    end an answer.
     """
 
     def __init__(
@@ -25,18 +24,18 @@ class CallRules:
         force_call: ForcePrefix,
         spelling: Spelling,
         stops: frozenset[str],
-        proof: GrammarValidator,
+        validator: GrammarValidator,
     ) -> None:
         self._parser = parser
         self._force_call = force_call
         self._spelling = spelling
         self._stops = stops
-        self._proof = proof
+        self._validator = validator
 
     def rules(self, tools: Sequence[ToolSpec], *, after: str, is_parallel: bool) -> list[str]:
-        """Return the rules; `first` is what is left when `after` was said already.
+        """Return the rules of calls.
 
-        Blocks hold several calls if `is_parallel`.
+        `first` is the rest of a call after the text `after`. With `is_parallel`, blocks hold several calls.
         """
         closing = self._closing(tools[0].name)
         rules = [_SPACE, f"whole: {self._block(tools, closing, '', is_parallel)}"]
@@ -50,7 +49,10 @@ class CallRules:
         return rules
 
     def more(self, tools: Sequence[ToolSpec]) -> str:
-        """Return an expression of more calls behind the first, where a format writes them all alike."""
+        """Return an expression of further calls.
+
+        "" where they differ from the first.
+        """
         if self._parser.separator is None or not tools:
             return ""
         return f"({self._spelling.spell(self._parser.separator)} whole)*"
@@ -59,13 +61,14 @@ class CallRules:
         return [text for text in self._parser.openers if not self._spelling.begins_with_control(text)]
 
     def parts(self, tools: Sequence[ToolSpec]) -> Mapping[str, Definition]:
-        """Return the arguments of each tool. Raises InvalidRequest for a schema that cannot be enforced."""
+        """Return the grammar of each tool's arguments.
+
+        Raises InvalidRequest for a schema that cannot be enforced.
+        """
         return {f"arguments_{index}": self._arguments(tool) for index, tool in enumerate(tools)}
 
     def among_text(self, tools: Sequence[ToolSpec], *, is_parallel: bool) -> list[str]:
-        """Return rules of which `free` is any text in which calls may stand; where a call begins, it is one
-        of these.
-        """
+        """Return rules whose `free` is text with optional calls of these tools."""
         begin = self._force_call(None) or ""
         plain = sorted(
             filter(None, (self._spelling.split(text)[0] or text for text in self._plain_openers()))
@@ -83,7 +86,7 @@ class CallRules:
         if begin[:1] in self._parser.bare_openers:
             rules.append(f"OTHER: {text_without(plain, first=self._parser.bare_openers)}")
             return [*rules, f"free: OTHER | GAP whole {self.more(tools) if is_parallel else ''}"]
-        # Where no token marks a call, only one terminal can tell a text from the marker behind it.
+        # Without a marker token, only one terminal can separate text from the marker's text after it.
         rules += (
             [f"BEGUN: TEXT {self._spelling.spell(opener)}", f"AGAIN: GAP {self._spelling.spell(opener)}"]
             if opener
@@ -92,16 +95,16 @@ class CallRules:
         call, again = ("BEGUN first", "AGAIN first") if opener else ("TEXT whole", "GAP whole")
         if self._parser.closer:
             return [*rules, f"free: ({call}){'*' if is_parallel else '?'} TEXT"]
-        # Behind a call that nothing closes, what looks like another one would be read as one.
+        # After a call without a closer, text that begins like another call would be parsed as one.
         return [*rules, f"free: TEXT | {call} {f'({again})*' if is_parallel else ''}"]
 
     def _arguments(self, tool: ToolSpec) -> Definition:
-        return self._proof.check(
+        return self._validator.check(
             call_arguments(tool, self._closing(tool.name).notation, self._spelling), tool.param
         )
 
     def _block(self, tools: Sequence[ToolSpec], closing: Closing, after: str, is_parallel: bool) -> str:
-        """A block of calls, of which `after` was said already."""
+        """Return a block of calls, without its start `after`."""
         more = (
             f"({self._spelling.spell(closing.joint)} another)*"
             if is_parallel and closing.joint is not None
@@ -111,7 +114,7 @@ class CallRules:
         return f"({self._calls(tools, closing, after, is_first=True)}) {more} {end}"
 
     def _calls(self, tools: Sequence[ToolSpec], closing: Closing, after: str, *, is_first: bool) -> str:
-        """One call in a block, which goes on or ends behind it."""
+        """Return one call of a block, up to its separator."""
         space = "SPACE" if isinstance(closing.notation, JsonNotation) else ""
         end = closing.text.removesuffix(closing.block[1])
         end = self._spelling.spell(end if closing.block[1] else self._without_stop(end))

@@ -1,1 +1,4 @@
-"""Image and audio files of requests, decoded and sized. For worker processes and threads."""
+"""Image and audio files of requests, decoded for models.
+
+Knows no mlx. Imported by adapters, probe and server.
+"""

@@ -1,4 +1,4 @@
-"""Sound files from a request, as samples that a model can listen to, decoded by miniaudio as they are needed."""
+"""Audio files of requests, decoded by miniaudio as they are read."""
 
 from collections.abc import Iterator
 from threading import Event
@@ -6,29 +6,28 @@ from threading import Event
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
-MAX_SOUND_SECONDS = 4 * 60 * 60
+MAX_AUDIO_SECONDS = 4 * 60 * 60
 """The longest file; a small one may hold days of silence."""
 
-_MIN_SOUND_SECONDS = 0.1
+_MIN_AUDIO_SECONDS = 0.1
 _CHUNK_SAMPLES = SAMPLE_RATE
-_READ = "send WAV, FLAC or MP3"
+_SUPPORTED = "send WAV, FLAC or MP3"
 
 
 class AudioFile:
-    """One file.
+    """One audio file as 16 kHz mono samples.
 
-    `num_samples` is its length, found by decoding it once; nothing of it is kept decoded but the part that is
-    read.
+    `num_samples` is found by decoding the file once. Only the window that is read stays decoded.
     """
 
-    def __init__(self, data: bytes, *, is_unwanted: Event | None = None) -> None:
-        """Take a file whole. Blocks while it is decoded, or until it `is_unwanted`.
+    def __init__(self, data: bytes, *, is_canceled: Event | None = None) -> None:
+        """Decode a whole file to find its length. Blocks, unless `is_canceled`.
 
-        Raises InvalidRequest for what is no sound, or too much of it.
+        Raises InvalidRequest for data that is no audio, or too much of it.
         """
-        _refuse_other_kinds(data)
+        _check_kind(data)
         self._data = data
-        self._is_unwanted = is_unwanted
+        self._is_canceled = is_canceled
         self.num_samples = self._count()
         self._chunks = self._decode()
         self._decoded = bytearray()
@@ -36,12 +35,13 @@ class AudioFile:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The duration."""
         return self.num_samples / SAMPLE_RATE
 
     def read_window(self, start: int, num_samples: int) -> bytes:
-        """Return so many samples from `start` on, fewer at the end; never from before where an earlier window
-        began. Blocks.
+        """Return up to `num_samples` samples from `start` on. Blocks.
+
+        Windows have to advance: `start` is never before that of an earlier window.
         """
         assert start >= self._start, "a file is read forwards"
         while self._start + len(self._decoded) // SAMPLE_BYTES < start + num_samples:
@@ -62,13 +62,16 @@ class AudioFile:
         num_samples = 0
         for chunk in self._decode():
             num_samples += len(chunk) // SAMPLE_BYTES
-            if self._is_unwanted is not None and self._is_unwanted.is_set():
-                raise InvalidRequest("file is not wanted any more: the client has left", param="file")
-            if num_samples > MAX_SOUND_SECONDS * SAMPLE_RATE:
-                limit = f"{MAX_SOUND_SECONDS // 3600} hours"
-                raise InvalidRequest(f"file holds more than {limit} of sound; send it in parts", param="file")
-        if num_samples < _MIN_SOUND_SECONDS * SAMPLE_RATE:
-            message = f"file holds {num_samples / SAMPLE_RATE:.2f} seconds of sound; at least {_MIN_SOUND_SECONDS} are needed"
+            if self._is_canceled is not None and self._is_canceled.is_set():
+                raise InvalidRequest("file is not needed any more: the client has disconnected", param="file")
+            if num_samples > MAX_AUDIO_SECONDS * SAMPLE_RATE:
+                limit = f"{MAX_AUDIO_SECONDS // 3600} hours"
+                raise InvalidRequest(f"file holds more than {limit} of audio; send it in parts", param="file")
+        if num_samples < _MIN_AUDIO_SECONDS * SAMPLE_RATE:
+            message = (
+                f"file holds {num_samples / SAMPLE_RATE:.2f} seconds of audio; "
+                f"at least {_MIN_AUDIO_SECONDS} are needed"
+            )
             raise InvalidRequest(message, param="file")
         return num_samples
 
@@ -81,28 +84,29 @@ class AudioFile:
             )  # signed 16 bits are its default
             yield from (chunk.tobytes() for chunk in chunks)
         except miniaudio.MiniaudioError as error:
-            raise InvalidRequest(f"file cannot be decoded: {error}; {_READ}", param="file") from error
+            raise InvalidRequest(f"file cannot be decoded: {error}; {_SUPPORTED}", param="file") from error
 
 
-def _refuse_other_kinds(data: bytes) -> None:
-    """Raise InvalidRequest unless it begins like a kind that is read: a decoder that guesses hears sound in
-    anything.
+def _check_kind(data: bytes) -> None:
+    """Raise InvalidRequest unless the data begins like a supported kind.
+
+    A decoder that guesses finds audio in any data.
     """
     head = data[:12]
     is_mp3 = head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2)
     is_wav = head[:4] == b"RIFF" and head[8:12] == b"WAVE"
     if is_mp3 or is_wav or head[:4] == b"fLaC":
         return
-    raise InvalidRequest(f"file {_name(head)}; {_READ}", param="file")
+    raise InvalidRequest(f"file {_name(head)}; {_SUPPORTED}", param="file")
 
 
 def _name(head: bytes) -> str:
     if not head:
         return "is empty"
     if head[4:8] == b"ftyp":
-        return "is MP4 (M4A), which is not read here"
+        return "is MP4 (M4A), which is not supported"
     if head[:4] == b"\x1a\x45\xdf\xa3":
-        return "is WebM or Matroska, which is not read here"
+        return "is WebM or Matroska, which is not supported"
     if head[:4] == b"OggS":
-        return "is Ogg, which is not read here"
-    return "is no sound file of a kind that is known here"
+        return "is Ogg, which is not supported"
+    return "is no supported audio file"

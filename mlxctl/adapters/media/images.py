@@ -1,6 +1,6 @@
-"""Images as a model sees them: decoded, brought to a grid of cells, and their places in the prompt.
+"""Images of a prompt: decoding, patch grids and image tokens.
 
-Slow: for worker threads.
+Slow: for workers.
 """
 
 import math
@@ -13,11 +13,11 @@ from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart, ModelFacts, ProcessedImage, VisionKind, VisionRecipe
 
-# What a request's images may take together, once cut: they cross to the engine in one frame.
+# Limit for the pixels of a request's images, which are sent to the engine in one frame.
 _MAX_BYTES = 96 * 1024 * 1024
-# What a chat template is given for an image, and what the model reads where that stood; {} is the token of a
-# cell. Gemma's template trims messages, so the empty lines around a image come after it, as in the model's
-# own processor.
+# The text of an image in the chat template, and the text that the model reads; {} is a cell's token. Gemma's
+# template trims messages, so the empty lines around an image are added later, as in the model's own
+# processor.
 _TEXTS: dict[VisionKind, tuple[str, str]] = {
     "pixtral": ("{}", "{}"),
     "qwen": ("<|vision_start|>{}<|vision_end|>", "<|vision_start|>{}<|vision_end|>"),
@@ -29,15 +29,16 @@ _FRAMES: dict[VisionKind, tuple[str, ...]] = {
     "gemma": ("<start_of_image>", "<end_of_image>"),
 }
 
-# What Qwen's processor refuses: such a line would become a row of cells without end.
+# Qwen's processor rejects longer images, too: a thin line would become very many cells.
 _MAX_RATIO = 200
 
 
 def open_image_placement(
     facts: ModelFacts, vocabulary: Vocabulary
 ) -> tuple["ImagePlacement | None", str | None]:
-    """Return what a model does with images, or None and, for one whose files claim that it sees, why it does
-    not.
+    """Return how the model places images, or the reason why it cannot.
+
+    Both are None for a model that is not a vision model.
     """
     if facts.vision is None:
         return None, facts.vision_problem
@@ -54,14 +55,15 @@ def open_image_placement(
 
 
 class ImagePlacement:
-    """What a model does with images; `placeholder` is the text that stands for one in a message.
+    """Inserts images into a prompt; `placeholder` marks one in a message.
 
     Thread-safe.
     """
 
     def __init__(self, recipe: VisionRecipe, *, cell_text: str, frame_ids: Sequence[int]) -> None:
-        """`cell_text` is the token of a cell; `frame_ids` are those that frame a image, in the order of its
-        kind.
+        """Take the cell's text and the ids that enclose an image.
+
+        `frame_ids` are in the order of `_FRAMES`.
         """
         self._recipe = recipe
         self._cell_text = cell_text
@@ -69,13 +71,13 @@ class ImagePlacement:
         self._frame_ids = frame_ids
 
     def frame(self, text: str) -> str:
-        """Return a prompt as the model reads it: each placeholder as one cell in its frame."""
+        """Replace each placeholder by one cell between its frame tokens."""
         return text.replace(self.placeholder, self._framed)
 
-    def put_in(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> PromptTokens:
+    def insert(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> PromptTokens:
         """Replace each cell by the tokens of its image.
 
-        Raises InvalidRequest for what is no image, or too much.
+        Raises InvalidRequest for data that is no image, and for too much of it.
         """
         opened = open_images(images)
         if sum(token_id == self._recipe.image_token_id for token_id in token_ids) != len(images):
@@ -125,9 +127,9 @@ class ImagePlacement:
 
 
 def _fitting_size(recipe: VisionRecipe, *, height: int, width: int) -> tuple[int, int]:
-    """Return height and width, whole cells, for a image of this size.
+    """Return an image's height and width in whole cells.
 
-    Raises InvalidRequest for one too long for the model.
+    The formulas are those of the models' own processors. Raises InvalidRequest for an image that is too long.
     """
     match recipe.kind:
         case "pixtral":
@@ -139,7 +141,7 @@ def _fitting_size(recipe: VisionRecipe, *, height: int, width: int) -> tuple[int
 
 
 def _below_edge(recipe: VisionRecipe, height: int, width: int) -> tuple[int, int]:
-    """No side longer than the longest edge, then rounded up to whole cells."""
+    """Limit the sides to the longest edge; round up to cells."""
     ratio = max(height, width) / recipe.longest_edge
     if ratio > 1:
         height, width = int(height / ratio), int(width / ratio)
@@ -148,11 +150,12 @@ def _below_edge(recipe: VisionRecipe, height: int, width: int) -> tuple[int, int
 
 
 def _between_areas(recipe: VisionRecipe, height: int, width: int) -> tuple[int, int]:
-    """The nearest whole cells, unless that is too many pixels or too few: then the sides shrink or grow in
-    their proportion.
-    """
+    """Round to whole cells, then scale into the model's range of pixels."""
     if max(height, width) > _MAX_RATIO * min(height, width):
-        message = f"an image of {width} x {height} pixels is too long for this model: one side may be {_MAX_RATIO} times the other"
+        message = (
+            f"an image of {width} x {height} pixels is too long for this model: "
+            f"one side may be {_MAX_RATIO} times the other"
+        )
         raise InvalidRequest(message, param="messages")
     cell = recipe.cell_size
     rows, columns = round(height / cell), round(width / cell)

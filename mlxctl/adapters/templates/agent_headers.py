@@ -1,13 +1,11 @@
-"""Lines that coding agents write into their system prompts for their maker's accounting, and that change from
-call to call.
+"""Volatile header lines that coding agents put into system prompts.
 
-They tell the model nothing, but stand at the very beginning of a prompt, so that nothing behind them would
-ever be known again. Left out unless `server.strip_agent_headers` is off. The list, with what each line looked
-like when it was seen:
+They change from call to call and stand at the start of a prompt, so nothing after them would match the prefix
+cache. They are removed unless `server.strip_agent_headers` is off:
 
-`x-anthropic-billing-header: cc_version=2.1.36.9b1; cc_entrypoint=cli; cch=4c1d0;`    Claude Code, first block
-of `system` `cch=4c1d0;`                                                                          the same on
-a line of its own
+    x-anthropic-billing-header: cc_version=2.1.36.9b1; cc_entrypoint=cli; cch=4c1d0;
+                                               Claude Code, first block of `system`
+    cch=4c1d0;                                 the same on a line of its own
 """
 
 import re
@@ -23,13 +21,16 @@ _ANYWHERE = re.compile("|".join(_VOLATILE_LINES))
 
 
 def find_volatile(line: str) -> tuple[int, int] | None:
-    """Return where in a line of a prompt one of the list begins and ends."""
+    """Return a volatile header's start and end in a line.
+
+    None without one.
+    """
     found = _ANYWHERE.search(line)
     return found.span() if found else None
 
 
 def without_agent_headers(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages without the volatile lines that a text of a system message begins with."""
+    """Return the messages without volatile lines at the start of system texts."""
     return tuple(_stripped(message) if message.role == "system" else message for message in messages)
 
 

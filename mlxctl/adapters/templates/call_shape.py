@@ -1,12 +1,13 @@
-"""Brings past tool calls, their results and the thinking before them into a shape that the template takes,
-without loss.
+"""Converts past calls, results and thinking to what the template supports.
 
-what the template may not take    what is done then tool calls, tool results          they become text; so
-does, for every template, a result of no call several calls in a message        each gets a message of its
-own, its result behind it text beside calls                 it becomes a message of its own, or goes where a
-strict turn has its one text text and thinking beside calls    the text becomes the end of the thinking
-arguments as an object            they become JSON text an empty text, a long id          it becomes none, a
-short one thinking under OpenAI's name      it gets the name that the template knows
+the template does not support     conversion
+tool calls, tool results          text; for every template also results without a call
+several calls in a message        one message per call, followed by its result
+text beside calls                 a message of its own, or part of the turn's one text
+text and thinking beside calls    the text is appended to the thinking
+arguments as an object            JSON text
+an empty text, a long id          null, a short id
+thinking under OpenAI's name      the template's name
 """
 
 import hashlib
@@ -16,16 +17,16 @@ from typing import Any
 
 from mlxctl.adapters.templates.chat_template import TemplateMessage
 from mlxctl.adapters.templates.shape import TemplateShape
-from mlxctl.adapters.templates.written_calls import WrittenCalls
+from mlxctl.adapters.templates.text_calls import TextCallFormat
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SHORT_ID_CHARS = 9
 
 
 def shape_calls(
-    messages: Sequence[TemplateMessage], shape: TemplateShape, written: WrittenCalls
+    messages: Sequence[TemplateMessage], shape: TemplateShape, written: TextCallFormat
 ) -> list[TemplateMessage]:
-    """Return the conversation with its calls in the template's shape."""
+    """Return the conversation with its calls as the template supports them."""
     shaped = [_name_thinking(message, shape) for message in _orphans_as_text(messages, written)]
     shaped = (
         _calls_in_shape(shaped, shape)
@@ -48,7 +49,7 @@ def _calls_in_shape(messages: list[TemplateMessage], shape: TemplateShape) -> li
     return [_call_details(message, shape) for message in shaped]
 
 
-def _calls_as_text(message: TemplateMessage, written: WrittenCalls) -> TemplateMessage:
+def _calls_as_text(message: TemplateMessage, written: TextCallFormat) -> TemplateMessage:
     if "tool_calls" not in message:
         return message
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
@@ -56,14 +57,14 @@ def _calls_as_text(message: TemplateMessage, written: WrittenCalls) -> TemplateM
     return {**rest, "content": "\n".join([*filter(None, [message["content"]]), *calls])}
 
 
-def _result_as_text(message: TemplateMessage, written: WrittenCalls) -> TemplateMessage:
+def _result_as_text(message: TemplateMessage, written: TextCallFormat) -> TemplateMessage:
     if message["role"] != "tool":
         return message
     return {"role": "user", "content": written.write_result(message["content"])}
 
 
-def _orphans_as_text(messages: Sequence[TemplateMessage], written: WrittenCalls) -> list[TemplateMessage]:
-    """Turn results into text whose calls a client left out: many templates refuse those."""
+def _orphans_as_text(messages: Sequence[TemplateMessage], written: TextCallFormat) -> list[TemplateMessage]:
+    """Convert results without a call to text: many templates raise for them."""
     shaped = []
     called: set[str] = set()
     for message in messages:
@@ -81,8 +82,9 @@ def _name_thinking(message: TemplateMessage, shape: TemplateShape) -> TemplateMe
 
 
 def _one_call_each(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
-    """Give each call a message, and put the results that follow behind theirs; results of no call stay at the
-    end.
+    """Give each call a message, followed by its results.
+
+    Results of no call stay at the end.
     """
     apart: list[TemplateMessage] = []
     rest = list(messages)
@@ -111,9 +113,9 @@ def _text_into_thinking(message: TemplateMessage, field: str) -> TemplateMessage
 
 
 def _text_apart(messages: Sequence[TemplateMessage], *, may_repeat: bool) -> list[TemplateMessage]:
-    """Take the text away from calls, into a message of its own in front of them."""
+    """Move text beside calls to a message before them."""
     if not may_repeat:
-        return _text_in_one_place(messages)
+        return _text_in_one_message(messages)
     apart: list[TemplateMessage] = []
     for message in messages:
         if "tool_calls" in message and message["content"]:
@@ -123,9 +125,10 @@ def _text_apart(messages: Sequence[TemplateMessage], *, may_repeat: bool) -> lis
     return apart
 
 
-def _text_in_one_place(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
-    """Take the text away from calls where turns are strict: it goes into the turn's answer, else all of it
-    before its calls.
+def _text_in_one_message(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
+    """Move text beside calls to one message, for templates with strict turns.
+
+    It joins the turn's answer; in a turn without one, all of it precedes the calls.
     """
     apart: list[TemplateMessage] = []
     carried: list[str] = []
@@ -152,7 +155,7 @@ def _text_in_one_place(messages: Sequence[TemplateMessage]) -> list[TemplateMess
 
 
 def _text_at_its_call(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
-    """Join an assistant's text with the calls that the assistant goes on to."""
+    """Join an assistant's text with the calls that follow it."""
     joined: list[TemplateMessage] = []
     for message in messages:
         if (
@@ -168,7 +171,7 @@ def _text_at_its_call(messages: Sequence[TemplateMessage]) -> list[TemplateMessa
 
 
 def _is_answered(messages: Sequence[TemplateMessage]) -> bool:
-    """Whether the turn goes on to an answer without calls."""
+    """Whether the turn ends with an answer without calls."""
     for message in messages:
         if message["role"] == "assistant" and "tool_calls" not in message:
             return True
@@ -186,7 +189,7 @@ def _with_short_ids(message: TemplateMessage) -> TemplateMessage:
 
 
 def short_id(call_id: str) -> str:
-    """Nine letters and digits that stand for an id, always the same for the same."""
+    """Return nine letters and digits, a hash of the id."""
     number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8])
     return "".join(_ALPHABET[number // 36**place % 36] for place in range(_SHORT_ID_CHARS))
 

@@ -1,11 +1,11 @@
-"""Messages of the house as the dictionaries that chat templates read: nothing lost, nothing added."""
+"""Messages as the dictionaries that chat templates read, without loss."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from mlxctl.adapters.templates.chat_template import TemplateMessage
-from mlxctl.adapters.templates.result_images import Gallery, in_call_order
+from mlxctl.adapters.templates.result_images import ResultImages, in_call_order
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AudioPart, ImagePart, Message, TextPart, ToolCallPart, ToolResultPart, ToolSpec
 
@@ -19,15 +19,15 @@ def template_messages(
     shows_in_results: bool = False,
     vision_problem: str | None = None,
 ) -> list[TemplateMessage]:
-    """Convert a conversation; `placeholder` stands for an image, for a model that sees.
+    """Convert a conversation; `placeholder` marks an image, None without vision.
 
-    Images of tool results stay in these with `shows_in_results`; else they are shown in a user's message
-    behind them. `vision_problem` is why a model that claims to see does not. Raises InvalidRequest for images
-    and sounds that the model cannot take.
+    Images of tool results stay there with `shows_in_results`; else a user message after the results shows
+    them. `vision_problem` is why a vision model does not take images. Raises InvalidRequest for images and
+    audio that the model cannot take.
     """
     converted: list[TemplateMessage] = []
     tool_names: dict[str, str] = {}
-    gallery = Gallery(placeholder or "", is_behind=not shows_in_results)
+    result_images = ResultImages(placeholder or "", is_after=not shows_in_results)
     for index, message in enumerate(messages):
         _refuse_media(
             message, f"messages.{index}", takes_images=placeholder is not None, vision_problem=vision_problem
@@ -35,19 +35,23 @@ def template_messages(
     for message in in_call_order(messages):
         tool_names |= {call.id: call.name for call in message.tool_calls}
         if not message.tool_results:
-            converted += gallery.close()
+            converted += result_images.flush()
         converted += [
-            _tool_message(result, tool_names.get(result.call_id), gallery) for result in message.tool_results
+            _tool_message(result, tool_names.get(result.call_id), result_images)
+            for result in message.tool_results
         ]
         text = _text(message, placeholder or "")
         if message.role != "tool" and (text or not message.tool_results):
-            converted += gallery.close()
+            converted += result_images.flush()
             converted.append(_plain_message(message, text))
-    return [*converted, *gallery.close()]
+    return [*converted, *result_images.flush()]
 
 
 def template_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Convert the tools on offer to function definitions; a tool without parameters takes an empty object."""
+    """Convert tool definitions to OpenAI's function objects.
+
+    A tool without parameters takes an empty object.
+    """
     nothing = {"type": "object", "properties": {}}
     return [
         {
@@ -63,8 +67,9 @@ def template_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 
 
 def arguments_value(arguments: str) -> Any:
-    """The arguments of a past call as a template wants them: an object where the JSON text is one, else the
-    text.
+    """Return a past call's arguments for a template.
+
+    An object if the JSON text is one, else the text.
     """
     if not arguments.strip():
         return {}
@@ -76,7 +81,7 @@ def arguments_value(arguments: str) -> Any:
 
 
 def _text(message: Message, placeholder: str) -> str:
-    """Write the message with its images where they were."""
+    """Return the message's text, with a placeholder for each image."""
     shown = (
         placeholder if isinstance(part, ImagePart) else part.text
         for part in message.parts
@@ -105,8 +110,8 @@ def _tool_call(call: ToolCallPart) -> dict[str, Any]:
     }
 
 
-def _tool_message(result: ToolResultPart, name: str | None, gallery: Gallery) -> TemplateMessage:
-    text = gallery.hang(result, name)
+def _tool_message(result: ToolResultPart, name: str | None, result_images: ResultImages) -> TemplateMessage:
+    text = result_images.add(result, name)
     converted: TemplateMessage = {
         "role": "tool",
         "content": f"Error: {text}" if result.is_error else text,
@@ -118,7 +123,7 @@ def _tool_message(result: ToolResultPart, name: str | None, gallery: Gallery) ->
 
 
 def _refuse_media(message: Message, where: str, *, takes_images: bool, vision_problem: str | None) -> None:
-    """Refuse what has no text, but for images that a user or a tool shows to a model that sees."""
+    """Raise InvalidRequest for media that the model cannot take."""
     for part in (*message.parts, *(part for result in message.tool_results for part in result.content)):
         if isinstance(part, AudioPart):
             raise InvalidRequest("this model reads text only: it cannot take audio", param=where)

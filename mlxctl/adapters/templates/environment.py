@@ -185,7 +185,7 @@ def _measured(value: Any) -> Any:
 
 
 def _checked_output(value: Any) -> Any:
-    """Check the size of a value before it is written to the output."""
+    """Check the size of a value before it is output."""
     if not isinstance(value, str):
         check_size(value, max_chars=MAX_CHARS)
     return value

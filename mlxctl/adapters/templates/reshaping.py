@@ -1,13 +1,14 @@
-"""Brings a conversation into a shape that the template takes: merged or moved, never lost.
+"""Merges or moves messages until the template supports the conversation.
 
-what the template may not take    what is done then
-several system messages first     they become one, a blank line between them (always)
-a system message                  it opens the first user message
-a later system message            it becomes a user message, marked as <system-reminder>
-tool calls, tool results          they become text, as `call_shape` and `written_calls` say
-two messages of one role          they become one, a blank line between them
-a turn without its beginning,     the missing message says that nothing was said
-or results without an answer
+the template does not support     conversion
+several leading system messages   one, separated by a blank line (always)
+a system message                  part of the first user message
+a later system message            a user message, marked as <system-reminder>
+tool calls, tool results          text, see `call_shape` and `text_calls`
+two messages of one role          one, separated by a blank line
+a turn that begins with the       a placeholder message in between
+assistant, or results without
+an answer
 """
 
 from collections.abc import Sequence
@@ -15,31 +16,32 @@ from collections.abc import Sequence
 from mlxctl.adapters.templates.call_shape import shape_calls
 from mlxctl.adapters.templates.chat_template import TemplateMessage
 from mlxctl.adapters.templates.shape import TemplateShape
-from mlxctl.adapters.templates.written_calls import TAGS, WrittenCalls
+from mlxctl.adapters.templates.text_calls import TAGS, TextCallFormat
 
-_NOTHING_SAID = "(nothing said)"
+_PLACEHOLDER = "(nothing said)"
 
 
 def reshape(
-    messages: Sequence[TemplateMessage], shape: TemplateShape, written: WrittenCalls = TAGS
+    messages: Sequence[TemplateMessage], shape: TemplateShape, written: TextCallFormat = TAGS
 ) -> list[TemplateMessage]:
-    """Return the conversation in the template's shape."""
+    """Return the conversation as the template supports it."""
     shaped = shape_calls(_fill_turns(_place_system(list(messages), shape), shape), shape, written)
     return shaped if shape.takes_repeated_roles else _merge_repeated(shaped, shape)
 
 
 def _fill_turns(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
-    """Put in the messages without which a template refuses the conversation: of a client that cut it, or of a
-    user who cut in.
+    """Insert the messages without which a template rejects the conversation.
+
+    They are missing where a client truncated it, or a user interrupted.
     """
     filled: list[TemplateMessage] = []
     before = "system"
     for message in messages:
         role = message["role"]
         if role == "assistant" and before == "system" and not shape.takes_leading_assistant:
-            filled.append({"role": "user", "content": _NOTHING_SAID})
+            filled.append({"role": "user", "content": _PLACEHOLDER})
         if role == "user" and before == "tool" and not shape.takes_unanswered_results:
-            filled.append({"role": "assistant", "content": _NOTHING_SAID})
+            filled.append({"role": "assistant", "content": _PLACEHOLDER})
         filled.append(message)
         before = role
     return filled
@@ -61,7 +63,7 @@ def _place_system(messages: list[TemplateMessage], shape: TemplateShape) -> list
 
 
 def num_leading_systems(messages: Sequence[TemplateMessage]) -> int:
-    """How many system messages the conversation begins with."""
+    """Return the number of leading system messages."""
     return next(
         (index for index, message in enumerate(messages) if message["role"] != "system"), len(messages)
     )
@@ -86,7 +88,7 @@ def _merge_repeated(messages: list[TemplateMessage], shape: TemplateShape) -> li
 
 
 def _may_merge(first: TemplateMessage, second: TemplateMessage, shape: TemplateShape) -> bool:
-    """Text that a template would not show beside calls stays apart from them."""
+    """Whether no text would be lost beside calls."""
     return shape.takes_text_beside_calls or ("tool_calls" in first) == ("tool_calls" in second)
 
 
@@ -102,5 +104,5 @@ def _merge(first: TemplateMessage, second: TemplateMessage) -> TemplateMessage:
 
 
 def joined(messages: Sequence[TemplateMessage]) -> str:
-    """The texts of messages, a blank line between them."""
+    """Return the texts of messages, separated by a blank line."""
     return "\n\n".join(message["content"] for message in messages if message["content"])

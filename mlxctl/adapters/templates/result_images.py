@@ -1,5 +1,6 @@
-"""Images in what tools gave back: in their place where a template shows them there, else in a user's message
-behind the results.
+"""Images in tool results.
+
+They stay in place where the template renders them there; else a user message after the results shows them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,30 +9,31 @@ from mlxctl.adapters.templates.chat_template import TemplateMessage
 from mlxctl.ir import ImagePart, Message, TextPart, ToolResultPart
 
 
-class Gallery:
-    """The images of results that follow one another. `placeholder` stands for an image."""
+class ResultImages:
+    """The images of consecutive tool results. `placeholder` marks an image."""
 
-    def __init__(self, placeholder: str, *, is_behind: bool) -> None:
+    def __init__(self, placeholder: str, *, is_after: bool) -> None:
         self._placeholder = placeholder
-        self._is_behind = is_behind
+        self._is_after = is_after
         self._num_results = 0
         self._shown: list[str] = []
 
-    def hang(self, result: ToolResultPart, name: str | None) -> str:
-        """Return the text of the next result, with its images or with word of where they are."""
+    def add(self, result: ToolResultPart, name: str | None) -> str:
+        """Return the next result's text.
+
+        It contains its images, or a reference to them.
+        """
         self._num_results += 1
         num_images = sum(isinstance(part, ImagePart) for part in result.content)
-        if not num_images or not self._is_behind:
+        if not num_images or not self._is_after:
             return "\n".join(self._written(part) for part in result.content)
         images = "1 image" if num_images == 1 else f"{num_images} images"
         label = f"result {self._num_results}" if name is None else f"result {self._num_results} ({name})"
         self._shown.append(f"{images} of {label}:\n{self._placeholder * num_images}")
         return "\n".join(filter(None, [result.text, f"({images}: shown behind the results, as of {label})"]))
 
-    def close(self) -> Iterator[TemplateMessage]:
-        """Yield the message that shows what has gathered behind the results, if there is something; the next
-        are others.
-        """
+    def flush(self) -> Iterator[TemplateMessage]:
+        """Yield the message with the collected images, if any."""
         if self._shown:
             yield {"role": "user", "content": "\n\n".join(self._shown)}
         self._num_results, self._shown = 0, []
@@ -41,11 +43,10 @@ class Gallery:
 
 
 def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the conversation with results behind one another as their calls are, if there are images among
-    them.
+    """Return the conversation with results in the order of their calls.
 
-    Templates that take one call at a time show them so, and images have to be known in the order in which
-    they are shown.
+    Unchanged if no result has images. Templates with one call per message render results in that order, and
+    images have to be inserted in the order in which they are rendered.
     """
     if not any(
         isinstance(part, ImagePart)
@@ -68,7 +69,7 @@ def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def shown_images(messages: Sequence[Message]) -> list[ImagePart]:
-    """Return all images of a conversation in the order in which a model is shown them."""
+    """Return all images of a conversation in the order of the prompt."""
     contents = (
         (
             content

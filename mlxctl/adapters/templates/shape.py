@@ -1,6 +1,4 @@
-"""What shapes of conversation a chat template takes, found out by rendering small ones once, when the model
-is loaded.
-"""
+"""What a chat template supports, found by rendering small conversations once."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +20,7 @@ PROBE_TOOL = ToolSpec(
 _OTHER_ARGUMENTS = {"subject": "probe other argument"}
 _RESULT, _OTHER_RESULT = "probe result", "probe other result"
 _TEXT, _THOUGHT = "probe text", "probe thought"
-# Ids as clients send them; Mistral's older templates insist on nine letters and digits.
+# Ids as clients send them; Mistral's older templates require nine letters and digits.
 _CALL_IDS = ("call_0123456789abcdef01234567", "probecall")
 _THINKING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 _TOOL = {
@@ -37,13 +35,13 @@ _TOOL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateShape:
-    """What the template renders without losing it.
+    """What the template renders without loss.
 
-    `rendered_call` is a conversation with a past tool call, "" if none is shown, and `said_call` the end of
-    it from where the model would have begun to speak. What such a call wants: `wants_arguments_text`, JSON
-    text instead of an object; `wants_null_content`, no text instead of an empty one; `wants_short_ids`, ids
-    of nine letters and digits. `thinking_field` is under which name past thinking is shown in a turn that
-    calls tools ("" if under none), and `keeps_thinking` says that it is shown in earlier turns, too.
+    `rendered_call` is a conversation with a past tool call, "" if none is rendered, and `generated_call` the
+    end of it that the model would have generated. Requirements for calls: `wants_arguments_text`, JSON text
+    instead of an object; `wants_null_content`, null instead of an empty text; `wants_short_ids`, ids of nine
+    letters and digits. `thinking_field` is the field under which past thinking is rendered in a turn that
+    calls tools ("" if none), and `keeps_thinking` is true if it is rendered in earlier turns, too.
     """
 
     takes_system: bool = False
@@ -58,7 +56,7 @@ class TemplateShape:
     takes_text_beside_calls: bool = False
     takes_text_beside_thinking: bool = False
     rendered_call: str = ""
-    said_call: str = ""
+    generated_call: str = ""
     wants_arguments_text: bool = False
     wants_null_content: bool = False
     wants_short_ids: bool = False
@@ -67,18 +65,18 @@ class TemplateShape:
 
     @property
     def takes_calls(self) -> bool:
-        """Whether past tool calls are shown."""
+        """Whether past tool calls are rendered."""
         return bool(self.rendered_call)
 
     @property
-    def behind_call(self) -> str:
-        """What the template writes behind the argument of a past call, up to the call's result."""
+    def after_call(self) -> str:
+        """The text from a past call's argument up to the call's result."""
         return self.rendered_call.partition(PROBE_CALL_ARGUMENTS["subject"])[2].partition(_RESULT)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CallForm:
-    """One way to write a past call into a message."""
+    """One way to represent a past call in a message."""
 
     call_id: str
     content: str | None
@@ -119,9 +117,9 @@ _PLAIN_CALL = _CallForm(call_id=_CALL_IDS[0], content="", as_text=False)
 
 
 def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> TemplateShape:
-    """Render the probes; none but two for a template that renders nothing at all.
+    """Render the probe conversations; two suffice for a template that renders nothing.
 
-    `placeholder` stands for an image, if it sees.
+    `placeholder` marks an image, None without vision.
     """
     if not _shows(template, [_USER]) and not _shows(template, [_SYSTEM, _USER]):
         return TemplateShape()
@@ -147,7 +145,7 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
         takes_text_beside_calls=_takes_beside(template, form, content=_TEXT),
         takes_text_beside_thinking=_takes_beside(template, form, content=_TEXT, **{field or "": _THOUGHT}),
         rendered_call=rendered_call,
-        said_call=_said(rendered_call, prompt),
+        generated_call=_generated_part(rendered_call, prompt),
         wants_arguments_text=form.as_text,
         wants_null_content=form.content is None,
         wants_short_ids=form.call_id == _CALL_IDS[1],
@@ -158,7 +156,7 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
 
 
 def _find_call_form(template: ChatTemplate) -> _CallForm | None:
-    """The plainest way to write a call which the template shows."""
+    """Return the simplest representation of a call that the template renders."""
     for call_id, content, as_text in product(_CALL_IDS, ("", None), (False, True)):
         form = _CallForm(call_id=call_id, content=content, as_text=as_text)
         if _rendered_call(template, form):
@@ -167,16 +165,18 @@ def _find_call_form(template: ChatTemplate) -> _CallForm | None:
 
 
 def _rendered_call(template: ChatTemplate, form: _CallForm) -> str:
-    """A turn with a call; "" if it does not show the call's argument: the tool's definition shows its name
-    anyway.
+    """Return a rendered turn with a call; "" without the call's argument.
+
+    The tool's name is rendered by its definition anyway.
     """
     rendered = _render(template, [_USER, form.call(), form.result(), _REPLY], tools=[_TOOL])
     return rendered if PROBE_CALL_ARGUMENTS["subject"] in rendered else ""
 
 
-def _said(rendered: str, prompt: str) -> str:
-    """What of a rendered conversation the model would have said behind the prompt, which may open a thought
-    that it had not.
+def _generated_part(rendered: str, prompt: str) -> str:
+    """Return what the model would have generated after the prompt.
+
+    The prompt may open a thought that the rendered turn does not have.
     """
     shared = _shared_beginning(prompt, rendered)
     if shared != prompt:

@@ -1,4 +1,4 @@
-"""Size checks for the texts that a template's filters, methods and formats build.
+"""Size checks for texts that templates build.
 
 They run before the text exists: a template may request a width, repeat a text inside another, or nest lists.
 Each check raises TemplateTooLong where the result would exceed `max_chars` characters.
@@ -72,7 +72,7 @@ def check_percent(text: Any, *, max_chars: int, values: Any = ()) -> None:
 
 
 def check_size(value: Any, *, max_chars: int) -> int:
-    """Check the text of a nested value and return its number of parts."""
+    """Check a nested value's text; return its number of parts."""
     num_chars = num_nodes = 0
     level: list[Any] = [value]
     for _ in range(_MAX_DEPTH):

@@ -1,1 +1,4 @@
-"""Text to token ids and back, stop tokens, logprobs. Pure."""
+"""Text to token ids and back, stop tokens, log-probabilities.
+
+Pure. Imported by mlxctl.adapters; `encoded_segments` also by inference.
+"""

@@ -1,7 +1,7 @@
-"""Token ids to text as they come: byte-exact, and the same for every chunking.
+"""Incremental detokenizers: byte-exact, the same for every chunking.
 
-Joined, what a detokenizer gives is what `tokenizer.decode(ids, skip_special_tokens=False)` gives, wherever
-that is well-formed UTF-8; what is not becomes U+FFFD.
+Joined, their output equals `tokenizer.decode(ids, skip_special_tokens=False)` wherever that is well-formed
+UTF-8; other bytes become U+FFFD.
 """
 
 import codecs
@@ -12,25 +12,26 @@ _NewDecoder = codecs.getincrementaldecoder("utf-8")
 
 
 class Detokenizer(Protocol):
-    """Turns one answer's ids into text; request-scoped."""
+    """Converts one answer's ids to text. Request-scoped."""
 
     def feed(self, token_id: int) -> str:
-        """The characters that are whole with this token; a character split over tokens waits for its last
-        byte.
+        """Return the characters completed by this token.
+
+        A character that spans tokens waits for its last byte.
         """
         ...
 
     def finish(self) -> str:
-        """What is left of a character that never became whole."""
+        """Return the rest of an incomplete character."""
         ...
 
 
 class ByteDetokenizer:
-    """For tokenizers whose tokens have bytes of their own.
+    """For tokenizers whose tokens are bytes.
 
     `whole_texts` is shared by all requests of a vocabulary.
 
-    PERF: most tokens are whole characters; their text is looked up and the UTF-8 decoder is not asked.
+    PERF: most tokens are whole characters; their text is looked up without the UTF-8 decoder.
     """
 
     __slots__ = ("_bytes_of", "_decoder", "_is_split", "_num_leading_spaces", "_whole_texts")
@@ -45,14 +46,14 @@ class ByteDetokenizer:
         self._is_split = False
 
     def feed(self, token_id: int) -> str:
-        """The characters that are whole with this token."""
+        """Return the characters completed by this token."""
         text = None if self._is_split else self._whole_texts.get(token_id)
         if text is None:
             text = self._decode(token_id)
         return self._strip(text) if self._num_leading_spaces else text
 
     def finish(self) -> str:
-        """What is left of a character that never became whole."""
+        """Return the rest of an incomplete character."""
         return self._decoder.decode(b"", final=True)
 
     def _decode(self, token_id: int) -> str:
@@ -65,7 +66,7 @@ class ByteDetokenizer:
         return text
 
     def _strip(self, text: str) -> str:
-        """Drop what is left of the spaces that a text does not begin with."""
+        """Drop the leading spaces that decoding removes."""
         rest = text
         while self._num_leading_spaces and rest.startswith(" "):
             rest = rest[1:]
@@ -87,13 +88,13 @@ class DecoderDetokenizer:
         self._num_chars = 0
 
     def feed(self, token_id: int) -> str:
-        """The characters that are certain with this token."""
+        """Return the characters that are final with this token."""
         self._token_ids.append(token_id)
         text: str = self._stream.step(self._tokenizer, token_id) or ""
         self._num_chars += len(text)
         return text
 
     def finish(self) -> str:
-        """What the whole decoding has beyond what was given."""
+        """Return the rest of the whole decoding."""
         whole: str = self._tokenizer.decode(self._token_ids, skip_special_tokens=False)
         return whole[self._num_chars :]

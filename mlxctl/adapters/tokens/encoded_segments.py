@@ -1,13 +1,11 @@
-"""Token ids by the text that they were once: prompts that were encoded before, and answers as they were
-generated.
+"""Token ids of texts that were encoded or generated before.
 
-A model's own tokens for its answer need not be those that a tokenizer gives for the same text, and a prefix
-cache knows only tokens. So where a prompt repeats, character for character, what was prompted or generated
-before, it gets the ids of that time. The text that the model sees never changes: ids are only kept for
-exactly the characters that they stand for.
+A model's own tokens for its answer may differ from those that the tokenizer gives for the same text, and the
+prefix cache matches tokens. So where a prompt repeats an earlier text, character for character, it gets the
+earlier ids. The text that the model reads never changes: ids are stored only for exactly their characters.
 
-A text is cut at special tokens, across which no tokenizer merges, into segments. A segment is known by its
-own text and by all text before it, so two conversations that say the same in other places do not mix.
+A text is cut at special tokens, across which no tokenizer merges, into segments. The key of a segment covers
+its own text and all text before it, so equal texts at other positions do not mix.
 """
 
 import re
@@ -21,7 +19,7 @@ from typing import NamedTuple
 
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 
-# 4 bytes a token and the bookkeeping of a segment: some millions of tokens.
+# 4 bytes per token and a fixed part per segment: some millions of tokens.
 MAX_BYTES = 32 << 20
 _ENTRY_BYTES = 250
 _KEY_BYTES = 16
@@ -30,8 +28,10 @@ _START = b"\0" * _KEY_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSegment:
-    """Where an answer begins: the key of everything before its segment, the special token before it ("" at
-    the beginning), and what of the segment the prompt has already.
+    """The start of an answer within its segment.
+
+    `parent` is the key of everything before the segment, `before` the special token before it ("" at the
+    start), `text` and `token_ids` the part of the segment that is in the prompt.
     """
 
     parent: bytes
@@ -40,7 +40,7 @@ class OpenSegment:
     token_ids: tuple[int, ...]
 
     def shortened(self, *, num_chars: int, num_tokens: int) -> "OpenSegment":
-        """Return it without its last characters and the tokens that they are."""
+        """Return it without its last characters and their tokens."""
         return OpenSegment(
             parent=self.parent,
             before=self.before,
@@ -50,15 +50,16 @@ class OpenSegment:
 
 
 class EncodedSegment(NamedTuple):
-    """The key of a segment and of all before it, and the ids that it was."""
+    """A segment's ids; the key covers it and all before."""
 
     key: bytes
     token_ids: "array[int]"
 
 
 class _Segment(NamedTuple):
-    """A run of text, the special token before it ("" at the beginning), and the one that ends it ("" at the
-    end).
+    """A run of text with the special tokens around it.
+
+    `before` is "" at the start of the text, `end` is "" at its end.
     """
 
     text: str
@@ -67,9 +68,9 @@ class _Segment(NamedTuple):
 
 
 class EncodedSegments:
-    """Encodes texts, and remembers.
+    """Encodes texts, and stores their ids.
 
-    Thread-safe; holds at most `max_bytes`, those segments used longest ago make way.
+    Thread-safe; holds at most `max_bytes`, least recently used segments are evicted first.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, max_bytes: int = MAX_BYTES) -> None:
@@ -80,15 +81,14 @@ class EncodedSegments:
         self._pattern = re.compile("|".join(map(re.escape, whole)) or r"(?!)")
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._known: OrderedDict[bytes, array[int]] = OrderedDict()
+        self._entries: OrderedDict[bytes, array[int]] = OrderedDict()
         self.num_bytes = 0
 
     def encode(self, text: str, namespace: bytes = b"") -> tuple[list[int], OpenSegment]:
-        """Return the ids of a rendered prompt, as they were if it is known, and its last segment, which an
-        answer continues.
+        """Return a prompt's ids and its last segment, which an answer continues.
 
-        Only what was kept in the same `namespace` is known: ids of another caller's answer would show in the
-        number of tokens.
+        Stored ids are used only within the same `namespace`: another caller's ids would show in the number of
+        tokens.
         """
         token_ids: list[int] = []
         ids: array[int] | None = None
@@ -98,7 +98,7 @@ class EncodedSegments:
             ids = self._find(key)
             if ids is None:
                 ids = self._encode(segment)
-                self._keep(key, ids)
+                self._store(key, ids)
             token_ids.extend(ids)
             if segment.end:
                 token_ids.append(self._cuts[segment.end])
@@ -107,27 +107,27 @@ class EncodedSegments:
             parent=parent, before=segment.before, text=segment.text, token_ids=tuple(ids or ())
         )
 
-    def remember(self, opened: OpenSegment, generated_ids: Sequence[int]) -> None:
-        """Keep an answer's ids, its stop token included, for the time when its text is sent back."""
-        self.learn(self.segments_of(opened, generated_ids))
+    def store_answer(self, opened: OpenSegment, generated_ids: Sequence[int]) -> None:
+        """Store an answer's ids, its stop token included."""
+        self.store(self.segments_of(opened, generated_ids))
 
-    def learn(self, segments: Iterable[EncodedSegment]) -> None:
-        """Keep segments that `segments_of` has found, here or in another process."""
+    def store(self, segments: Iterable[EncodedSegment]) -> None:
+        """Store segments from `segments_of`, here or in another process."""
         for segment in segments:
-            self._keep(segment.key, segment.token_ids)
+            self._store(segment.key, segment.token_ids)
 
     def segments_of(self, opened: OpenSegment, generated_ids: Sequence[int]) -> Iterator[EncodedSegment]:
-        """Yield the segments of an answer that are worth to be kept.
+        """Yield the segments of an answer that are worth storing.
 
-        What the tokenizer would not read as exactly these characters is not, nor is what comes after it.
+        Ends at the first segment that the tokenizer would not decode to exactly its characters.
         """
         parent, before, text, ids = opened.parent, opened.before, opened.text, [*opened.token_ids]
-        for said, end_id in _split(generated_ids, self._texts):
-            added = self._vocabulary.exact_text(said)
+        for run, end_id in _split(generated_ids, self._texts):
+            added = self._vocabulary.exact_text(run)
             if added is None:
                 return
             segment = _Segment(text + added, before, "")
-            ids += said
+            ids += run
             if self._vocabulary.exact_text(self._encode(segment)) != self._vocabulary.exact_text(ids):
                 return
             key = _key(parent, segment.text)
@@ -144,30 +144,33 @@ class EncodedSegments:
         yield _Segment(text[start:], before, "")
 
     def _encode(self, segment: _Segment) -> "array[int]":
-        # With the token before it, since some tokenizers treat the beginning of a text in a way of its own.
+        # Encoded with the token before it: some tokenizers change the beginning of a text.
         ids = self._vocabulary.encode(segment.before + segment.text) if segment.text else []
         return array("I", ids[1:] if segment.before else ids)
 
     def _find(self, key: bytes) -> "array[int] | None":
         with self._lock:
-            ids = self._known.get(key)
+            ids = self._entries.get(key)
             if ids is not None:
-                self._known.move_to_end(key)
+                self._entries.move_to_end(key)
             return ids
 
-    def _keep(self, key: bytes, ids: "array[int]") -> None:
+    def _store(self, key: bytes, ids: "array[int]") -> None:
         with self._lock:
-            replaced = self._known.pop(key, None)
+            replaced = self._entries.pop(key, None)
             if replaced is not None:
                 self.num_bytes -= _size(replaced)
-            self._known[key] = ids
+            self._entries[key] = ids
             self.num_bytes += _size(ids)
             while self.num_bytes > self._max_bytes:
-                self.num_bytes -= _size(self._known.popitem(last=False)[1])
+                self.num_bytes -= _size(self._entries.popitem(last=False)[1])
 
 
 def _split(token_ids: Sequence[int], ends: Container[int]) -> Iterator[tuple[list[int], int | None]]:
-    """Yield the runs between the ids in `ends`, each with the one that ends it; the last has none."""
+    """Yield the runs between the ids in `ends`, each with its end.
+
+    The last run has none.
+    """
     run: list[int] = []
     for token_id in token_ids:
         if token_id in ends:

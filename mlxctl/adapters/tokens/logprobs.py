@@ -1,6 +1,4 @@
-"""Which log-probabilities belong to which stretch of a text: of one that is generated, and of the prompt
-before it.
-"""
+"""Log-probabilities of spans of text, generated and echoed."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -11,11 +9,10 @@ from mlxctl.ir import TokenLogprob, TokenScore, TopLogprob
 
 
 class LogprobLedger:
-    """Remembers where each scored token begins, in characters, until its text is said or known to stay
-    unsaid.
+    """Maps scored tokens to character offsets until their text is emitted.
 
-    Stretches are taken in the order of the text. A token whose text turned out to be a marker, thinking or
-    part of a call lies before the next stretch and is forgotten with it.
+    Spans are taken in the order of the text. A token whose text turned out to be a marker, thinking or part
+    of a call lies before the next span and is dropped with it.
     """
 
     def __init__(self, vocabulary: TokenBytes) -> None:
@@ -24,15 +21,18 @@ class LogprobLedger:
         self._pending: deque[tuple[int, TokenScore]] = deque()
 
     def add(self, score: TokenScore) -> None:
-        """Note a token that begins where the text now ends."""
+        """Add a token that begins at the current end of the text."""
         self._pending.append((self._num_chars, score))
 
     def advance(self, num_chars: int) -> None:
-        """The text has grown by so many characters."""
+        """Move the end of the text by `num_chars` characters."""
         self._num_chars += num_chars
 
     def take(self, start: int, end: int) -> tuple[TokenLogprob, ...]:
-        """The tokens that begin in this stretch of the text, and forget all up to its end."""
+        """Return the tokens that begin in the span.
+
+        Drops all tokens before its end.
+        """
         taken: list[TokenLogprob] = []
         while self._pending and self._pending[0][0] < end:
             begins, score = self._pending.popleft()
@@ -44,11 +44,10 @@ class LogprobLedger:
 def prompt_logprobs(
     text: str, token_ids: Sequence[int], scores: Sequence[TokenScore], vocabulary: TokenBytes
 ) -> tuple[TokenLogprob, ...]:
-    """Return the log-probabilities of a prompt whose text is told as `text`; `scores` are those of its tokens
-    from the second on.
+    """Return the log-probabilities of a prompt whose echoed text is `text`.
 
-    A token that a text begins with and that is not told, such as the one that begins every text, has no bytes
-    in it.
+    `scores` belong to its tokens from the second on. A leading token that is not part of the echo, such as
+    BOS, has no bytes in it.
     """
     data = vocabulary.bytes_of(token_ids[0])
     told = [TokenLogprob(token_id=token_ids[0], token=_text(data), data=data, logprob=None)]
@@ -59,8 +58,9 @@ def prompt_logprobs(
 
 
 def _parts(text: bytes, tokens: Sequence[TokenLogprob]) -> Iterator[bytes]:
-    """Yield what of a text each token is, as far as the text holds the tokens as they are; the rest is theirs
-    as they are.
+    """Yield the bytes of `text` that belong to each token.
+
+    A token that the text does not contain as it is keeps its own bytes.
     """
     place = 0
     for token in tokens:

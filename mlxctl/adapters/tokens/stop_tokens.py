@@ -1,4 +1,7 @@
-"""Which tokens end an answer. Models say it in several files, none of which is complete by itself."""
+"""The tokens that end an answer.
+
+Models name them in several files, none of which is complete.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -9,7 +12,7 @@ from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
 _PROBE_ANSWER = "the answer"
-_MOST_MARKERS = 16
+_MAX_MARKERS = 16
 
 
 def find_stop_tokens(
@@ -19,14 +22,13 @@ def find_stop_tokens(
     *,
     vocabulary_size: int,
     end_tokens: Sequence[str] = (),
-    behind_call: str = "",
+    after_call: str = "",
     markers: Collection[str] = (),
 ) -> frozenset[int]:
-    """Gather the end tokens of config, generation config, tokenizer config and family, and the template's
-    ends of turn and call.
+    """Return the stop tokens of configuration, family and template.
 
-    `behind_call` is what the template writes between a call and its result; what of it is part of the
-    parsers' `markers` is no end. Ids outside the vocabulary can never be generated and are left out. Raises
+    `after_call` is the text that the template renders between a call and its result; parts of it that are
+    among the parsers' `markers` are no stop tokens. Ids outside the vocabulary are left out. Raises
     BrokenModel when an id is no number.
     """
     text_config = facts.config.get("text_config")
@@ -40,7 +42,7 @@ def find_stop_tokens(
         *ids,
         *map(vocabulary.id_of, texts),
         _end_of_turn(vocabulary, template),
-        _end_of_call(vocabulary, behind_call, markers),
+        _end_of_call(vocabulary, after_call, markers),
     }
     return frozenset(
         token_id for token_id in found if token_id is not None and 0 <= token_id < vocabulary_size
@@ -58,10 +60,11 @@ def _eos_ids(facts: ModelFacts, value: Any) -> Iterable[int]:
 
 
 def _end_of_call(vocabulary: Vocabulary, behind: str, markers: Collection[str]) -> int | None:
-    """The first special token behind a call that is not the format's own: there the model has to stop, and
-    the tool answers.
+    """Return the first special token after a call.
+
+    Markers of the format are skipped. The model has to stop there and wait for the tool's result.
     """
-    for _ in range(_MOST_MARKERS):
+    for _ in range(_MAX_MARKERS):
         token = vocabulary.first_special(behind)
         if token is None or not any(token.text in marker for marker in markers):
             return None if token is None else token.token_id
@@ -70,7 +73,7 @@ def _end_of_call(vocabulary: Vocabulary, behind: str, markers: Collection[str]) 
 
 
 def _end_of_turn(vocabulary: Vocabulary, template: ChatTemplate | None) -> int | None:
-    """The special token right behind an assistant's words when the template renders a finished turn."""
+    """Return the special token that the template renders right after an answer."""
     if template is None:
         return None
     turn = [{"role": "user", "content": "a question"}, {"role": "assistant", "content": _PROBE_ANSWER}]

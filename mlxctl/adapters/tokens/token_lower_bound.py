@@ -1,5 +1,6 @@
-"""How many tokens a text has at least, by its length alone: what cannot fit a context need not be tokenized
-to say so.
+"""A lower bound for a text's number of tokens.
+
+It rejects texts that cannot fit a context without tokenizing them.
 """
 
 import json
@@ -7,18 +8,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 # A composed character takes a fourth of the bytes of its parts, or more.
-_MOST_COMPOSED = 4
+_MAX_COMPOSITION = 4
 _BYTE_STEPS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split"})
 
 
-class LeastTokens:
-    """A lower bound for the number of tokens of a text, from the longest token.
+class TokenLowerBound:
+    """Divides a text's bytes by those of the longest token.
 
-    No bound if tokens do not keep all bytes.
+    The bound is 0 for tokenizers whose tokens do not keep all bytes of a text.
     """
 
     def __init__(self, tokenizer: Any, tokens: Iterable[bytes]) -> None:
-        """`tokens` are all of the tokenizer's, as bytes."""
+        """Take the tokenizer, and all of its tokens as bytes."""
         from tokenizers.models import BPE
 
         added = tokenizer.get_added_tokens_decoder().values()
@@ -38,9 +39,9 @@ class LeastTokens:
         self._composes = any(step["type"] == "NFC" for step in normalizers)
 
     def of(self, text: str, *, may_lose_spaces: bool = False) -> int:
-        """Return a lower bound for the number of tokens of the text; 0 without a bound.
+        """Return the lower bound for a text; 0 without a bound.
 
-        Of a text that `may_lose_spaces` before it is tokenized these do not count.
+        With `may_lose_spaces`, white space does not count.
         """
         if not self._tells or not self._longest:
             return 0
@@ -48,11 +49,11 @@ class LeastTokens:
         if kept.isascii():
             return -(-len(kept) // self._longest)
         num_bytes = len(kept.encode("utf-8", "surrogatepass"))
-        return num_bytes // (self._longest * (_MOST_COMPOSED if self._composes else 1))
+        return num_bytes // (self._longest * (_MAX_COMPOSITION if self._composes else 1))
 
 
 def _steps(component: Any) -> list[Mapping[str, Any]]:
-    """Return what a normalizer or pre-tokenizer consists of."""
+    """Return the steps of a normalizer or pre-tokenizer."""
     if component is None:
         return []
     level = [json.loads(component.__getstate__())]
@@ -64,7 +65,7 @@ def _steps(component: Any) -> list[Mapping[str, Any]]:
 
 
 def _keeps(step: Mapping[str, Any]) -> bool:
-    """Whether a normalizer drops nothing from a text, but what composing drops."""
+    """Whether a normalizer drops nothing except by composing characters."""
     if step["type"] == "Replace":
         return step.get("pattern") == {"String": " "} and bool(step.get("content"))
     return step["type"] in ("NFC", "Prepend")

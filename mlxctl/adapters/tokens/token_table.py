@@ -1,6 +1,4 @@
-"""What tokens stand for, without the tokenizer: bytes by id, packed, so that it goes to another process at
-once.
-"""
+"""Bytes by token id without the tokenizer, packed for another process."""
 
 from abc import ABC, abstractmethod
 from array import array
@@ -14,9 +12,10 @@ from mlxctl.adapters.tokens.detokenizer import ByteDetokenizer, DecoderDetokeniz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How tokens become bytes: by the byte-level alphabet, or with `▁` for a space and `<0xXX>` for a byte.
+    """How tokens become bytes.
 
-    `num_leading_spaces` are dropped at the very beginning of a text.
+    By the byte-level alphabet, or with `▁` for a space and `<0xXX>` for a byte. `num_leading_spaces` are
+    dropped at the start of a text.
     """
 
     is_byte_level: bool
@@ -24,7 +23,10 @@ class Decoding:
 
 
 class TokenBytes(ABC):
-    """Ids to bytes and text. `decoding` is None for a tokenizer whose tokens have no bytes of their own."""
+    """Ids to bytes and text.
+
+    `decoding` is None for a tokenizer whose tokens are not bytes.
+    """
 
     decoding: Decoding | None
 
@@ -33,17 +35,19 @@ class TokenBytes(ABC):
 
     @abstractmethod
     def bytes_of(self, token_id: int) -> bytes:
-        """Return the bytes that a token stands for, wherever in a text it is; empty for an id without a
-        token.
-        """
+        """Return a token's bytes at any position; empty for an unknown id."""
 
     @abstractmethod
     def decoder(self) -> Any:
-        """Return a tokenizer that can decode; only asked for where there is no `decoding`."""
+        """Return a tokenizer that can decode.
+
+        Called only without a `decoding`.
+        """
 
     def exact_text(self, token_ids: Iterable[int]) -> str | None:
-        """Return the text of ids in the middle of a text; None if it is not whole, or depends on what is
-        around them.
+        """Return the text of ids inside a text.
+
+        None if it is not whole characters, or depends on its context.
         """
         if self.decoding is None:
             return None
@@ -53,8 +57,9 @@ class TokenBytes(ABC):
             return None
 
     def detokenizer(self, *, is_continuation: bool = False) -> Detokenizer:
-        """Return a fresh detokenizer for one answer; one that continues a text keeps the space that it begins
-        with.
+        """Return a new detokenizer for one answer.
+
+        With `is_continuation` it keeps leading spaces.
         """
         if self.decoding is None:
             return DecoderDetokenizer(self.decoder())
@@ -63,7 +68,7 @@ class TokenBytes(ABC):
 
 
 class TokenTable(TokenBytes):
-    """The bytes of all tokens in one piece, and where each of them ends."""
+    """The bytes of all tokens in one buffer, with their end offsets."""
 
     def __init__(
         self,
@@ -73,8 +78,9 @@ class TokenTable(TokenBytes):
         words: Sequence[str] = (),
         steps: Any = None,
     ) -> None:
-        """`words` are the texts of the tokens and `steps` the tokenizer's own decoder, for a tokenizer
-        without a `decoding`.
+        """Pack the tokens.
+
+        A tokenizer without a `decoding` also needs the texts of the tokens and its decoder.
         """
         super().__init__()
         self.decoding = decoding
@@ -85,13 +91,13 @@ class TokenTable(TokenBytes):
         self._decoder: Any = None
 
     def bytes_of(self, token_id: int) -> bytes:
-        """Return the bytes that a token stands for; empty for an id without a token."""
+        """Return a token's bytes; empty for an unknown id."""
         if not 0 <= token_id < len(self._ends):
             return b""
         return self._data[self._ends[token_id - 1] if token_id else 0 : self._ends[token_id]]
 
     def decoder(self) -> Any:
-        """Return a tokenizer that decodes as the model's own does, and does nothing else."""
+        """Return a tokenizer that only decodes, as the model's own does."""
         if self._decoder is None:
             from tokenizers import Tokenizer, models
 

@@ -1,6 +1,6 @@
-"""A model's tokenizer as this house uses it: text to ids, id to bytes, and which ids are special.
+"""A model's tokenizer: text to ids, id to bytes, special tokens.
 
-Never `transformers`.
+Never uses `transformers`.
 """
 
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mlxctl.adapters.tokens.token_lower_bound import LeastTokens
+from mlxctl.adapters.tokens.token_lower_bound import TokenLowerBound
 from mlxctl.adapters.tokens.token_table import Decoding, TokenBytes, TokenTable
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import ModelFacts
@@ -17,15 +17,18 @@ from mlxctl.ir import ModelFacts
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Texts whose tokens are remembered: callers make them up.
-_MAX_TEXTS_KNOWN = 64
-# More than any vocabulary has; what a configuration says of it may be any number.
+# Limit of a cache whose keys come from requests.
+_MAX_CACHED_TEXTS = 64
+# More than any vocabulary has; a configuration may contain any number.
 _MAX_IDS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedToken:
-    """A token that is matched as a whole; a special one is no part of the visible text."""
+    """A token that is matched as a whole.
+
+    A special one is no part of the visible text.
+    """
 
     token_id: int
     text: str
@@ -33,16 +36,12 @@ class AddedToken:
 
     @property
     def is_control(self) -> bool:
-        """Whether no text stands for it in a grammar, as llguidance has it: special, or between angle
-        brackets.
-        """
+        """Whether llguidance treats it as a symbol: special, or in angle brackets."""
         return self.is_special or (self.text.startswith("<") and self.text.endswith(">"))
 
 
 class Vocabulary(TokenBytes):
-    """One tokenizer, shared by all requests of a model; thread-safe, since nothing changes it after it was
-    loaded.
-    """
+    """One tokenizer, shared by all requests of a model. Thread-safe."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
         super().__init__()
@@ -73,33 +72,33 @@ class Vocabulary(TokenBytes):
         self._beginning: list[int] = dressed if dressed != bare else []
 
     @cached_property
-    def least_tokens(self) -> LeastTokens:
-        """How many tokens texts have at least."""
+    def token_lower_bound(self) -> TokenLowerBound:
+        """Lower bounds for the number of tokens."""
         ids = {*range(self.size), *self.added}
-        return LeastTokens(self._tokenizer, map(self.bytes_of, ids))
+        return TokenLowerBound(self._tokenizer, map(self.bytes_of, ids))
 
     def serialized(self) -> str:
-        """The tokenizer as the text of a tokenizer.json."""
+        """Return the tokenizer as the text of a tokenizer.json."""
         text: str = self._tokenizer.to_str()
         return text
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a rendered prompt: special tokens in the text are recognized, none are added."""
+        """Return the ids of a rendered prompt.
+
+        Special tokens in the text are recognized, none are added.
+        """
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def encode_whole_text(self, text: str) -> list[int]:
-        """The ids of a text by itself: the token that the tokenizer begins texts with stands before it, if
-        there is one, once.
-        """
+        """Return a raw prompt's ids, with the BOS token once."""
         ids = self.encode(text)
         return ids if ids[:1] == self._beginning else self._beginning + ids
 
     def encode_with_ends(self, text: str) -> tuple[list[int], int]:
-        """The ids of a text by itself, with all that the tokenizer puts before and behind one: what embedding
-        models are fed.
+        """Return a text's ids with all tokens the tokenizer adds.
 
-        The number says how many of them are behind it.
+        For embedding models. The number counts the ids added at the end.
         """
         encoding = self._tokenizer.encode(text)
         is_added: list[int] = encoding.special_tokens_mask
@@ -108,16 +107,16 @@ class Vocabulary(TokenBytes):
         )
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ids, special tokens left out."""
+        """Return the text of ids without special tokens."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         return text
 
-    def up_to_seam(self, ids: list[int], opening: str) -> tuple[list[int], int]:
-        """Take from the ids of a text that ends with `opening`, in ASCII, what lies in `opening`.
+    def split_at_opening(self, ids: list[int], opening: str) -> tuple[list[int], int]:
+        """Drop the ids that lie wholly in `opening`.
 
-        Ends with the first token that reaches the end of the text before, and says how many characters of
-        `opening` that token takes in. A model that was cut short within a token it always uses there would go
-        on strangely.
+        `opening` is the end of the text, in ASCII. Returns the other ids, and how many characters of
+        `opening` the last of them covers. A prompt that ends inside a token which the model always uses there
+        would derail the model.
         """
         ids = list(ids)
         num_chars = len(opening)
@@ -126,12 +125,12 @@ class Vocabulary(TokenBytes):
         return ids, num_chars
 
     def id_of(self, token: str) -> int | None:
-        """The id of exactly this token, if there is one."""
+        """Return the id of exactly this token, None if there is none."""
         token_id: int | None = self._tokenizer.token_to_id(token)
         return token_id
 
     def first_special(self, text: str) -> AddedToken | None:
-        """The first special token in a text."""
+        """Return the first special token in a text."""
         for token_id in self.encode(text):
             token = self.added.get(token_id)
             if token is not None and token.is_special:
@@ -139,18 +138,18 @@ class Vocabulary(TokenBytes):
         return None
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The bytes that a token stands for, wherever in a text it is; empty for an id without a token."""
+        """Return a token's bytes at any position; empty for an unknown id."""
         known = self._bytes.get(token_id)
         if known is None:
             known = self._bytes[token_id] = self._find_bytes(token_id)
         return known
 
     def ids_containing(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """The tokens whose bytes contain one of the texts."""
+        """Return the tokens whose bytes contain one of the texts."""
         found: set[int] = set()
         for text in texts:
             if text not in self._containing:
-                if len(self._containing) >= _MAX_TEXTS_KNOWN:
+                if len(self._containing) >= _MAX_CACHED_TEXTS:
                     self._containing.clear()
                 data = text.encode()
                 self._containing[text] = [
@@ -160,12 +159,13 @@ class Vocabulary(TokenBytes):
         return tuple(sorted(found))
 
     def decoder(self) -> Any:
-        """The tokenizer itself."""
+        """Return the tokenizer itself."""
         return self._tokenizer
 
     def table(self, num_ids: int) -> TokenTable:
-        """The bytes of all tokens, to be handed to another process; a model with weights for more ids than
-        tokens has `num_ids`.
+        """Return the bytes of all tokens, for another process.
+
+        It has at least `num_ids` entries: a model may have weights for more ids than tokens.
         """
         most = max([self.size, min(num_ids, _MAX_IDS), *(token_id + 1 for token_id in self.added)])
         tokens = [self.bytes_of(token_id) for token_id in range(most)]
@@ -185,12 +185,12 @@ class Vocabulary(TokenBytes):
 
 
 def _is_cut(token: Any) -> bool:
-    """Whether nothing before or behind the token is ever merged with it, or taken in by it."""
+    """Whether the tokenizer never merges text across the token."""
     return token.special and not (token.normalized or token.lstrip or token.rstrip or token.single_word)
 
 
 def _decoding_of(decoder: Any) -> Decoding | None:
-    """Recognize the decoders whose tokens have bytes of their own; None for the others."""
+    """Return the decoding of known byte decoders, None for others."""
     if decoder is None:
         return None
     steps = json.loads(decoder.__getstate__())
@@ -214,8 +214,9 @@ def _decoding_of(decoder: Any) -> Decoding | None:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The alphabet of byte-level BPE, as GPT-2 laid it down: printable Latin-1 stands for itself, the rest
-    from U+0100 on.
+    """Return the alphabet of byte-level BPE, as GPT-2 defined it.
+
+    Printable Latin-1 characters stand for themselves, the other bytes are U+0100 and up.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
@@ -228,7 +229,10 @@ _BYTE_OF = _byte_alphabet()
 
 
 def _byte_level(token: str) -> bytes:
-    """A token with a character outside the alphabet, such as an added one with a real space, is its own text."""
+    """Return a token's bytes.
+
+    A token with a character outside the alphabet, such as an added one with a space, is its own text.
+    """
     data = [_BYTE_OF.get(char, -1) for char in token]
     return token.encode() if -1 in data else bytes(data)
 
@@ -244,13 +248,13 @@ def _sentencepiece(token: str) -> bytes:
 
 def load_vocabulary(facts: ModelFacts) -> Vocabulary:
     """Load the tokenizer of a model; raises BrokenModel."""
-    # PERF: a server that starts answers before it knows a tokenizer.
+    # PERF: imported with the first tokenizer, not when the server starts.
     from tokenizers import Tokenizer
 
     path = facts.path / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
+    except Exception as error:  # the library raises bare Exception for any defect of the file
         raise BrokenModel(
             facts.path, f"{path.name} of {facts.path.name!r} is not a tokenizer: {error}"
         ) from error

@@ -42,7 +42,7 @@ def print_facts(
         *_vectors(model),
         ("template", _template(model)),
         ("cache", _cache(model)),
-        ("served as", verdict.in_words() if verdict else "unknown"),
+        ("served as", verdict.summary() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(asked))),
     ]
     out = console(width=WIDE)

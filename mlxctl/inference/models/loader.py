@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from mlxctl.adapters.answer_reader import Abilities, AnswerReader
+from mlxctl.adapters.answer_reader import AdapterSupport, AnswerReader
 from mlxctl.engine import EngineClient
 from mlxctl.errors import BrokenModel, CapacityError, describe_bytes
 from mlxctl.inference.models.eviction import MemoryBudget
@@ -47,7 +47,7 @@ class ModelLoader:
         self._adapters: dict[str, AnswerReader] = {}
         self._at_start: str | None = None
         self._spares: dict[str, AnswerReader] = {}
-        self._abilities: dict[str, Abilities] = {}
+        self._abilities: dict[str, AdapterSupport] = {}
         self._warned_unprobed: set[str] = set()
         self._warned_no_vision: dict[str, str] = {}
 
@@ -78,7 +78,7 @@ class ModelLoader:
             await self._keep(name, found)
         return found
 
-    def abilities(self, name: str) -> Abilities | None:
+    def support(self, name: str) -> AdapterSupport | None:
         """Return what the model can do; None before it was looked at."""
         return self._abilities.get(name)
 
@@ -129,7 +129,7 @@ class ModelLoader:
             loaded.load_seconds,
         )
         if model.facts.purpose == "text":
-            _log.info("model %r: %s", name, adapter.verdict.in_words())
+            _log.info("model %r: %s", name, adapter.verdict.summary())
         self._say_if_never_probed(model)
 
     async def unload(self, name: str) -> None:
@@ -178,7 +178,7 @@ class ModelLoader:
 
     async def _create_adapter(self, model: ModelToServe) -> AnswerReader:
         adapter = await self._preparation.load(model.name, model.facts, model.capabilities)
-        self._abilities[model.name] = adapter.abilities
+        self._abilities[model.name] = adapter.support
         return adapter
 
     def _say_if_never_probed(self, model: ModelToServe) -> None:

@@ -160,7 +160,7 @@ class ModelManager:
     async def look_at_all(self) -> None:
         """Find out what the models can do that were not loaded yet."""
         for model in self._registry.models:
-            if self._loader.abilities(model.name) is None:
+            if self._loader.support(model.name) is None:
                 try:
                     await self._loader.any_adapter(model.name)
                 except ModelError as error:
@@ -223,14 +223,14 @@ class ModelManager:
             )
 
     def _served(self, name: str, model: ModelToServe) -> ServedModel:
-        abilities = self._loader.abilities(model.name)
+        support = self._loader.support(model.name)
         return ServedModel(
             name=name,
             facts=model.facts,
             created=self._created,
-            supports_tools=abilities.tools if abilities else None,
-            supports_thinking=abilities.thinking if abilities else None,
-            adapter_verdict=abilities.verdict if abilities else None,
+            supports_tools=support.tools if support else None,
+            supports_thinking=support.thinking if support else None,
+            adapter_verdict=support.verdict if support else None,
             is_demo=model.is_demo,
             state=self._residents.state(model.name),
             problem=self._residents.problem(model.name),

@@ -7,7 +7,7 @@ from mlxctl.errors import ModelError
 from mlxctl.ir import AdapterVerdict, KVFormat, ModelCapabilities, ModelFacts, ProbeVerdict
 from mlxctl.ir.models import ModelState
 
-NOTHING_KNOWN = ModelCapabilities()
+UNKNOWN_CAPABILITIES = ModelCapabilities()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ModelToServe:
 
     name: str
     facts: ModelFacts
-    capabilities: ModelCapabilities = NOTHING_KNOWN
+    capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     is_demo: bool = False
     trust_remote_code: bool = False

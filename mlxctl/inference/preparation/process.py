@@ -63,7 +63,7 @@ class PreparationProcess:
                 self._adapters.pop(name, None)
             case Learn(name=name, segments=segments):
                 if name in self._adapters:
-                    self._adapters[name].learn(segments)
+                    self._adapters[name].store_segments(segments)
             case _:
                 self._answer(command)
 

@@ -62,7 +62,7 @@ class ThoughtCall:
         self._follow(buffer)
         if self._is_offered or not self._is_over:
             return "undecided"
-        # Of a tool that is not on offer, only what ends the answer is a call.
+        # A call of an unknown tool counts only at the end of the answer.
         return (
             "undecided"
             if self._has_call and self._may_end(buffer[self._read_to :].lstrip(WHITESPACE))

@@ -164,8 +164,10 @@ class AnthropicMessagesFormatter:
         `input_tokens`. They count as cached for 5 minutes or an hour by the last breakpoint; tokens up to an
         earlier one-hour breakpoint are counted apart.
         """
-        num_created = usage.num_kept_tokens if self._kept_for else 0
-        num_long = num_created if self._kept_for == "1h" else min(usage.num_longer_kept_tokens, num_created)
+        num_created = usage.num_stored_tokens if self._kept_for else 0
+        num_long = (
+            num_created if self._kept_for == "1h" else min(usage.num_long_ttl_stored_tokens, num_created)
+        )
         return AnthropicUsage(
             input_tokens=usage.num_prompt_tokens - usage.num_cached_tokens - num_created,
             cache_creation_input_tokens=num_created,

@@ -105,7 +105,7 @@ def _usage(usage: Usage) -> ResponseUsage:
     return ResponseUsage(
         input_tokens=usage.num_prompt_tokens,
         input_tokens_details=ResponseInputTokens(
-            cached_tokens=usage.num_cached_tokens, cache_write_tokens=usage.num_kept_tokens
+            cached_tokens=usage.num_cached_tokens, cache_write_tokens=usage.num_stored_tokens
         ),
         output_tokens=usage.num_completion_tokens,
         output_tokens_details=ReasoningTokens(usage.num_thinking_tokens),
