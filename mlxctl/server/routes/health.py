@@ -10,6 +10,7 @@ from mlxctl.server.health import (
 )
 from mlxctl.server.openapi import Document, OpenApiResource
 from mlxctl.server.route import Operation, Route
+from mlxctl.server.web import PageFileResource, RootResource, page_files
 
 
 def _liveness(path: str) -> Route:
@@ -18,6 +19,15 @@ def _liveness(path: str) -> Route:
         resource=lambda _: GreetingResource(),
         access="open",
         operations=(Operation(method="get", summary="Check liveness", answer=Greeting),),
+    )
+
+
+def _page_file(name: str) -> Route:
+    return Route(
+        path=f"/ui/{name}",
+        resource=lambda _: PageFileResource(name),
+        access="open",
+        operations=(Operation(method="get", summary="Get a file of the web page", answer=str),),
     )
 
 
@@ -43,7 +53,20 @@ HEALTH_ROUTES = (
     ),
     _liveness("/livez"),
     _liveness("/api/hello"),
-    _liveness("/"),
+    Route(
+        path="/",
+        resource=lambda _: RootResource(),
+        access="open",
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the web page (HTML), or the server's name and version (JSON)",
+                answer=Greeting,
+                other_answers=(str,),
+            ),
+        ),
+    ),
+    *map(_page_file, page_files()),
     Route(
         path="/openapi.json",
         resource=lambda context: OpenApiResource(context.routes),
