@@ -15,7 +15,7 @@ from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
-from mlxctl.prefix_cache.shared_segments import MIN_SHARED_TOKENS
+from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 NAMESPACE = b"weights"
 
@@ -424,7 +424,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         )
         shared = sum(num_common(one, other) for one, other in pairwise(ordered))
         least = sum(map(len, ordered)) - shared
-        assert least <= self.index.num_bytes <= least + (MIN_SHARED_TOKENS - 1) * len(ordered)
+        assert least <= self.index.num_bytes <= least + (MIN_REUSE_TOKENS - 1) * len(ordered)
 
     @invariant()
     def books_balance(self) -> None:

@@ -10,8 +10,8 @@ from mlx_lm.models.cache import KVCache
 from mlxctl.ir.tokens import pack
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.index import PrefixIndex
-from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME, Lifetime
 from mlxctl.prefix_cache.packing import Record
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 from mlxctl.prefix_cache.records import CacheLayout
 from tests.prefix_cache.test_lifetimes import Clock
 

@@ -37,7 +37,7 @@ from mlxctl.engine.wire.messages import (
 from mlxctl.errors import MlxctlError, QueueFull
 from mlxctl.ir import CacheOptions, Guidance, ProcessedImage, SamplingParams
 from mlxctl.ir.tokens import Salt
-from mlxctl.prefix_cache.lifetime import Lifetime
+from mlxctl.prefix_cache.policy import Lifetime
 from mlxctl.settings import EngineSettings
 
 _ALL_CACHED = CacheOptions()

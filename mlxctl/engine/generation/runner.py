@@ -22,12 +22,13 @@ from mlxctl.engine.scheduling.prefill_batching import prefill_passes
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Found, Sequence, cache_capacity
 from mlxctl.engine.wire.messages import Score
 from mlxctl.ir.tokens import Salt, Tokens, pack
-from mlxctl.prefix_cache.cache import PrefixCache, RestorePlan
+from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.entries import Chunk
-from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME
 from mlxctl.prefix_cache.packing import Record
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME
+from mlxctl.prefix_cache.restore_plan import RestorePlan
 
 # Prompts with so many tokens left or fewer are usually read with others, in one batch.
 _JOINED_SOON_TOKENS = 256

@@ -11,7 +11,7 @@ from mlxctl.engine.scheduling.multimodal_positions import shift_at
 from mlxctl.engine.wire.messages import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
 from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
-from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME, Lifetime
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
 OUTPUT_RESERVE_TOKENS = 256
 """Room for the answer that caches are made with, so that the first tokens of it copy nothing."""

@@ -20,7 +20,7 @@ from mlxctl.ir import (
     SpeechTask,
 )
 from mlxctl.ir.tokens import Salt
-from mlxctl.prefix_cache.lifetime import UNLIMITED_LIFETIME, Lifetime
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]

@@ -7,7 +7,8 @@ from typing import Literal
 from mlxctl.adapters import ModelAdapter
 from mlxctl.inference.cache.divergence import Divergence, MissReason, find_divergence
 from mlxctl.inference.cache.recent_prompts import SeenRequest
-from mlxctl.inference.cache.similarity import MIN_REUSED_TOKENS, closest
+from mlxctl.inference.cache.similarity import closest
+from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 Reason = Literal[
     "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted", "expired", "cleared",
@@ -123,7 +124,7 @@ def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | No
 def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | None:
     """Why less was taken over than the two have in common; the last token of an answer was never computed."""
     num_computed = min(num_common, len(other.token_ids) - 1, len(seen.prompt_ids) - 1)
-    if seen.num_cached >= num_computed or num_computed < MIN_REUSED_TOKENS:
+    if seen.num_cached >= num_computed or num_computed < MIN_REUSE_TOKENS:
         return None
     if seen.num_known >= num_computed:
         return "no_checkpoint"
@@ -136,7 +137,7 @@ def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | No
             return "cleared"
     if seen.engine_life != other.engine_life:
         return "engine_restarted"
-    return "no_checkpoint" if seen.num_known >= seen.num_cached + MIN_REUSED_TOKENS else "not_kept"
+    return "no_checkpoint" if seen.num_known >= seen.num_cached + MIN_REUSE_TOKENS else "not_kept"
 
 
 def _divergence(
@@ -146,7 +147,7 @@ def _divergence(
     if num_common >= min(len(seen.prompt_ids), len(other.token_ids)):
         return None
     found = find_divergence(seen, other, num_common, adapter)
-    is_head = num_common < MIN_REUSED_TOKENS and found.reason == "message_changed"
+    is_head = num_common < MIN_REUSE_TOKENS and found.reason == "message_changed"
     return replace(found, reason="head_changed") if is_head else found
 
 

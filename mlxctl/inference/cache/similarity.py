@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from mlxctl.inference.cache.recent_prompts import SeenRequest
 from mlxctl.ir import GenerationRequest, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.ir.tokens import common_tokens
-
-MIN_REUSED_TOKENS = 16
-"""What the cache takes for too short to be worth a copy."""
+from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 # Samples of a request's own texts, without the chat template's: how many of them another request holds says
 # how alike they are.
@@ -34,9 +32,7 @@ def closest(seen: SeenRequest, others: Sequence[SeenRequest]) -> tuple[SeenReque
 
 def _closest(seen: SeenRequest, others: Sequence[SeenRequest]) -> tuple[SeenRequest | None, int]:
     # What differs in nothing but its images is close, however early these come.
-    alike = [
-        other for other in others if common_tokens(seen.prompt_ids, other.token_ids) >= MIN_REUSED_TOKENS
-    ]
+    alike = [other for other in others if common_tokens(seen.prompt_ids, other.token_ids) >= MIN_REUSE_TOKENS]
     best = max(alike, key=lambda other: (_num_common(seen, other), other.number), default=None)
     num_best = _num_common(seen, best) if best is not None else 0
     if 4 * num_best < len(seen.prompt_ids):
