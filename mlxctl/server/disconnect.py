@@ -48,7 +48,7 @@ class DisconnectWatch:
         scope["headers"] = [tuple(header) for header in scope["headers"]]
         # NOTE: Granian writes "1" for HTTP/1.0, which Falcon refuses.
         scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
-        connection = _Connection(receive, _AnnouncedBody.of(scope), seconds=self._body_seconds)
+        connection = _HttpConnection(receive, _AnnouncedBody.of(scope), seconds=self._body_seconds)
         try:
             await self._application(scope, connection.receive, send)
         except asyncio.CancelledError:
@@ -78,7 +78,7 @@ class _AnnouncedBody:
         return cls(is_chunked or bool(num_bytes), num_bytes)
 
 
-class _Connection:
+class _HttpConnection:
     """The receiving side of one request: passes the body on, then watches for the end."""
 
     def __init__(self, receive: Receive, announced: _AnnouncedBody, *, seconds: float) -> None:

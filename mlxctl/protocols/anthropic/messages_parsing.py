@@ -20,7 +20,7 @@ from mlxctl.ir import (
 )
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_marks import marked_options
-from mlxctl.protocols.anthropic.conversation import Conversation
+from mlxctl.protocols.anthropic.conversation import AnthropicConversation
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.ranges import top_k_option
@@ -80,7 +80,7 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
     choice = _choice(request, specs)
     return GenerationRequest(
         model=request.model,
-        messages=Conversation(
+        messages=AnthropicConversation(
             deferred_tools={name: spec for name, spec in specs.items() if name in deferred}
         ).read(request),
         tools=tuple(spec for name, spec in specs.items() if name not in deferred),
@@ -96,7 +96,7 @@ def _refuse_unsupported(request: schema.CountTokensRequest) -> None:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
 
 
-def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
+def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
     """Return the tools that the model can be offered, by name, in order."""
     names: list[tuple[str, str]] = []
     specs: dict[str, ToolSpec] = {}

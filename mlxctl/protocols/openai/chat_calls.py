@@ -15,7 +15,7 @@ from mlxctl.protocols.openai.chat_answers import (
     ChatFunctionDelta,
     ChatFunctionToolCall,
 )
-from mlxctl.protocols.openai.chat_schema import CustomCall, FunctionCall, ToolCall
+from mlxctl.protocols.openai.chat_schema import ChatMessageToolCall
 from mlxctl.protocols.openai.freeform import FreeformInput
 
 
@@ -37,13 +37,13 @@ class ChatCalls:
         function = ChatFunctionCall(name=call.name, arguments=call.arguments)
         return ChatFunctionToolCall(id=call.id, type="function", function=function)
 
-    def replayed(self, call: ToolCallPart) -> ToolCall:
+    def replayed(self, call: ToolCallPart) -> ChatMessageToolCall:
         """Return a call as a conversation that goes on holds it."""
         if call.name in self._freeform:
-            custom = CustomCall(name=call.name, input=FreeformInput.of(call.arguments))
-            return ToolCall(id=call.id, type="custom", custom=custom)
-        return ToolCall(
-            id=call.id, type="function", function=FunctionCall(name=call.name, arguments=call.arguments)
+            custom = ChatCustomCall(name=call.name, input=FreeformInput.of(call.arguments))
+            return ChatMessageToolCall(id=call.id, type="custom", custom=custom)
+        return ChatMessageToolCall(
+            id=call.id, type="function", function=ChatFunctionCall(name=call.name, arguments=call.arguments)
         )
 
     def delta(self, event: ToolCallStarted | ToolArgumentsDelta | ToolCallEnded) -> ChatCallDelta | None:

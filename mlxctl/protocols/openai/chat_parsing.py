@@ -100,17 +100,17 @@ def _sampling(request: schema.ChatRequest) -> SamplingOptions:
 
 def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
     match wish:
-        case None | schema.PlainFormat():
+        case None | schema.ChatTextFormat():
             return None
-        case schema.ObjectFormat(schema=None):
+        case schema.ChatObjectFormat(schema=None):
             return object_constraint("response_format")
-        case schema.ObjectFormat(schema=given):
+        case schema.ChatObjectFormat(schema=given):
             return schema_constraint(given, param="response_format.schema", is_strict=False)
-        case schema.SchemaFormat(json_schema=named):
+        case schema.ChatSchemaFormat(json_schema=named):
             return schema_constraint(
                 named.schema, param="response_format.json_schema.schema", is_strict=bool(named.strict)
             )
-        case schema.GrammarFormat(grammar=grammar):
+        case schema.ChatGrammarFormat(grammar=grammar):
             return Constraint(kind="grammar", value=grammar, param="response_format.grammar")
         case _:
             assert_never(wish)
@@ -147,9 +147,9 @@ def translate_messages(
     translated = []
     for index, message in enumerate(messages):
         path = f"messages[{index}]"
-        if isinstance(message, schema.ToolMessage):
+        if isinstance(message, schema.ChatToolMessage):
             refuse_orphan_result(message.tool_call_id, call_ids, path=f"{path}.tool_call_id")
-        if isinstance(message, schema.AssistantMessage):
+        if isinstance(message, schema.ChatAssistantMessage):
             call_ids.update(call.id for call in message.tool_calls or ())
         translated.append(_message(message, path))
     return tuple(translated)
@@ -157,13 +157,13 @@ def translate_messages(
 
 def _message(message: schema.ChatMessage, path: str) -> Message:
     match message:
-        case schema.SystemMessage():
+        case schema.ChatSystemMessage():
             return Message(role="system", parts=tuple(_content(message.content, path)), name=message.name)
-        case schema.UserMessage():
+        case schema.ChatUserMessage():
             return Message(role="user", parts=tuple(_content(message.content, path)), name=message.name)
-        case schema.AssistantMessage():
+        case schema.ChatAssistantMessage():
             return Message(role="assistant", parts=tuple(_answer(message, path)), name=message.name)
-        case schema.ToolMessage():
+        case schema.ChatToolMessage():
             content = tuple(
                 part for part in _content(message.content, path) if not isinstance(part, AudioPart)
             )
@@ -176,7 +176,7 @@ def _message(message: schema.ChatMessage, path: str) -> Message:
             assert_never(message)
 
 
-def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
+def _answer(message: schema.ChatAssistantMessage, path: str) -> Iterable[Part]:
     if message.function_call is not None:
         _refuse(
             f"{path}.function_call",
@@ -191,7 +191,7 @@ def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
         yield _call(call, f"{path}.tool_calls[{index}]")
 
 
-def _call(call: schema.ToolCall, path: str) -> ToolCallPart:
+def _call(call: schema.ChatMessageToolCall, path: str) -> ToolCallPart:
     if call.type == "custom":
         if call.custom is None:
             raise missing(f"{path}.custom")
@@ -203,25 +203,25 @@ def _call(call: schema.ToolCall, path: str) -> ToolCallPart:
     return ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
 
 
-ContentPart = schema.Text | schema.Refusal | schema.Image | schema.Audio
+ContentPart = schema.ChatTextPart | schema.ChatRefusalPart | schema.ChatImagePart | schema.ChatAudioPart
 
 
 def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
     """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content
     is equal.
     """
-    parts = (schema.Text(text=content),) if isinstance(content, str) else content
+    parts = (schema.ChatTextPart(text=content),) if isinstance(content, str) else content
     for index, part in enumerate(parts):
         match part:
-            case schema.Text():
+            case schema.ChatTextPart():
                 if part.text:
                     yield TextPart(text=part.text)
-            case schema.Image():
+            case schema.ChatImagePart():
                 yield image_from_data_url(part.image_url.url, f"{path}.content[{index}].image_url.url")
-            case schema.Audio():
+            case schema.ChatAudioPart():
                 sound = part.input_audio
                 yield audio_from_base64(sound.data, sound.format, f"{path}.content[{index}].input_audio")
-            case schema.Refusal():
+            case schema.ChatRefusalPart():
                 pass
             case _:
                 assert_never(part)

@@ -1,7 +1,7 @@
 """Routes of agents: conversations whose history the server stores."""
 
 from mlxctl.protocols import OPENAI
-from mlxctl.protocols.openai.agents.objects import Agent, AgentList, AgentMessageList
+from mlxctl.protocols.openai.agents.objects import AgentList, AgentMessageList, AgentObject
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_answers import ChatCompletion
 from mlxctl.protocols.openai.lists import Deletion
@@ -45,7 +45,7 @@ AGENT_ROUTES = (
                 method="post",
                 summary="Create an agent, whose conversation the server keeps",
                 body=AgentSpec,
-                answer=Agent,
+                answer=AgentObject,
                 status=201,
                 errors=(409,),
             ),
@@ -57,12 +57,12 @@ AGENT_ROUTES = (
         protocol=OPENAI,
         access="caller",
         operations=(
-            Operation(method="get", summary="Get an agent", answer=Agent, errors=(404,)),
+            Operation(method="get", summary="Get an agent", answer=AgentObject, errors=(404,)),
             Operation(
                 method="patch",
                 summary="Change an agent, from its next turn on",
                 body=AgentChange,
-                answer=Agent,
+                answer=AgentObject,
                 errors=(404,),
             ),
             Operation(method="delete", summary="Delete an agent", answer=Deletion, errors=(404,)),
@@ -89,7 +89,7 @@ AGENT_ROUTES = (
         protocol=OPENAI,
         access="caller",
         operations=(
-            Operation(method="post", summary="Delete an agent's messages", answer=Agent, errors=(404,)),
+            Operation(method="post", summary="Delete an agent's messages", answer=AgentObject, errors=(404,)),
         ),
     ),
     Route(

@@ -22,7 +22,7 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.chat_parsing import refuse_unsupported, to_generation_request, translate_messages
-from mlxctl.protocols.openai.chat_schema import AssistantMessage, ChatMessage, ChatRequest
+from mlxctl.protocols.openai.chat_schema import ChatAssistantMessage, ChatMessage, ChatRequest
 
 _DECODER = msgspec.json.Decoder(AgentTurn)
 _SETTINGS = msgspec.json.Decoder(AgentSettings)
@@ -94,7 +94,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 
     def _keep(self, result: TextResult) -> None:
         calls = [self._calls[0].replayed(call) for call in result.tool_calls]
-        answer = AssistantMessage(
+        answer = ChatAssistantMessage(
             content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None
         )
         self.said = (*self._new, _encode(answer))

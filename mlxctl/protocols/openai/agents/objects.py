@@ -60,7 +60,7 @@ class AgentPage:
         return int(self.after)
 
 
-class Agent(Struct, kw_only=True):
+class AgentObject(Struct, kw_only=True):
     """An agent, and how much of its context is computed already; null is what is not known now.
 
     Times are unix seconds.
@@ -85,7 +85,7 @@ class AgentList(Struct, kw_only=True):
     """A page of agents."""
 
     object: Literal["list"] = "list"
-    data: list[Agent]
+    data: list[AgentObject]
     first_id: str | None
     last_id: str | None
     has_more: bool
@@ -138,9 +138,9 @@ def encode_agent_deletion(agent_id: str) -> bytes:
     return msgspec.json.encode(Deletion(id=agent_id, object="agent", deleted=True))
 
 
-def _agent_object(agent: StoredAgent, standing: Standing) -> Agent:
+def _agent_object(agent: StoredAgent, standing: Standing) -> AgentObject:
     settings = _SETTINGS.decode(agent.settings)
-    return Agent(
+    return AgentObject(
         id=agent.id,
         created_at=int(agent.created),
         last_access_at=int(agent.last_access),

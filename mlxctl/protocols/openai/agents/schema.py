@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mlxctl.protocols.cache_options import CacheSalt
-from mlxctl.protocols.openai.chat_schema import ChatRequest, Tool
+from mlxctl.protocols.openai.chat_schema import ChatRequest, ChatTool
 from mlxctl.protocols.ranges import Metadata, Name
 
 MAX_TOOLS = 512
 
 AgentId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Overflow = Literal["error", "drop_oldest"]
-Tools = Annotated[list[Tool], Meta(max_length=MAX_TOOLS)]
+Tools = Annotated[list[ChatTool], Meta(max_length=MAX_TOOLS)]
 
 
 class AgentSettings(Struct):

@@ -35,12 +35,12 @@ _MAX_ID_CHARS = 256
 _TAGGED = msgspec.json.Decoder(schema.Tagged)
 _REFERENCE = msgspec.json.Decoder(schema.ItemReference)
 _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
-    "message": msgspec.json.Decoder(schema.Message),
-    "function_call": msgspec.json.Decoder(schema.FunctionCall),
-    "function_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
-    "custom_tool_call": msgspec.json.Decoder(schema.CustomToolCall),
-    "custom_tool_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
-    "reasoning": msgspec.json.Decoder(schema.Reasoning),
+    "message": msgspec.json.Decoder(schema.ResponsesMessage),
+    "function_call": msgspec.json.Decoder(schema.ResponsesFunctionCall),
+    "function_call_output": msgspec.json.Decoder(schema.ResponsesCallOutput),
+    "custom_tool_call": msgspec.json.Decoder(schema.ResponsesCustomCall),
+    "custom_tool_call_output": msgspec.json.Decoder(schema.ResponsesCallOutput),
+    "reasoning": msgspec.json.Decoder(schema.ResponsesReasoning),
 }
 # What other servers' own tools and services leave in a history; it means nothing to a model that never had
 # them.
@@ -112,7 +112,7 @@ def kept_shape(item: msgspec.Raw, kind: str, path: str, spare_id: str) -> Stored
     return StoredItem(id=item_id, body=msgspec.json.encode(fields))
 
 
-class Conversation:
+class ResponsesConversation:
     """The reader of one conversation; remembers which calls were made, so that each result finds its own."""
 
     def __init__(self) -> None:
@@ -123,22 +123,22 @@ class Conversation:
     def add(self, item: msgspec.Raw, kind: str, path: str) -> None:
         """Take the next item. Raises InvalidRequest."""
         match decode_part(item, _KINDS[kind], path):
-            case schema.Message(role="assistant") as message:
+            case schema.ResponsesMessage(role="assistant") as message:
                 self._answer.extend(_content(message.content, f"{path}.content"))
-            case schema.Message() as message:
+            case schema.ResponsesMessage() as message:
                 role: Role = "user" if message.role == "user" else "system"
                 self._say(Message(role=role, parts=tuple(_content(message.content, f"{path}.content"))))
-            case schema.FunctionCall() as call:
+            case schema.ResponsesFunctionCall() as call:
                 self._call_ids.add(call.call_id)
                 name = full_name(call.name, call.namespace)
                 self._answer.append(ToolCallPart(id=call.call_id, name=name, arguments=call.arguments))
-            case schema.CustomToolCall() as call:
+            case schema.ResponsesCustomCall() as call:
                 self._call_ids.add(call.call_id)
                 name = full_name(call.name, call.namespace)
                 self._answer.append(
                     ToolCallPart(id=call.call_id, name=name, arguments=freeform_arguments(call.input))
                 )
-            case schema.FunctionCallOutput() as result:
+            case schema.ResponsesCallOutput() as result:
                 refuse_orphan_result(result.call_id, self._call_ids, path=f"{path}.call_id")
                 content = [
                     part
@@ -150,7 +150,7 @@ class Conversation:
                         role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)
                     )
                 )
-            case schema.Reasoning() as reasoning:
+            case schema.ResponsesReasoning() as reasoning:
                 if thinking := _thinking(reasoning):
                     self._answer.append(ThinkingPart(text=thinking))
 
@@ -173,7 +173,7 @@ class Conversation:
             self._answer = []
 
 
-def _thinking(reasoning: schema.Reasoning) -> str:
+def _thinking(reasoning: schema.ResponsesReasoning) -> str:
     """Return what was thought: as it was, else as it was carried, else as it was summed up."""
     told = "".join(thought.text for thought in reasoning.content or ())
     return (
@@ -206,7 +206,7 @@ def _content(
                 raise InvalidRequest(
                     f"{where} is 'input_file', but documents are not read here; send their text", param=where
                 )
-            case schema.Refusal():
+            case schema.ResponsesRefusal():
                 pass
             case _:
                 assert_never(part)

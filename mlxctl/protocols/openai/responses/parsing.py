@@ -24,7 +24,7 @@ from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.items import (
     ADDITIONAL_TOOLS,
     FOREIGN_KINDS,
-    Conversation,
+    ResponsesConversation,
     kept_shape,
     kind_of,
     referred_id,
@@ -128,7 +128,7 @@ def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id
 
     Raises InvalidRequest.
     """
-    conversation = Conversation()
+    conversation = ResponsesConversation()
     dropped: list[str] = []
     if request.previous_response_id is not None:
         _add_earlier(conversation, request.previous_response_id, recalled)
@@ -148,7 +148,7 @@ def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id
     return ReadInput(messages=messages, own_items=tuple(own), dropped=tuple(dropped))
 
 
-def _add_earlier(conversation: Conversation, previous_id: str, recalled: Recalled) -> None:
+def _add_earlier(conversation: ResponsesConversation, previous_id: str, recalled: Recalled) -> None:
     if recalled.conversation is None:
         message = f"previous_response_id is {previous_id!r}, but no such response is kept here (any more); send its items as input"
         raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found")
@@ -158,7 +158,7 @@ def _add_earlier(conversation: Conversation, previous_id: str, recalled: Recalle
 
 
 def _add_items(
-    conversation: Conversation,
+    conversation: ResponsesConversation,
     items: Sequence[msgspec.Raw],
     recalled: Recalled,
     dropped: list[str],
@@ -218,9 +218,9 @@ def _sampling(request: schema.ResponsesRequest) -> SamplingOptions:
 
 def _text_format(options: schema.TextOptions | None) -> Constraint | None:
     match options.format if options else None:
-        case schema.ObjectFormat():
+        case schema.ResponsesObjectFormat():
             return object_constraint("text.format")
-        case schema.SchemaFormat() as wish:
+        case schema.ResponsesSchemaFormat() as wish:
             return schema_constraint(wish.schema, param="text.format.schema", is_strict=bool(wish.strict))
         case _:
             return None

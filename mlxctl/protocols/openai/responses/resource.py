@@ -125,24 +125,26 @@ def _text(options: schema.TextOptions | None) -> TextSettings:
     return TextSettings(format=_format(options.format), verbosity=options.verbosity or UNSET)
 
 
-def _format(wish: schema.PlainFormat | schema.ObjectFormat | schema.SchemaFormat | None) -> dict[str, object]:
+def _format(
+    wish: schema.ResponsesTextFormat | schema.ResponsesObjectFormat | schema.ResponsesSchemaFormat | None,
+) -> dict[str, object]:
     match wish:
-        case schema.SchemaFormat():
+        case schema.ResponsesSchemaFormat():
             said = {"schema": wish.schema or {}, "strict": bool(wish.strict), "description": wish.description}
             return {"type": "json_schema", "name": wish.name or "", **said}
-        case schema.ObjectFormat():
+        case schema.ResponsesObjectFormat():
             return {"type": "json_object"}
         case _:
             return {"type": "text"}
 
 
-def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
-    if isinstance(choice, schema.NamedTool):
+def _tool_choice(choice: str | schema.ResponsesNamedTool | schema.ResponsesAllowedTools | None) -> Any:
+    if isinstance(choice, schema.ResponsesNamedTool):
         return {
-            "type": "custom" if isinstance(choice, schema.NamedCustomTool) else "function",
+            "type": "custom" if isinstance(choice, schema.ResponsesNamedCustomTool) else "function",
             **_reference(choice),
         }
-    if isinstance(choice, schema.AllowedTools):
+    if isinstance(choice, schema.ResponsesAllowedTools):
         tools = [
             {"type": tool.type or "function", **_reference(tool)}
             for tool in choice.tools
@@ -152,5 +154,5 @@ def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) ->
     return choice or "auto"
 
 
-def _reference(tool: schema.NamedTool | schema.AllowedTool) -> dict[str, str | None]:
+def _reference(tool: schema.ResponsesNamedTool | schema.ResponsesAllowedTool) -> dict[str, str | None]:
     return {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}

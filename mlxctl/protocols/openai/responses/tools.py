@@ -19,9 +19,9 @@ from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossibl
 
 _SEPARATOR = "__"
 _TAGGED = msgspec.json.Decoder(schema.Tagged)
-_FUNCTION = msgspec.json.Decoder(schema.Function)
-_CUSTOM = msgspec.json.Decoder(schema.Custom)
-_NAMESPACE = msgspec.json.Decoder(schema.Namespace)
+_FUNCTION = msgspec.json.Decoder(schema.ResponsesFunction)
+_CUSTOM = msgspec.json.Decoder(schema.ResponsesCustomTool)
+_NAMESPACE = msgspec.json.Decoder(schema.ResponsesNamespace)
 
 
 def full_name(name: str, namespace: str | None) -> str:
@@ -77,14 +77,14 @@ class ToolOffer:
         return tool is not None and tool.is_freeform
 
     def choose(
-        self, choice: str | schema.NamedTool | schema.AllowedTools | None
+        self, choice: str | schema.ResponsesNamedTool | schema.ResponsesAllowedTools | None
     ) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
         """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
         specs = self.specs
         match choice:
-            case schema.NamedTool():
+            case schema.ResponsesNamedTool():
                 chosen = ToolChoice(mode="named", name=full_name(choice.name, choice.namespace))
-            case schema.AllowedTools():
+            case schema.ResponsesAllowedTools():
                 specs = self._allowed(choice)
                 chosen = ToolChoice(mode=choice.mode)
             case "none" | "required" | "auto":
@@ -141,11 +141,11 @@ class ToolOffer:
             raise missing(f"{path}.type")
         return kind
 
-    def _allowed(self, choice: schema.AllowedTools) -> tuple[ToolSpec, ...]:
+    def _allowed(self, choice: schema.ResponsesAllowedTools) -> tuple[ToolSpec, ...]:
         names = set(self._allowed_names(choice))
         return tuple(spec for spec in self.specs if spec.name in names)
 
-    def _allowed_names(self, choice: schema.AllowedTools) -> Iterable[str]:
+    def _allowed_names(self, choice: schema.ResponsesAllowedTools) -> Iterable[str]:
         for index, tool in enumerate(choice.tools):
             if tool.type not in (None, "function", "custom"):
                 continue
@@ -182,7 +182,7 @@ def _function(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedToo
 
 def _custom(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
     custom = decode_part(tool, _CUSTOM, path)
-    grammar = custom.format if isinstance(custom.format, schema.GrammarInput) else None
+    grammar = custom.format if isinstance(custom.format, schema.ResponsesGrammarInput) else None
     name, param = full_name(custom.name, namespace), f"{path}.format.definition"
     spec = freeform_spec(name, description=custom.description, grammar=grammar, param=param)
     description: dict[str, Any] = {
