@@ -13,35 +13,48 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from mlxctl.bench.own_server import OwnServer
+from mlxctl.bench.server_process import ServerSubprocess
+from mlxctl.probe.image_check import one_color_png
 from mlxctl.probe.questions import SPOKEN
-from mlxctl.probe.sight_check import one_colour_png
-from tests import forge
+from tests import tiny_models
 
 
 def encoders() -> tuple[Path, str, dict[str, Any]]:
     """An embedding by BERT."""
-    return forge.encoder("bert"), "/v1/embeddings", {"json": {"model": "model", "input": "The ferry leaves at noon."}}
+    return (
+        tiny_models.encoder("bert"),
+        "/v1/embeddings",
+        {"json": {"model": "model", "input": "The ferry leaves at noon."}},
+    )
 
 
 def vision() -> tuple[Path, str, dict[str, Any]]:
     """The color of an image."""
-    url = f"data:image/png;base64,{b64encode(one_colour_png((220, 30, 30))).decode()}"
-    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What colour is this?"}]
+    url = f"data:image/png;base64,{b64encode(one_color_png((220, 30, 30))).decode()}"
+    content = [
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "text", "text": "What color is this?"},
+    ]
     body = {"model": "model", "messages": [{"role": "user", "content": content}], "temperature": 0}
-    return forge.trained("rowan"), "/v1/chat/completions", {"json": body}
+    return tiny_models.trained("rowan"), "/v1/chat/completions", {"json": body}
 
 
 def audio() -> tuple[Path, str, dict[str, Any]]:
     """The words of a spoken sentence."""
-    from tests.forge.speaker import say
+    from tests.tiny_models.audio_samples import say
 
     files = {"file": ("said.wav", say(SPOKEN[0]))}
-    return forge.trained("aspen"), "/v1/audio/transcriptions", {"data": {"model": "model"}, "files": files}
+    return (
+        tiny_models.trained("aspen"),
+        "/v1/audio/transcriptions",
+        {"data": {"model": "model"}, "files": files},
+    )
 
 
 def is_right(extra: str, answer: dict[str, Any]) -> bool:
-    """Whether the answer is that of the model: a unit vector, the color of the image, the words that were said."""
+    """Whether the answer is that of the model: a unit vector, the color of the image, the words that were
+    said.
+    """
     match extra:
         case "encoders":
             vector = answer["data"][0]["embedding"]
@@ -55,7 +68,7 @@ def is_right(extra: str, answer: dict[str, Any]) -> bool:
 async def check(extra: str) -> bool:
     """Start a server for the extra's model and ask it once."""
     model, path, question = {"encoders": encoders, "vision": vision, "audio": audio}[extra]()
-    server = OwnServer(["--model", str(model), "--name", "model"])
+    server = ServerSubprocess(["--model", str(model), "--name", "model"])
     try:
         url = await server.start()
         async with httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) as client:

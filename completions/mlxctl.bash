@@ -2,13 +2,14 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat top models bench probe cache agents doctor completion demo" ;;
+        "") echo "serve chat run launch service top models bench probe cache agents config doctor completion" ;;
+        " service") echo "install uninstall start stop status logs" ;;
         " models") echo "ls info fit pull rm alias" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
+        " config") echo "path show init" ;;
         " completion") echo "bash zsh fish models agents" ;;
-        " demo") echo "train" ;;
     esac
 }
 
@@ -17,6 +18,15 @@ _mlxctl_options() {
         "") echo "--version --help -h" ;;
         " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
+        " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
+        " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
+        " service") echo "--help -h" ;;
+        " service install") echo "--force --help -h" ;;
+        " service uninstall") echo "--help -h" ;;
+        " service start") echo "--help -h" ;;
+        " service stop") echo "--help -h" ;;
+        " service status") echo "--json --help -h" ;;
+        " service logs") echo "--lines -n --follow -f --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " models") echo "--help -h" ;;
         " models ls") echo "--json --config --help -h" ;;
@@ -58,6 +68,10 @@ _mlxctl_options() {
         " agents show") echo "--json --url --api-key --help -h" ;;
         " agents reset") echo "--url --api-key --help -h" ;;
         " agents rm") echo "--url --api-key --help -h" ;;
+        " config") echo "--help -h" ;;
+        " config path") echo "--config --help -h" ;;
+        " config show") echo "--changed --json --config --help -h" ;;
+        " config init") echo "--force --config --help -h" ;;
         " doctor") echo "--json --help -h" ;;
         " completion") echo "--help -h" ;;
         " completion bash") echo "--help -h" ;;
@@ -65,8 +79,6 @@ _mlxctl_options() {
         " completion fish") echo "--help -h" ;;
         " completion models") echo "--help -h" ;;
         " completion agents") echo "--help -h" ;;
-        " demo") echo "--help -h" ;;
-        " demo train") echo "--out --seed --quick --help -h" ;;
     esac
 }
 
@@ -114,6 +126,17 @@ _mlxctl_value() {
         " chat --image") echo "files" ;;
         " chat --session") echo "unknown" ;;
         " chat --open") echo "files" ;;
+        " run --system") echo "unknown" ;;
+        " run -s") echo "unknown" ;;
+        " run --temperature") echo "unknown" ;;
+        " run --max-tokens") echo "unknown" ;;
+        " run --image") echo "files" ;;
+        " launch --model") echo "unknown" ;;
+        " launch -m") echo "unknown" ;;
+        " launch --url") echo "unknown" ;;
+        " launch --api-key") echo "unknown" ;;
+        " service logs --lines") echo "unknown" ;;
+        " service logs -n") echo "unknown" ;;
         " top --url") echo "unknown" ;;
         " top --api-key") echo "unknown" ;;
         " top --interval") echo "unknown" ;;
@@ -304,14 +327,18 @@ _mlxctl_value() {
         " agents reset --api-key") echo "unknown" ;;
         " agents rm --url") echo "unknown" ;;
         " agents rm --api-key") echo "unknown" ;;
-        " demo train --out") echo "directories" ;;
-        " demo train --seed") echo "unknown" ;;
+        " config path --config") echo "files" ;;
+        " config show --config") echo "files" ;;
+        " config init --config") echo "files" ;;
     esac
 }
 
 _mlxctl_argument() {
     case "$1" in
         " chat") echo "unknown" ;;
+        " run") echo "models" ;;
+        " launch") echo "unknown" ;;
+        " service install") echo "unknown" ;;
         " models info") echo "models" ;;
         " models fit") echo "models" ;;
         " models pull") echo "unknown" ;;

@@ -7,36 +7,6 @@ _mlxctl_names() {
     compadd -a names
 }
 
-_mlxctl_demo_train() {
-    _arguments \
-        '*--out[Where to write it, instead of its own place]: :_files -/' \
-        '*--seed[Another seed than that of the shipped model]: :' \
-        '*--quick[A few steps only, to see that it runs]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_demo() {
-    local state
-    _arguments -C \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '1: :->command' '*:: :->rest'
-    case "$state" in
-    command)
-        local -a commands
-        commands=(
-            'train:Train the built-in demo model from its recipe. Takes several minutes'
-        )
-        _describe command commands ;;
-    rest)
-        case "$words[1]" in
-            train) _mlxctl_demo_train ;;
-        esac ;;
-    esac
-}
-
 _mlxctl_completion_agents() {
     _arguments \
         '*--help[Show this message and exit.]' \
@@ -106,6 +76,57 @@ _mlxctl_doctor() {
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
+}
+
+_mlxctl_config_init() {
+    _arguments \
+        '*--force[Replace a file that exists]' \
+        '*--config[Settings file to use instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_config_show() {
+    _arguments \
+        '*--changed[Only settings that differ from their defaults]' \
+        '*--json[Print JSON instead of TOML]' \
+        '*--config[Settings file to use instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_config_path() {
+    _arguments \
+        '*--config[Settings file to use instead of the usual one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_config() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'path:Print the path of the settings file; it need not exist'
+            'show:Print the settings that hold'
+            'init:Write a settings file with every setting'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            path) _mlxctl_config_path ;;
+            show) _mlxctl_config_show ;;
+            init) _mlxctl_config_init ;;
+        esac ;;
+    esac
 }
 
 _mlxctl_agents_rm() {
@@ -393,7 +414,7 @@ _mlxctl_probe() {
 
 _mlxctl_bench_report() {
     _arguments \
-        '*--out[Where the page and its pictures go]: :_files -/' \
+        '*--out[Where the page and its images go]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '*: :_files'
@@ -756,6 +777,111 @@ _mlxctl_top() {
         && return
 }
 
+_mlxctl_service_logs() {
+    _arguments \
+        '*--lines[Number of lines]: :' \
+        '*-n[Number of lines]: :' \
+        '*--follow[Print new lines as they come]' \
+        '*-f[Print new lines as they come]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_service_status() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_service_stop() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_service_start() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_service_uninstall() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_service_install() {
+    _arguments \
+        '*--force[Replace a service that is installed]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_service() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'install:Install the service and start it\: launchd on macOS, systemd on Linux'
+            'uninstall:Stop the service and remove it. Models, cache and log stay'
+            'start:Start the installed service'
+            'stop:Stop the service until the next login, or until `start`'
+            'status:Show whether the service is installed and runs'
+            'logs:Print the end of the service'\''s log'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            install) _mlxctl_service_install ;;
+            uninstall) _mlxctl_service_uninstall ;;
+            start) _mlxctl_service_start ;;
+            stop) _mlxctl_service_stop ;;
+            status) _mlxctl_service_status ;;
+            logs) _mlxctl_service_logs ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_launch() {
+    _arguments \
+        '*--model[Model to use]: :' \
+        '*-m[Model to use]: :' \
+        '*--url[Server to use]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--dry-run[Print the command and environment instead of running it]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_run() {
+    _arguments \
+        '*--system[System prompt]: :' \
+        '*-s[System prompt]: :' \
+        '*--temperature[0 is greedy]: :' \
+        '*--max-tokens[Length limit of an answer]: :' \
+        '*--image[Attach an image; may be repeated]: :_files' \
+        '*--json[Print the answer, token counts and times as one JSON object]' \
+        '*--quiet[No download progress and no statistics]' \
+        '*-q[No download progress and no statistics]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
 _mlxctl_chat() {
     _arguments \
         '*--model[Model to serve]: :{_mlxctl_names models}' \
@@ -840,30 +966,36 @@ _mlxctl() {
         commands=(
             'serve:Serve models over OpenAI- and Anthropic-compatible APIs'
             'chat:Chat with a model in the terminal'
+            'run:Answer one prompt, or chat; downloads the model if needed'
+            'launch:Start a coding agent with a model of this machine'
+            'service:Run the server in the background, from login on'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
             'models:Manage the models on this machine'
             'bench:Benchmark a server, or two servers side by side'
             'probe:Test what models can do by generating, and store the results'
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
             'agents:Manage the agents of a running server\: list, show, reset, delete'
+            'config:Create the settings file, and show which settings hold'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
-            'demo:Rebuild the tiny built-in demo model'
         )
         _describe command commands ;;
     rest)
         case "$words[1]" in
             serve) _mlxctl_serve ;;
             chat) _mlxctl_chat ;;
+            run) _mlxctl_run ;;
+            launch) _mlxctl_launch ;;
+            service) _mlxctl_service ;;
             top) _mlxctl_top ;;
             models) _mlxctl_models ;;
             bench) _mlxctl_bench ;;
             probe) _mlxctl_probe ;;
             cache) _mlxctl_cache ;;
             agents) _mlxctl_agents ;;
+            config) _mlxctl_config ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;
-            demo) _mlxctl_demo ;;
         esac ;;
     esac
 }

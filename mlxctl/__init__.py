@@ -8,9 +8,11 @@ __version__ = "0.1.0"
 
 
 def on_demand(room: str, names: Sequence[str], homes: Sequence[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a room that imports the modules at home in it when a name is asked for, one after the other.
+    """Return the `__getattr__` of a room that imports the modules at home in it when a name is asked for, one
+    after the other.
 
-    PERF: a shell that completes a name waits for one small module, not for the whole room. No module may be called like a name.
+    PERF: a shell that completes a name waits for one small module, not for the whole room. No module may be
+    called like a name.
     """
 
     def find(name: str) -> Any:

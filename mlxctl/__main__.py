@@ -8,12 +8,13 @@ _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
 def main() -> None:
     """Run the command line."""
-    # PERF: what is imported stays; to look through it for garbage again and again takes a fifth of the time to start.
+    # PERF: what is imported stays; to look through it for garbage again and again takes a fifth of the time
+    # to start.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # PERF: completion asks for these at the press of a key, and Typer takes longer than the names.
     match sys.argv[1:]:
         case ["completion", "models"]:
-            from mlxctl.models.offered_names import offered_names
+            from mlxctl.models.completion_names import offered_names
 
             print("\n".join(offered_names()))
             return

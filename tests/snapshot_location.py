@@ -10,7 +10,9 @@ _SNAPSHOTS = _TESTS.parent / "snapshots"
 
 
 class TopLevelDirectory:
-    """Puts the snapshots of `tests/room/test_thing.py` into `snapshots/room/test_thing/`; mix it in before an extension."""
+    """Puts the snapshots of `tests/room/test_thing.py` into `snapshots/room/test_thing/`; mix it in before an
+    extension.
+    """
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:

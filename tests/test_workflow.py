@@ -14,7 +14,12 @@ from mlxctl.bench.conditions import Condition
 from mlxctl.cli import app
 
 WORKFLOW = Path(__file__).parent.parent / ".github" / "workflows" / "apple-silicon.yml"
-SCRIPTS = [step["run"] for job in yaml.safe_load(WORKFLOW.read_text())["jobs"].values() for step in job["steps"] if "run" in step]
+SCRIPTS = [
+    step["run"]
+    for job in yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
+    for step in job["steps"]
+    if "run" in step
+]
 COMMANDS = [line for script in SCRIPTS for line in script.splitlines() if re.search(r"/mlxctl\"? ", line)]
 
 

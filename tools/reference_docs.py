@@ -1,6 +1,7 @@
 """Generates docs/reference: CLI, settings, HTTP API and metrics, from the code.
 
-`python tools/reference_docs.py` writes the pages. `tests/docs/test_reference.py` fails when a stored page is out of date.
+`python tools/reference_docs.py` writes the pages. `tests/docs/test_reference.py` fails when a stored page is
+out of date.
 """
 
 from collections.abc import Iterator
@@ -14,10 +15,10 @@ import typer
 
 from mlxctl.cli import app
 from mlxctl.engine import Stats
-from mlxctl.inference.totals import ModelTotals
+from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.server.metrics import metric_families
-from mlxctl.server.openapi import operations
-from mlxctl.server.openapi.document import build_document
+from mlxctl.server.openapi import build_document
+from mlxctl.server.routes import all_routes
 from mlxctl.settings import Settings, describe_default, describe_field
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -27,7 +28,12 @@ _METHODS = ("get", "post", "patch", "put", "delete")
 
 def pages() -> dict[str, str]:
     """Return the pages by file name."""
-    return {"cli.md": cli_page(), "settings.md": settings_page(), "http-api.md": http_page(), "metrics.md": metrics_page()}
+    return {
+        "cli.md": cli_page(),
+        "settings.md": settings_page(),
+        "http-api.md": http_page(),
+        "metrics.md": metrics_page(),
+    }
 
 
 def cli_page() -> str:
@@ -35,8 +41,15 @@ def cli_page() -> str:
     lines = [_NOTE, "# Command line\n", "Every page is the output of `--help`.\n"]
     root = typer.main.get_command(app)
     for path, command in _commands(root, ("mlxctl",)):
-        context: Any = click.Context(command, info_name=" ".join(path), terminal_width=80, max_content_width=80)
-        lines += [f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}\n", "```text", command.get_help(context).rstrip(), "```\n"]
+        context: Any = click.Context(
+            command, info_name=" ".join(path), terminal_width=80, max_content_width=80
+        )
+        lines += [
+            f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}\n",
+            "```text",
+            command.get_help(context).rstrip(),
+            "```\n",
+        ]
     return "\n".join(lines)
 
 
@@ -66,14 +79,16 @@ def settings_page() -> str:
             variable = f"MLXCTL_{section}_{field.name}".upper()
             default = describe_default(kind, field.name)
             shown = f"`{default}`" if default else ""
-            lines.append(f"| `{field.name}` | `{variable}` | {shown} | {_cell(describe_field(kind, field.name))} |")
+            lines.append(
+                f"| `{field.name}` | `{variable}` | {shown} | {_cell(describe_field(kind, field.name))} |"
+            )
         lines.append("")
     return "\n".join(lines)
 
 
 def http_page() -> str:
     """Return the routes with the fields of their bodies."""
-    document = build_document((*operations.OPERATIONS, operations.DOWNLOAD))
+    document = build_document(all_routes(allows_downloads=True))
     schemas = document["components"]["schemas"]
     lines = [
         _NOTE,
@@ -83,12 +98,26 @@ def http_page() -> str:
         "| method | path | description |",
         "| --- | --- | --- |",
     ]
-    routes = [(method, path, item[method]) for path, item in document["paths"].items() for method in _METHODS if method in item]
-    lines += [f"| {method.upper()} | `{path}` | {_cell(operation['summary'])} |" for method, path, operation in routes]
+    routes = [
+        (method, path, item[method])
+        for path, item in document["paths"].items()
+        for method in _METHODS
+        if method in item
+    ]
+    lines += [
+        f"| {method.upper()} | `{path}` | {_cell(operation['summary'])} |"
+        for method, path, operation in routes
+    ]
     for method, path, operation in routes:
         content = operation.get("requestBody", {}).get("content", {})
         for schema in (media["schema"] for media in content.values()):
-            lines += ["", f"## {method.upper()} {path}\n", f"{operation['summary']}.\n", "| field | type |", "| --- | --- |"]
+            lines += [
+                "",
+                f"## {method.upper()} {path}\n",
+                f"{operation['summary']}.\n",
+                "| field | type |",
+                "| --- | --- |",
+            ]
             lines += list(_fields(schema, schemas))
     return "\n".join(lines) + "\n"
 
@@ -128,7 +157,9 @@ def metrics_page() -> str:
     """Return the metrics of `GET /metrics`."""
     lines = [_NOTE, "# Metrics\n", "`GET /metrics` in the Prometheus text format.\n"]
     lines += ["| metric | type | labels | description |", "| --- | --- | --- | --- |"]
-    for family in metric_families({"NAME": _some_totals()}, status="ready", num_restarts=0, stats=_some_stats()):
+    for family in metric_families(
+        {"NAME": _some_totals()}, status="ready", num_restarts=0, stats=_some_stats()
+    ):
         labels = dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le")
         name = f"{family.name}_total" if family.type == "counter" else family.name
         lines.append(

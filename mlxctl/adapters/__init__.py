@@ -1,9 +1,17 @@
-"""What each model family is like: how it is asked, and how its answer is read. Never imports mlx or transformers."""
+"""Model families: prompts, parsing of answers, media and token ids.
+
+Imported by inference, probe, inspector and the command line. Never imports mlx or transformers.
+"""
 
 from mlxctl.adapters.adapter import ModelAdapter
 from mlxctl.adapters.families import create_adapter
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import StreamProcessor
-from mlxctl.adapters.verdict import AdapterVerdict
 
-__all__ = ["AdapterVerdict", "ModelAdapter", "PreparedInput", "PromptTokens", "StreamProcessor", "create_adapter"]
+__all__ = [
+    "ModelAdapter",
+    "PreparedInput",
+    "PromptTokens",
+    "StreamProcessor",
+    "create_adapter",
+]

@@ -1,4 +1,7 @@
-"""The half of an adapter that reads answers: no tokenizer and no template, small enough to be handed to another process."""
+"""The part of an adapter that parses answers.
+
+It holds no tokenizer and no template, so it is small enough to pickle.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,11 +9,10 @@ from typing import Any
 
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor
-from mlxctl.adapters.token_logprobs import prompt_logprobs
-from mlxctl.adapters.token_table import TokenBytes
-from mlxctl.adapters.verdict import AdapterVerdict
+from mlxctl.adapters.tokens.logprobs import prompt_logprobs
+from mlxctl.adapters.tokens.token_table import TokenBytes
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
+from mlxctl.ir import AdapterVerdict, GenerationRequest, ModelFacts, TokenLogprob, TokenScore
 from mlxctl.parsers import ThinkingParser, ToolParser, thinking_parser, tool_parser
 
 NO_TOOLS = tool_parser("null")
@@ -21,8 +23,8 @@ HiddenIds = Mapping[tuple[str, str], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
-    """What a model can do, by its adapter, and what that found out about its template."""
+class AdapterSupport:
+    """What the adapter supports, and what it detected."""
 
     tools: bool
     thinking: bool
@@ -30,7 +32,10 @@ class Abilities:
 
 
 class AnswerReader:
-    """Reads what one model generates. Thread-safe: nothing changes after it was made. Pickles by the ids of its parsers."""
+    """Parses one model's answers.
+
+    Thread-safe: nothing changes after creation. Pickles by the ids of its parsers.
+    """
 
     def __init__(
         self,
@@ -42,14 +47,14 @@ class AnswerReader:
         tools: ToolParser,
         thinking: ThinkingParser,
         hidden_ids: HiddenIds,
-        abilities: Abilities,
+        support: AdapterSupport,
         stop_token_ids: frozenset[int],
     ) -> None:
         self.facts = facts
         self.name = name
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
-        self.abilities = abilities
+        self.support = support
         self.stop_token_ids = stop_token_ids
         self._tools = tools
         self._thinking = thinking
@@ -64,23 +69,39 @@ class AnswerReader:
 
     @property
     def verdict(self) -> AdapterVerdict:
-        """What the model was taken for."""
-        return self.abilities.verdict
+        """What the adapter detected."""
+        return self.support.verdict
 
     def check_width(self, num_logits: int) -> None:
-        """Raise BrokenModel when the tokenizer has more tokens than the loaded weights: their ids would be read as garbage."""
+        """Raise BrokenModel when the tokenizer has more tokens than the weights.
+
+        `num_logits` is the width of the model's output. Larger ids would index outside the weights.
+        """
         if self.vocabulary_size > num_logits:
-            message = f"model {self.name!r}: the tokenizer knows {self.vocabulary_size} tokens, the weights only {num_logits}"
+            message = (
+                f"model {self.name!r}: the tokenizer has {self.vocabulary_size} tokens, "
+                f"the weights only {num_logits}"
+            )
             raise BrokenModel(self.facts.path, message)
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
-        """Make what reads the answer to this request. A call when no tools were offered is plain text."""
+        """Create the processor of one answer.
+
+        Without available tools, a call is plain text.
+        """
         offers_tools = bool(request.tools) and request.tool_choice.mode != "none"
         tools = self._tools if offers_tools else NO_TOOLS
         thinking = NO_THINKING if request.prompts else self._thinking
         hidden_ids = self._hidden_ids[tools.id, thinking.id]
-        return StreamProcessor(request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
+        return StreamProcessor(
+            request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids
+        )
 
-    def prompt_logprobs(self, prepared: PreparedInput, scores: Sequence[TokenScore]) -> tuple[TokenLogprob, ...]:
-        """Return the log-probabilities of an echoed prompt; `scores` are those of its tokens from the second on."""
+    def prompt_logprobs(
+        self, prepared: PreparedInput, scores: Sequence[TokenScore]
+    ) -> tuple[TokenLogprob, ...]:
+        """Return the log-probabilities of an echoed prompt.
+
+        `scores` belong to its tokens from the second on.
+        """
         return prompt_logprobs(prepared.echo, prepared.token_ids, scores, self.tokens)

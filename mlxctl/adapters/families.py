@@ -1,146 +1,152 @@
-"""The families, by the name that `ModelFacts.family` gives them, and the adapter that a model gets; a new family is a row here."""
+"""The profiles of model families, by `ModelFacts.family`.
 
-from mlxctl.adapters.adapter import NOTHING_KNOWN, ModelAdapter
-from mlxctl.adapters.habits import Habits
+A new family is one entry here.
+"""
+
+from mlxctl.adapters.adapter import UNKNOWN_CAPABILITIES, ModelAdapter
+from mlxctl.adapters.family_profile import FamilyProfile
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
-_UNKNOWN = Habits()
+_UNKNOWN = FamilyProfile()
 
 _FAMILIES = {
-    "qwen": Habits(
+    "qwen": FamilyProfile(
         # 2 to 2.5 and 3 write JSON, the coders and 3.5 write tags.
         tool_parser_ids=("hermes_json", "qwen3_coder"),
-        # Configurations name one of them, seldom both; a model that was trained on further text may say either.
+        # Configurations name one of them, seldom both; a model that was trained further may generate either.
         end_tokens=("<|im_end|>", "<|endoftext|>"),
     ),
-    "glm4": Habits(
+    "glm4": FamilyProfile(
         tool_parser_ids=("glm4_native", "glm4_xml"),
-        # It hands over by opening somebody else's turn: the user's, or the tool's.
+        # It ends an answer by opening the next turn: the user's, or the tool's.
         end_tokens=("<|endoftext|>", "<|user|>", "<|observation|>"),
     ),
-    "llama": Habits(
+    "llama": FamilyProfile(
         # The last two are fine-tunes with templates of their own.
         tool_parser_ids=("llama_python", "llama_xml", "functionary", "functools"),
         injected_parser_id="hermes_json",
         # `<|eom_id|>` and `<|eom|>` end a message that waits for a tool, `<|eot_id|>` and `<|eot|>` a turn.
         end_tokens=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|eot|>", "<|eom|>"),
     ),
-    "gemma": Habits(
-        # 2, 3 and 3n were never told of tools, but write code for them.
+    "gemma": FamilyProfile(
+        # 2, 3 and 3n were not trained on tool definitions, but write code for them.
         tool_parser_ids=("gemma4", "function_gemma", "gemma"),
         injected_parser_id="gemma",
-        # FunctionGemma and Gemma 4 end a call by opening the answer to it.
+        # FunctionGemma and Gemma 4 end a call by opening its result.
         end_tokens=("<end_of_turn>", "<turn|>", "<start_function_response>", "<|tool_response>"),
     ),
-    "mistral": Habits(
+    "mistral": FamilyProfile(
         tool_parser_ids=("mistral",),
         injected_parser_id="hermes_json",
         end_tokens=("</s>",),
     ),
-    "liquid": Habits(
+    "liquid": FamilyProfile(
         tool_parser_ids=("liquid_python",),
         end_tokens=("<|im_end|>",),
     ),
-    "gpt-oss": Habits(
+    "gpt-oss": FamilyProfile(
         tool_parser_ids=("harmony",),
-        # `<|return|>` ends an answer and `<|call|>` a call; `<|end|>` ends a message among others, and is no end.
+        # `<|return|>` ends an answer and `<|call|>` a call; `<|end|>` ends one of several messages.
         end_tokens=("<|return|>", "<|call|>", "<|endoftext|>"),
-        # It has three efforts, and cannot do without thinking.
+        # It has three efforts, and cannot turn thinking off.
         efforts={"none": "low", "minimal": "low", "xhigh": "high", "max": "high"},
     ),
-    "deepseek": Habits(
-        # GigaChat borrows the architecture.
+    "deepseek": FamilyProfile(
+        # GigaChat uses this architecture.
         tool_parser_ids=("deepseek", "gigachat3"),
         injected_parser_id="hermes_json",
         end_tokens=("<｜end▁of▁sentence｜>",),
     ),
-    "kimi": Habits(
+    "kimi": FamilyProfile(
         tool_parser_ids=("kimi_k2", "kimi_k3"),
         end_tokens=("<|im_end|>", "[EOS]"),
     ),
-    "minimax": Habits(
+    "minimax": FamilyProfile(
         tool_parser_ids=("minimax_m2", "minimax_m3", "tool_calls_json"),
         end_tokens=("[e~[",),
     ),
-    "granite": Habits(
-        # A list behind a marker in version 3, which may be spelled as the tag of version 4 is.
+    "granite": FamilyProfile(
+        # Version 3 writes a list after a marker, which may be spelled as version 4's tag.
         tool_parser_ids=("hermes_json", "granite", "granite_20b"),
         end_tokens=("<|end_of_text|>",),
     ),
-    "phi": Habits(
-        # Of all of them only Phi-4-mini was told of tools.
+    "phi": FamilyProfile(
+        # Only Phi-4-mini was trained on tool definitions.
         tool_parser_ids=("phi4",),
         injected_parser_id="hermes_json",
         end_tokens=("<|end|>", "<|im_end|>", "<|endoftext|>"),
     ),
-    "cohere": Habits(
+    "cohere": FamilyProfile(
         tool_parser_ids=("command_r",),
         end_tokens=("<|END_OF_TURN_TOKEN|>",),
-        # The newer templates call the switch so.
+        # The newer templates name the variable `reasoning`.
         thinking_switches=("enable_thinking", "thinking", "reasoning"),
     ),
-    "seed": Habits(
+    "seed": FamilyProfile(
         tool_parser_ids=("seed_oss",),
         end_tokens=("<seed:eos>",),
     ),
-    "minicpm": Habits(
+    "minicpm": FamilyProfile(
         tool_parser_ids=("minicpm5",),
         end_tokens=("<|im_end|>", "</s>"),
     ),
-    "ling": Habits(
+    "ling": FamilyProfile(
         tool_parser_ids=("glm4_native", "hermes_json"),
         end_tokens=("<|role_end|>",),
     ),
-    "nemotron": Habits(
+    "nemotron": FamilyProfile(
         # Nano 2 writes lists, 3 writes tags.
         tool_parser_ids=("qwen3_coder", "nemotron", "hermes_json"),
     ),
-    "hunyuan": Habits(
+    "hunyuan": FamilyProfile(
         # Hy3 writes tags, A13B writes JSON.
         tool_parser_ids=("hunyuan", "tool_calls_json"),
         end_tokens=("<｜hy_eos:opensource｜>", "<｜hy_eos｜>", "<|eos|>"),
     ),
-    "olmo": Habits(
+    "olmo": FamilyProfile(
         tool_parser_ids=("olmo3",),
         end_tokens=("<|im_end|>", "<|endoftext|>"),
     ),
-    "muse": Habits(
+    "muse": FamilyProfile(
         tool_parser_ids=("muse",),
-        # `<|eom|>` ends a message among others, and is no end.
+        # `<|eom|>` ends one of several messages.
         end_tokens=("<|eot|>",),
     ),
-    "longcat": Habits(
+    "longcat": FamilyProfile(
         tool_parser_ids=("longcat", "hermes_json"),
         end_tokens=("</longcat_s>",),
     ),
-    "apertus": Habits(
+    "apertus": FamilyProfile(
         tool_parser_ids=("apertus",),
         end_tokens=("<|assistant_end|>", "<|tools_suffix|>"),
     ),
-    "solar": Habits(
+    "solar": FamilyProfile(
         tool_parser_ids=("solar_open",),
-        # `<|calls|>` ends the calls; `<|end|>` ends a thought among others, and is no end.
+        # `<|calls|>` ends the calls; `<|end|>` ends a thought.
         end_tokens=("<|calls|>", "<|flush|>"),
     ),
-    "internlm": Habits(
+    "internlm": FamilyProfile(
         tool_parser_ids=("internlm2",),
         end_tokens=("<|im_end|>", "<|action_end|>"),
     ),
-    "jamba": Habits(
+    "jamba": FamilyProfile(
         tool_parser_ids=("tool_calls_json",),
     ),
-    "apriel": Habits(
+    "apriel": FamilyProfile(
         tool_parser_ids=("tool_calls_json",),
         end_tokens=("<|end|>",),
     ),
 }
 
 
-def create_adapter(facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = NOTHING_KNOWN) -> ModelAdapter:
-    """Make the adapter of a model that is served as `name`; raises BrokenModel when tokenizer or template cannot be used.
+def create_adapter(
+    facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
+) -> ModelAdapter:
+    """Create the adapter of a model that is served as `name`.
 
-    Of a family without a row nothing is assumed: all is told from the model's files. `capabilities` are what was found out about
-    the model before; they win over what its files suggest.
+    A family without an entry has no defaults: everything is detected from the model's files. `capabilities`
+    were measured before and override the detection. Raises BrokenModel when tokenizer or template cannot be
+    used.
     """
-    habits = _FAMILIES.get(facts.family or "", _UNKNOWN)
-    return ModelAdapter(facts, name=name, habits=habits, capabilities=capabilities)
+    profile = _FAMILIES.get(facts.family or "", _UNKNOWN)
+    return ModelAdapter(facts, name=name, profile=profile, capabilities=capabilities)

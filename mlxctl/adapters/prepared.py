@@ -1,30 +1,30 @@
-"""What a request has become when the engine takes it."""
+"""Prompts in the form that the engine takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.adapters.known_text import OpenSegment
-from mlxctl.ir import Guidance, Picture, SamplingParams
+from mlxctl.adapters.tokens.encoded_segments import OpenSegment
+from mlxctl.ir import Guidance, ProcessedImage, SamplingParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTokens:
-    """A prompt as the model sees it; `pictures` are those whose tokens are among its own."""
+    """A prompt as token ids; `images` are those it contains."""
 
     token_ids: tuple[int, ...]
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[ProcessedImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedInput:
-    """A prompt as token ids, and everything final about how it is continued.
+    """A prompt as token ids, with everything final about its continuation.
 
-    `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what follows it, that the prompt
-    ends with and the model continues (an opened thinking, a forced call); it decides how the answer is read from its first token.
-    `echo` is the prompt as text when the answer has to begin with it, with log-probabilities if it `scores_prompt`.
-    `opened` is the segment of a conversation's text that the answer continues. `guidance` is what the answer has to look like.
-    `pictures` are those whose tokens are in the prompt.
-    The first `num_longer_tokens` are the beginning that is to be kept for longer than the rest.
+    `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what
+    follows it, that the prompt ends with and the model continues (opened thinking, a forced call); it decides
+    how the answer's first token is parsed. `echo` is the prompt as text when the answer has to begin with it,
+    with log-probabilities if `scores_prompt`. `opened` is the text segment that the answer continues.
+    `guidance` constrains the answer. `images` are those whose tokens are in the prompt. The first
+    `num_long_ttl_tokens` are cached with a longer TTL than the rest.
     """
 
     token_ids: Sequence[int]
@@ -36,5 +36,5 @@ class PreparedInput:
     scores_prompt: bool = False
     opened: OpenSegment | None = None
     guidance: Guidance | None = None
-    pictures: tuple[Picture, ...] = ()
-    num_longer_tokens: int = 0
+    images: tuple[ProcessedImage, ...] = ()
+    num_long_ttl_tokens: int = 0

@@ -1,24 +1,26 @@
-"""From token ids to events: one per generation, used from the event loop's thread."""
+"""From token ids to events: one processor per answer."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from mlxctl.adapters.prepared import PreparedInput
-from mlxctl.adapters.token_logprobs import LogprobLedger
-from mlxctl.adapters.token_table import TokenBytes
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.logprobs import LogprobLedger
+from mlxctl.adapters.tokens.token_table import TokenBytes
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import Finished, FinishReason, GenerationRequest, StreamEvent, TokenScore, Usage
 from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
 
 
 class StreamProcessor:
-    """Turns the ids of one answer into events, the same for every chunking once adjacent deltas are joined.
+    """Converts the ids of one answer to events.
 
-    `hidden_ids` are tokens that are no text. `num_completion_tokens` counts every id up to the one that completed
-    a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the one that ends it included.
-    Without parallel tool calls the answer is over with the first complete call. The service sets
-    `num_cached_tokens` and `num_kept_tokens`.
+    Adjacent deltas, once joined, are the same for every chunking. Used from one thread.
+
+    `hidden_ids` are tokens without text. `num_completion_tokens` counts every id up to the one that completed
+    a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the closing one
+    included. Without parallel tool calls the answer ends with the first complete call. The service sets
+    `num_cached_tokens` and `num_stored_tokens`.
     """
 
     def __init__(
@@ -32,19 +34,19 @@ class StreamProcessor:
         hidden_ids: frozenset[int],
     ) -> None:
         self.num_cached_tokens = 0
-        self.num_kept_tokens = 0
+        self.num_stored_tokens = 0
         self.is_finished = False
         self._num_prompt_tokens = len(prepared.token_ids)
-        self._num_longer_tokens = prepared.num_longer_tokens
+        self._num_long_ttl_tokens = prepared.num_long_ttl_tokens
         self._num_completion_tokens = 0
         self._num_thinking_tokens = 0
         self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
-        self._silent_ids = prepared.stop_token_ids | hidden_ids
+        self._textless_ids = prepared.stop_token_ids | hidden_ids
         self._ledger = None if prepared.sampling.num_top_logprobs is None else LogprobLedger(vocabulary)
         self._machine = AnswerMachine(
             tools=tools,
             thinking=thinking,
-            offered=request.tools if tools.openers else (),
+            tool_specs=request.tools if tools.openers else (),
             stop=request.stop,
             prompt_tail=prepared.prompt_tail,
             max_calls=None if request.parallel_tool_calls else 1,
@@ -53,17 +55,25 @@ class StreamProcessor:
 
     @property
     def prompt_usage(self) -> Usage:
-        """Counts of the prompt. What is kept of it is its end: all behind what was known."""
-        num_known = self._num_prompt_tokens - self.num_kept_tokens
+        """Token counts of the prompt.
+
+        The stored tokens are its last ones: those after the tokens that the cache had already.
+        """
+        num_known = self._num_prompt_tokens - self.num_stored_tokens
         return Usage(
             num_prompt_tokens=self._num_prompt_tokens,
             num_cached_tokens=self.num_cached_tokens,
-            num_kept_tokens=self.num_kept_tokens,
-            num_longer_kept_tokens=min(max(0, self._num_longer_tokens - num_known), self.num_kept_tokens),
+            num_stored_tokens=self.num_stored_tokens,
+            num_long_ttl_stored_tokens=min(
+                max(0, self._num_long_ttl_tokens - num_known), self.num_stored_tokens
+            ),
         )
 
     def feed(self, token_ids: Sequence[int], scores: Sequence[TokenScore] = ()) -> list[StreamEvent]:
-        """Take generated ids, the final stop token included, with their scores if log-probabilities were asked for."""
+        """Take generated ids, the final stop token included.
+
+        `scores` has one entry per id if log-probabilities were requested, and is empty otherwise.
+        """
         assert not scores or len(scores) == len(token_ids), "one score for each token"
         events: list[StreamEvent] = []
         for index, token_id in enumerate(token_ids):
@@ -72,26 +82,30 @@ class StreamProcessor:
             self._num_completion_tokens += 1
             if self._machine.is_thinking:
                 self._num_thinking_tokens += 1
-            if token_id not in self._silent_ids:
+            if token_id not in self._textless_ids:
                 self._read(token_id, scores[index] if scores else None, events)
         return events
 
     def finish(self, reason: Literal["stop", "length"]) -> list[StreamEvent]:
-        """Say what was held back, and that the answer is over; nothing if it was over before."""
+        """Return the text held back and Finished; nothing if already over."""
         if self.is_finished:
             return []
-        return [*self._speak(self._detokenizer.finish()), *self._machine.finish(), self._finished(reason)]
+        return [
+            *self._feed_machine(self._detokenizer.finish()),
+            *self._machine.finish(),
+            self._finished(reason),
+        ]
 
     def _read(self, token_id: int, score: TokenScore | None, events: list[StreamEvent]) -> None:
         text = self._detokenizer.feed(token_id)
         if self._ledger is not None and score is not None:
             self._ledger.add(score)
         if text:
-            events += self._speak(text)
+            events += self._feed_machine(text)
         if self._machine.is_over:
             events.append(self._finished("stop"))
 
-    def _speak(self, text: str) -> list[StreamEvent]:
+    def _feed_machine(self, text: str) -> list[StreamEvent]:
         if self._ledger is not None:
             self._ledger.advance(len(text))
         return self._machine.feed(text)
@@ -111,7 +125,7 @@ class StreamProcessor:
 
 
 def find_hidden_ids(vocabulary: Vocabulary, tools: ToolParser, thinking: ThinkingParser) -> frozenset[int]:
-    """The special tokens that no marker needs: they are no text."""
+    """Return the special tokens that are part of no marker."""
     markers = tools.markers | thinking.markers
     return frozenset(
         token.token_id

@@ -1,27 +1,29 @@
-"""From a request to the text of its prompt: messages, tools on offer, a forced call, thinking on or off."""
+"""From a request to the text of its prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlxctl.adapters.chat_template import ChatTemplate
-from mlxctl.adapters.conversation import template_messages, template_tools
-from mlxctl.adapters.habits import Habits
-from mlxctl.adapters.pictures import Sight
-from mlxctl.adapters.reshaping import num_leading_systems, reshape
-from mlxctl.adapters.result_images import shown_images
-from mlxctl.adapters.shape import PROBE_CALL_NAME, TemplateShape
-from mlxctl.adapters.written_calls import TAGS, WrittenCalls
+from mlxctl.adapters.family_profile import FamilyProfile
+from mlxctl.adapters.media.images import ImagePlacement
+from mlxctl.adapters.templates.chat_template import ChatTemplate
+from mlxctl.adapters.templates.conversation import template_messages, template_tools
+from mlxctl.adapters.templates.reshaping import num_leading_systems, reshape
+from mlxctl.adapters.templates.result_images import shown_images
+from mlxctl.adapters.templates.shape import PROBE_CALL_NAME, TemplateShape
+from mlxctl.adapters.templates.text_calls import TAGS, TextCallFormat
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
-_RESERVED_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt", "tokenize", "chat_template"})
-_NO_HABITS = Habits()
+_RESERVED_OPTIONS = frozenset(
+    {"messages", "tools", "documents", "add_generation_prompt", "tokenize", "chat_template"}
+)
+_NO_PROFILE = FamilyProfile()
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 _NO_TOOLS = (
-    "this model cannot call tools: its chat template has no place for them, or writes calls in a format that is not known, "
-    "or it was asked before and called none"
+    "this model cannot call tools: its chat template does not support them, or writes calls in an unknown "
+    "format, or a probe found that it calls none"
 )
 
 
@@ -30,10 +32,11 @@ ForcePrefix = Callable[[str | None], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The text of a prompt; `tail` is the part of it that opens what the model continues, from its marker on.
+    """The text of a prompt.
 
-    `opening` is text that will most likely come next: should the tokenizer glue it to the end, the prompt may go on into it.
-    `may_think` says that the model may think before it answers, whether the prompt opens that or not.
+    `tail` is its end from the last open marker on. `opening` is text that will most likely follow: if the
+    tokenizer merges it with the end, the prompt may extend into it. `may_think` is true if the model may
+    think before it answers, whether or not the prompt opens that.
     """
 
     text: str
@@ -45,11 +48,12 @@ class Prompt:
 class PromptWriter:
     """Writes prompts for one model.
 
-    Thinking: what the request says wins over the template's own option, which wins over an effort; unsaid, the template decides.
-    Off is done by the template's switch; a template without one gets an empty thinking block put behind it, or the block that it
-    opened closed again. On is the switch, or else the model's habit. A model that does not think ignores both.
+    Thinking: the request's option overrides the template variable, which overrides an effort; without any,
+    the template decides. It is turned off by the template's variable; a template without one gets an empty
+    thinking block appended, or its open block closed. It is turned on by the variable, or not at all. A model
+    without thinking ignores both.
 
-    `force_call(name)` is the text that forces a call here, as the template writes calls.
+    `force_call(name)` is the text that forces a call, as the template writes calls.
     """
 
     def __init__(
@@ -59,30 +63,37 @@ class PromptWriter:
         tools: ToolParser,
         thinking: ThinkingParser,
         *,
-        habits: Habits = _NO_HABITS,
-        written: WrittenCalls | None = None,
-        sight: Sight | None = None,
-        sight_problem: str | None = None,
+        profile: FamilyProfile = _NO_PROFILE,
+        text_calls: TextCallFormat | None = None,
+        vision: ImagePlacement | None = None,
+        vision_problem: str | None = None,
     ) -> None:
-        """`sight` is what the model does with images; `sight_problem` is why one that claims to see has none.
+        """Take the template, what it supports, and the parsers.
 
-        `written` offers tools in the system prompt, and writes past calls as text, for a template that knows of neither.
+        `vision` places images; `vision_problem` is why a vision model has none. `text_calls` puts tool
+        definitions into the system prompt and past calls into text, for a template that supports neither.
         """
         self._template = template
-        self._sight = sight
-        self._sight_problem = sight_problem
+        self._vision = vision
+        self._vision_problem = vision_problem
         self._shape = (
-            shape if written is None else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
+            shape
+            if text_calls is None
+            else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
         )
         self._tools = tools
         self._thinking = thinking
-        self._habits = habits
-        self._written = written
+        self._profile = profile
+        self._text_calls = text_calls
         self.force_call = _find_dialect(tools, self._shape.rendered_call)
-        self.thinking_switch = next((name for name in habits.thinking_switches if name in template.variables), None)
-        self.supports_tools = bool(tools.opener) and (shape.takes_tools or written is not None)
+        self.thinking_switch = next(
+            (name for name in profile.thinking_switches if name in template.variables), None
+        )
+        self.supports_tools = bool(tools.opener) and (shape.takes_tools or text_calls is not None)
         self.supports_thinking = bool(thinking.opener) and (
-            self.thinking_switch is not None or thinking.opener in template.source or thinking.closer in template.source
+            self.thinking_switch is not None
+            or thinking.opener in template.source
+            or thinking.closer in template.source
         )
         self.can_force_tools = self.supports_tools and self.force_call(None) is not None
 
@@ -99,36 +110,53 @@ class PromptWriter:
             return Prompt(text=text, tail=self._open_marker(text), may_think=may_think)
         prefix = self.force_call(request.tool_choice.name)
         assert prefix is not None
-        takes_arguments = any(tool.name == request.tool_choice.name and tool.parameters.get("properties") for tool in tools)
+        takes_arguments = any(
+            tool.name == request.tool_choice.name and tool.parameters.get("properties") for tool in tools
+        )
         has_opening = takes_arguments and self.force_call is self._tools.forced_prefix
-        return Prompt(text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else "")
+        return Prompt(
+            text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else ""
+        )
 
-    def write_unopened(self, request: GenerationRequest) -> str:
-        """Write a conversation to its end, without what opens an answer; raises InvalidRequest as `write` does."""
+    def write_without_generation_prompt(self, request: GenerationRequest) -> str:
+        """Write a conversation without the header of the next answer.
+
+        Raises InvalidRequest as `write` does.
+        """
         wants_thinking = False if request.tool_choice.is_forced else self._wants_thinking(request)
         return self._render(request, self._offered_tools(request), wants_thinking, is_open=False)
 
     def _render(
-        self, request: GenerationRequest, tools: Sequence[ToolSpec], wants_thinking: bool | None, *, is_open: bool = True
+        self,
+        request: GenerationRequest,
+        tools: Sequence[ToolSpec],
+        wants_thinking: bool | None,
+        *,
+        is_open: bool = True,
     ) -> str:
-        # Results that become text are a user's, who may always show images.
+        # Results that become text are in user messages, which may always show images.
         shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
         messages = template_messages(
             request.messages,
-            placeholder=None if self._sight is None else self._sight.placeholder,
+            placeholder=None if self._vision is None else self._vision.placeholder,
             shows_in_results=shows_in_results,
-            sight_problem=self._sight_problem,
+            vision_problem=self._vision_problem,
         )
-        offered = template_tools(tools)
-        if self._written is not None and offered:
-            messages.insert(num_leading_systems(messages), {"role": "system", "content": self._written.offer(offered)})
+        definitions = template_tools(tools)
+        if self._text_calls is not None and definitions:
+            messages.insert(
+                num_leading_systems(messages),
+                {"role": "system", "content": self._text_calls.tool_definitions(definitions)},
+            )
         text = self._template.render(
-            reshape(messages, self._shape, self._written or TAGS),
-            tools=() if self._written is not None else offered,
+            reshape(messages, self._shape, self._text_calls or TAGS),
+            tools=() if self._text_calls is not None else definitions,
             options=self._options(request, wants_thinking),
             add_generation_prompt=is_open,
         )
-        return text if self._sight is None or not shown_images(request.messages) else self._sight.frame(text)
+        return (
+            text if self._vision is None or not shown_images(request.messages) else self._vision.frame(text)
+        )
 
     def _offered_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
         choice = request.tool_choice
@@ -137,23 +165,35 @@ class PromptWriter:
         if request.tools and not self.supports_tools:
             raise InvalidRequest(_NO_TOOLS, param="tools")
         if choice.is_forced and not request.tools:
-            raise InvalidRequest("tool_choice asks for a tool call, but no tools are offered", param="tool_choice")
+            raise InvalidRequest(
+                "tool_choice forces a tool call, but there are no tools", param="tool_choice"
+            )
         if choice.is_forced and not self.can_force_tools:
-            raise InvalidRequest("this model cannot be forced to call a tool; use tool_choice auto", param="tool_choice")
+            raise InvalidRequest(
+                "this model cannot be forced to call a tool; use tool_choice auto", param="tool_choice"
+            )
         names = [tool.name for tool in request.tools]
         if choice.mode == "named" and choice.name not in names:
-            raise InvalidRequest(f"tool_choice names {choice.name!r}, but the tools are {', '.join(names)}", param="tool_choice")
+            raise InvalidRequest(
+                f"tool_choice names {choice.name!r}, but the tools are {', '.join(names)}",
+                param="tool_choice",
+            )
         return request.tools
 
     def _wants_thinking(self, request: GenerationRequest) -> bool | None:
         if request.thinking.enabled is not None:
             return request.thinking.enabled
         option = next(
-            (value for name in self._habits.thinking_switches if (value := request.template_kwargs.get(name)) is not None), None
+            (
+                value
+                for name in self._profile.thinking_switches
+                if (value := request.template_kwargs.get(name)) is not None
+            ),
+            None,
         )
         if option is not None:
             if not isinstance(option, bool):
-                raise InvalidRequest("a thinking switch is true or false", param="chat_template_kwargs")
+                raise InvalidRequest("a thinking option must be true or false", param="chat_template_kwargs")
             return option
         effort = request.thinking.effort
         return None if effort is None else effort not in _EFFORTS_WITHOUT_THINKING
@@ -161,7 +201,9 @@ class PromptWriter:
     def _options(self, request: GenerationRequest, wants_thinking: bool | None) -> Mapping[str, Any]:
         options = dict(request.template_kwargs)
         for name in sorted(_RESERVED_OPTIONS & options.keys()):
-            raise InvalidRequest(f"chat_template_kwargs cannot set {name!r}", param=f"chat_template_kwargs.{name}")
+            raise InvalidRequest(
+                f"chat_template_kwargs cannot set {name!r}", param=f"chat_template_kwargs.{name}"
+            )
         if self.thinking_switch is not None and wants_thinking is not None:
             options[self.thinking_switch] = wants_thinking
         effort = self._effort(request, wants_thinking)
@@ -170,14 +212,17 @@ class PromptWriter:
         return options
 
     def _effort(self, request: GenerationRequest, wants_thinking: bool | None) -> str | None:
-        """The effort in the family's words; none at all for a model that cannot do without is its least."""
+        """Return the effort by the family's name.
+
+        A family that cannot turn thinking off has its lowest effort for "none".
+        """
         effort = request.thinking.effort
         if effort is None and wants_thinking is False:
-            return self._habits.efforts.get("none")
-        return effort if effort is None else self._habits.efforts.get(effort, effort)
+            return self._profile.efforts.get("none")
+        return effort if effort is None else self._profile.efforts.get(effort, effort)
 
     def opens_thinking(self) -> bool:
-        """Whether the template, left to itself, ends a prompt with an open thought."""
+        """Whether the template by default ends a prompt with an open thought."""
         try:
             text = self._template.render([{"role": "user", "content": "a question"}])
         except InvalidRequest:
@@ -185,7 +230,10 @@ class PromptWriter:
         return bool(self._thinking.opener) and text.rstrip().endswith(self._thinking.opener)
 
     def _open_marker(self, text: str) -> str:
-        """The marker that the text ends with and the model continues: of an open thought, or of a message that was begun."""
+        """Return the end of the text from an open marker on.
+
+        The marker opens a thought, or a message that has begun.
+        """
         end = text.rstrip()
         for marker in (self._thinking.opener, *self._thinking.wrappers, *self._thinking.prompt_ends):
             if marker and end.endswith(marker):
@@ -193,7 +241,7 @@ class PromptWriter:
         return ""
 
     def _without_thinking(self, text: str) -> str:
-        """What has to follow the prompt so that the model answers at once."""
+        """Return what to append so that the model answers without thinking."""
         end = text.rstrip()
         if end.endswith(self._thinking.opener):
             return self._thinking.closing
@@ -203,6 +251,13 @@ class PromptWriter:
 
 
 def _find_dialect(tools: ToolParser, rendered_call: str) -> ForcePrefix:
-    """The longest forced prefix that the template itself writes; the format's first where it writes none of them."""
-    shown = [force for force in (tools.forced_prefix, *tools.dialects) if (force(PROBE_CALL_NAME) or "\0") in rendered_call]
+    """Return the longest forced prefix that the template itself renders.
+
+    The format's first where it renders none of them.
+    """
+    shown = [
+        force
+        for force in (tools.forced_prefix, *tools.dialects)
+        if (force(PROBE_CALL_NAME) or "\0") in rendered_call
+    ]
     return max(shown, key=lambda force: len(force(PROBE_CALL_NAME) or ""), default=tools.forced_prefix)

@@ -1,4 +1,4 @@
-"""From what was said about sampling to how it will happen: explicit values first, then the model's own, then neutral ones."""
+"""Final sampling values: the request's, then the model's, then neutral ones."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,10 @@ _DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def sampling_defaults(facts: ModelFacts) -> SamplingOptions:
-    """What generation_config.json recommends; `do_sample: false` recommends greedy. Raises BrokenModel for no numbers."""
+    """Return the values of generation_config.json; `do_sample: false` means greedy.
+
+    Raises BrokenModel for values that are no numbers.
+    """
     values: dict[str, Any] = {}
     for name in _DEFAULTS:
         value = facts.generation_config.get(name)
@@ -30,7 +33,10 @@ def sampling_defaults(facts: ModelFacts) -> SamplingOptions:
 def _check_default(facts: ModelFacts, name: str, value: Any) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < float("inf") or (name == "repetition_penalty" and value == 0):
-        raise BrokenModel(facts.path, f"generation_config.json of {facts.path.name!r} has no fitting number for {name}: {value!r}")
+        raise BrokenModel(
+            facts.path,
+            f"generation_config.json of {facts.path.name!r} has no valid number for {name}: {value!r}",
+        )
 
 
 def final_sampling(
@@ -40,10 +46,11 @@ def final_sampling(
     vocabulary_size: int,
     breaker_ids: Callable[[Sequence[str]], tuple[int, ...]],
 ) -> SamplingParams:
-    """Make every value final; raises InvalidRequest for a logit bias on a token that does not exist.
+    """Return the final value of every sampling parameter.
 
-    A `top_k` as large as the vocabulary keeps all tokens, so it is off, and so are it and top_p under a tone curve. Any integer is
-    a seed; 63 bits of it count. `breaker_ids` finds the tokens that contain one of some texts.
+    A `top_k` as large as the vocabulary is off; under a tone curve, top_k and top_p are off. Any integer is a
+    seed, of which 63 bits count. `breaker_ids` finds the tokens that contain one of some texts. Raises
+    InvalidRequest for a logit bias on a token that does not exist.
     """
     neutral = SamplingParams()
     tone_curve = final_tone_curve(options.tone_curve)
@@ -53,7 +60,9 @@ def final_sampling(
         top_p=1.0 if tone_curve else _first(options.top_p, defaults.top_p, neutral.top_p),
         top_k=top_k if 0 < top_k < vocabulary_size and not tone_curve else 0,
         min_p=_first(options.min_p, defaults.min_p, neutral.min_p),
-        repetition_penalty=_first(options.repetition_penalty, defaults.repetition_penalty, neutral.repetition_penalty),
+        repetition_penalty=_first(
+            options.repetition_penalty, defaults.repetition_penalty, neutral.repetition_penalty
+        ),
         presence_penalty=_first(options.presence_penalty, neutral.presence_penalty),
         frequency_penalty=_first(options.frequency_penalty, neutral.frequency_penalty),
         logit_bias=_checked_bias(options.logit_bias or {}, vocabulary_size),
@@ -70,13 +79,15 @@ def final_sampling(
 
 
 def _first(*values: T | None) -> T:
-    """The first value that was said."""
+    """Return the first value that is set."""
     return next(value for value in values if value is not None)
 
 
 def _checked_bias(logit_bias: Mapping[int, float], vocabulary_size: int) -> Mapping[int, float]:
     for token_id in logit_bias:
         if not 0 <= token_id < vocabulary_size:
-            message = f"logit_bias names token {token_id}, but this model's tokens are 0 to {vocabulary_size - 1}"
+            message = (
+                f"logit_bias names token {token_id}, but this model's tokens are 0 to {vocabulary_size - 1}"
+            )
             raise InvalidRequest(message, param=f"logit_bias.{token_id}")
     return dict(logit_bias)

@@ -1,27 +1,31 @@
-"""Whether an answer is drawn along a tone curve, and along which: what a request says wins one by one over what the server does."""
+"""Tone curve options: a request's fields override the server's one by one."""
 
 from dataclasses import fields, replace
 
 from mlxctl.ir import SamplingOptions, ToneCurve, ToneCurveOptions
 
-_UNSAID = ToneCurveOptions()
+_UNSET = ToneCurveOptions()
 
 
 def with_tone_curve(options: SamplingOptions, default: ToneCurveOptions) -> SamplingOptions:
-    """Return the options with the server's word where a request has none.
+    """Return the options with the server's tone curve as default.
 
-    A request for top_p or top_k that does not ask for a curve gets what it asks for: under a curve they would do nothing.
+    A request with top_p or top_k and without `enabled` gets no curve: under a curve they would do nothing.
     """
-    said = options.tone_curve or _UNSAID
+    said = options.tone_curve or _UNSET
     cuts = options.top_p not in (None, 1) or options.top_k not in (None, 0, -1)
     if said.enabled is None and cuts:
         return replace(options, tone_curve=None)
-    unsaid = {field.name: getattr(default, field.name) for field in fields(said) if getattr(said, field.name) is None}
+    unsaid = {
+        field.name: getattr(default, field.name)
+        for field in fields(said)
+        if getattr(said, field.name) is None
+    }
     return replace(options, tone_curve=replace(said, **unsaid))
 
 
 def final_tone_curve(said: ToneCurveOptions | None) -> ToneCurve | None:
-    """Return the curve that was asked for, None for a plain temperature."""
+    """Return the requested curve, None for a plain temperature."""
     if said is None or not said.enabled:
         return None
     names = [field.name for field in fields(ToneCurve)]

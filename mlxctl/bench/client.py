@@ -1,7 +1,9 @@
-"""A streaming HTTP client as light as can be: raw bytes on a socket, a timestamp for each event. The same for every server.
+"""A streaming HTTP client as light as can be: raw bytes on a socket, a timestamp for each event.
 
-It does not parse what it counts: parsing JSON would cost more than some servers do, and slow all of them down. Tokens are counted
-by the server's own usage, where it tells one, and by events where not.
+The same for every server.
+
+It does not parse what it counts: parsing JSON would cost more than some servers do, and slow all of them
+down. Tokens are counted by the server's own usage, where it tells one, and by events where not.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from typing import Any
 
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
-from mlxctl.inference.remote.refusals import refusal
+from mlxctl.inference.remote.errors import refusal
 
 _CONNECT_SECONDS = 5.0
 # A marker may be cut by the end of what was received; the last line with the usage must be found whole.
@@ -30,9 +32,11 @@ _USAGE = re.compile(rb"data: ?(\{.*\})")
 
 @dataclass(slots=True)
 class Stream:
-    """One answer as it came: when it was asked for, and when each of its pieces arrived, in seconds of the monotonic clock.
+    """One answer as it came: when it was asked for, and when each of its pieces arrived, in seconds of the
+    monotonic clock.
 
-    The numbers of tokens, also of prompt tokens taken from a cache, are the server's own counts, None where it gave none.
+    The numbers of tokens, also of prompt tokens taken from a cache, are the server's own counts, None where
+    it gave none.
     """
 
     sent: float = 0.0
@@ -44,7 +48,9 @@ class Stream:
 
     @property
     def ttft(self) -> float:
-        """Seconds to the first piece of the answer, of whatever kind; to its end when nothing in it was to be seen."""
+        """Seconds to the first piece of the answer, of whatever kind; to its end when nothing in it was to be
+        seen.
+        """
         return (self.events[0] if self.events else self.ended) - self.sent
 
     @property
@@ -76,28 +82,36 @@ class Stream:
 
     @property
     def tokens_per_second(self) -> float:
-        """Rate of decoding, without the first token, which pays for the prompt; 0 for an answer too short to have one."""
+        """Rate of decoding, without the first token, which pays for the prompt; 0 for an answer too short to
+        have one.
+        """
         duration = self.events[-1] - self.events[0] if self.events else 0.0
         return (self.num_counted - 1) / duration if duration > 0 else 0.0
 
 
 async def run_stream(
-    endpoint: Endpoint, body: dict[str, Any], *, on_first: asyncio.Event | None = None, into: Stream | None = None
+    endpoint: Endpoint,
+    body: dict[str, Any],
+    *,
+    on_first: asyncio.Event | None = None,
+    into: Stream | None = None,
 ) -> Stream:
     """Send the request and read the answer to its end, filling `into` on the way; leave by cancelling.
 
-    Raises ServerUnreachable, what a refusal means, SequenceFailed for an error in mid-answer, ConnectionLost for an answer without
-    an end.
+    Raises ServerUnreachable, what a refusal means, SequenceFailed for an error in mid-answer, ConnectionLost
+    for an answer without an end.
     """
     stream = into or Stream()
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             transport, reading = await loop.create_connection(
-                lambda: AnswerReader(stream, on_first), endpoint.host, endpoint.port, ssl=endpoint.tls()
+                lambda: StreamReceiver(stream, on_first), endpoint.host, endpoint.port, ssl=endpoint.tls()
             )
     except (OSError, TimeoutError) as error:
-        raise ServerUnreachable(endpoint.base_url, str(error) or f"no answer within {_CONNECT_SECONDS:g} s") from None
+        raise ServerUnreachable(
+            endpoint.base_url, str(error) or f"no answer within {_CONNECT_SECONDS:g} s"
+        ) from None
     try:
         message = endpoint.message(body)
         stream.sent = time.perf_counter()
@@ -109,7 +123,7 @@ async def run_stream(
     return stream
 
 
-class AnswerReader(asyncio.BufferedProtocol):
+class StreamReceiver(asyncio.BufferedProtocol):
     """Counts pieces in raw bytes; `check` says afterwards whether that was an answer.
 
     PERF: with a buffer of its own; a plain Protocol gets a new block of 256 KiB for every token.
@@ -146,9 +160,11 @@ class AnswerReader(asyncio.BufferedProtocol):
     def check(self) -> None:
         """Raise what the server meant when it did not answer; read its usage when it did."""
         if not self._is_stream:
-            raise self._refusal()
+            raise self._error_response()
         if failure := _FAILURE.search(self._tail):
-            raise SequenceFailed(f"the server gave up in mid-answer: {failure[1][:200].decode(errors='replace')}")
+            raise SequenceFailed(
+                f"the server gave up in mid-answer: {failure[1][:200].decode(errors='replace')}"
+            )
         if b"[DONE]" not in self._tail:
             raise ConnectionLost("the connection ended in mid-answer")
         for line in _USAGE.findall(self._tail):
@@ -166,11 +182,13 @@ class AnswerReader(asyncio.BufferedProtocol):
         return b""
 
     def _count(self, whole: bytes, now: float) -> None:
-        """Note the pieces that end in what is new, and keep the end of it: what was counted there is not counted again."""
-        counted = self._num_counted_bytes
+        """Note the pieces that end in what is new, and keep the end of it: what was counted there is not
+        counted again.
+        """
+        measure_client_cost = self._num_counted_bytes
         num = 0
-        for match in _DELTA.finditer(whole, counted):
-            counted = match.end()
+        for match in _DELTA.finditer(whole, measure_client_cost):
+            measure_client_cost = match.end()
             num += 1
         if num:
             self._stream.events += [now] * num
@@ -178,18 +196,24 @@ class AnswerReader(asyncio.BufferedProtocol):
                 self._on_first.set()
         dropped = max(0, len(whole) - _TAIL_BYTES)
         self._tail = whole[dropped:]
-        self._num_counted_bytes = max(counted, len(whole) - _MARKER_BYTES, dropped) - dropped
+        self._num_counted_bytes = max(measure_client_cost, len(whole) - _MARKER_BYTES, dropped) - dropped
 
     def _read_usage(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, AttributeError, TypeError):
             usage = json.loads(line).get("usage") or {}
             stream = self._stream
-            stream.num_tokens = int(usage["completion_tokens"]) if "completion_tokens" in usage else stream.num_tokens
-            stream.num_prompt_tokens = int(usage["prompt_tokens"]) if "prompt_tokens" in usage else stream.num_prompt_tokens
+            stream.num_tokens = (
+                int(usage["completion_tokens"]) if "completion_tokens" in usage else stream.num_tokens
+            )
+            stream.num_prompt_tokens = (
+                int(usage["prompt_tokens"]) if "prompt_tokens" in usage else stream.num_prompt_tokens
+            )
             details = usage.get("prompt_tokens_details") or {}
-            stream.num_cached_tokens = int(details["cached_tokens"]) if "cached_tokens" in details else stream.num_cached_tokens
+            stream.num_cached_tokens = (
+                int(details["cached_tokens"]) if "cached_tokens" in details else stream.num_cached_tokens
+            )
 
-    def _refusal(self) -> MlxctlError:
+    def _error_response(self) -> MlxctlError:
         head, _, body = self._head.partition(b"\r\n\r\n")
         words = head.partition(b"\r\n")[0].split(b" ")
         if len(words) < 2 or not words[1].isdigit():

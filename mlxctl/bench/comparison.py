@@ -9,16 +9,17 @@ from mlxctl.bench.figures import Better, Unit
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.errors import SettingsError
 
-# Two runs are not paired, so every round of one is held against every round of the other. A difference counts when so many of these
-# pairs agree on its direction; with five rounds each, chance alone does that about 3 times in 100.
+# Two runs are not paired, so every round of one is held against every round of the other. A difference counts
+# when so many of these pairs agree on its direction; with five rounds each, chance alone does that about 3
+# times in 100.
 _AGREEMENT = 0.9
 _MIN_ROUNDS = 3
 # What may differ between two runs without a word: a run draws its nonce, and the load is never the same.
-_SILENT = {"nonce", "load_average", "commit"}
+_NOT_COMPARED = {"nonce", "load_average", "commit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FigureChange:
     """How one figure moved. `change` is relative to `before`, None when that is 0."""
 
     name: str
@@ -36,18 +37,23 @@ class Comparison:
     """The figures that both results have, in the order of the first, and what a reader has to know."""
 
     scenario: str
-    changes: tuple[Change, ...]
+    changes: tuple[FigureChange, ...]
     notes: tuple[str, ...]
 
-    def find(self, name: str) -> Change | None:
+    def find(self, name: str) -> FigureChange | None:
         """Return the change of a figure, None when one of the results lacks it."""
         return next((change for change in self.changes if change.name == name), None)
 
 
 def compare_results(before: Result, after: Result) -> Comparison:
-    """Compare server A of both. Raises SettingsError for results of different scenarios, or without a common figure."""
+    """Compare server A of both.
+
+    Raises SettingsError for results of different scenarios, or without a common figure.
+    """
     if before.scenario != after.scenario:
-        raise SettingsError(f"{before.scenario!r} and {after.scenario!r} are different measurements and cannot be compared")
+        raise SettingsError(
+            f"{before.scenario!r} and {after.scenario!r} are different measurements and cannot be compared"
+        )
     pairs = [(found, after.find(found.name)) for found in before.measurements if found.target == "A"]
     changes = tuple(_change(old, new) for old, new in pairs if new is not None)
     if not changes:
@@ -63,9 +69,9 @@ def is_noise(before: Sequence[float], after: Sequence[float]) -> bool:
     return 1 - _AGREEMENT < higher < _AGREEMENT
 
 
-def _change(old: Measurement, new: Measurement) -> Change:
+def _change(old: Measurement, new: Measurement) -> FigureChange:
     change = new.median / old.median - 1 if old.median else None
-    return Change(
+    return FigureChange(
         name=new.name,
         unit=new.unit,
         better=new.better,
@@ -101,5 +107,5 @@ def _differences(what: str, before: Mapping[str, Any], after: Mapping[str, Any])
     return [
         " ".join(filter(None, (what, name, f"differs: {before.get(name)} in A, {after.get(name)} in B")))
         for name in names
-        if name not in _SILENT and before.get(name) != after.get(name)
+        if name not in _NOT_COMPARED and before.get(name) != after.get(name)
     ]

@@ -5,18 +5,22 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mlxctl.bench.comparison import Change, Comparison
-from mlxctl.bench.wording import say
+from mlxctl.bench.comparison import Comparison, FigureChange
+from mlxctl.bench.formatting import format_value
 from mlxctl.errors import SettingsError
 
-_FORM = re.compile(r"\s*(?P<name>[A-Za-z]\w*)\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>%|ms|s)?\s*")
+_FORM = re.compile(
+    r"\s*(?P<name>[A-Za-z]\w*)\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>%|ms|s)?\s*"
+)
 _HELP = "write FIGURE>+10% or FIGURE<-5% for a change, FIGURE>200ms or FIGURE<50 for a value"
 _FACTORS = {"ms": 1e-3, "s": 1.0, "%": 1e-2, None: 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A figure, a sign and a limit: of the relative change with `is_relative`, else of the new value in the figure's own unit."""
+    """A figure, a sign and a limit: of the relative change with `is_relative`, else of the new value in the
+    figure's own unit.
+    """
 
     text: str
     name: str
@@ -41,27 +45,39 @@ class Condition:
             is_duration=unit in ("ms", "s"),
         )
 
-    def check(self, comparison: Comparison) -> "Verdict":
-        """Return whether it is met. Raises SettingsError for a figure that is not there, or of another unit."""
+    def check(self, comparison: Comparison) -> "ConditionResult":
+        """Return whether it is met.
+
+        Raises SettingsError for a figure that is not there, or of another unit.
+        """
         change = comparison.find(self.name)
         if change is None:
             raise SettingsError(_unknown(self, comparison))
         if self.is_duration and change.unit != "s":
-            raise SettingsError(f"condition {self.text!r}: {self.name} is measured in {change.unit}, not in seconds")
+            raise SettingsError(
+                f"condition {self.text!r}: {self.name} is measured in {change.unit}, not in seconds"
+            )
         value = change.change if self.is_relative else change.after
         if value is None:
-            raise SettingsError(f"condition {self.text!r}: {self.name} was 0 before, so there is no relative change")
+            raise SettingsError(
+                f"condition {self.text!r}: {self.name} was 0 before, so there is no relative change"
+            )
         is_met = _holds(value, self.sign, self.limit)
         # A value over a limit is over it; a change that may be chance is not a change.
-        return Verdict(condition=self, change=change, is_met=is_met, is_noise=self.is_relative and change.verdict == "noise")
+        return ConditionResult(
+            condition=self,
+            change=change,
+            is_met=is_met,
+            is_noise=self.is_relative and change.verdict == "noise",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ConditionResult:
     """What a condition said of a comparison."""
 
     condition: Condition
-    change: Change
+    change: FigureChange
     is_met: bool
     is_noise: bool
 
@@ -75,7 +91,7 @@ class Verdict:
         """The verdict in words."""
         change = self.change
         moved = f" ({change.change:+.1%})" if change.change is not None else ""
-        facts = f"{change.name} went from {say(change.before, change.unit)} to {say(change.after, change.unit)}{moved}"
+        facts = f"{change.name} went from {format_value(change.before, change.unit)} to {format_value(change.after, change.unit)}{moved}"
         if self.is_met and self.is_noise:
             return f"noise  {self.condition.text}: {facts}, but the rounds overlap"
         return f"{'FAILED' if self.fails else 'ok    '} {self.condition.text}: {facts}"

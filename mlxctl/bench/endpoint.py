@@ -22,7 +22,10 @@ class Endpoint:
 
     @classmethod
     def of(cls, url: str, *, api_key: str | None = None) -> "Endpoint":
-        """Read `http(s)://host[:port][/prefix][/v1]`; `http://` may be left out. Raises SettingsError for what is no such URL."""
+        """Read `http(s)://host[:port][/prefix][/v1]`; `http://` may be left out.
+
+        Raises SettingsError for what is no such URL.
+        """
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
             port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,7 @@
-"""On what a result was measured: machine, versions, commit. Read, not imported, so that measuring stays light."""
+"""On what a result was measured: machine, versions, commit.
+
+Read, not imported, so that measuring stays light.
+"""
 
 import os
 import platform
@@ -14,7 +17,9 @@ _GIT_SECONDS = 5.0
 
 
 def describe_environment(machine: Machine) -> dict[str, Any]:
-    """Return the facts of this machine and installation; the load tells whether others were at work when the run began."""
+    """Return the facts of this machine and installation; the load tells whether others were at work when the
+    run began.
+    """
     return {
         "mlxctl": __version__,
         "commit": _commit(),
@@ -29,7 +34,9 @@ def describe_environment(machine: Machine) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Return the commit of the working directory, with a plus for changes; None outside a repository or without git."""
+    """Return the commit of the working directory, with a plus for changes; None outside a repository or
+    without git.
+    """
     head = _git("rev-parse", "--short", "HEAD")
     if not head:
         return None
@@ -38,7 +45,13 @@ def _commit() -> str | None:
 
 def _git(*arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)  # noqa: S603, S607
+        done = subprocess.run(  # noqa: S603
+            ["git", *arguments],  # noqa: S607
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

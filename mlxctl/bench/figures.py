@@ -1,4 +1,6 @@
-"""What is measured, and what the rounds say of it: medians with their spread, ratios of paired rounds, and when it is noise."""
+"""What is measured, and what the rounds say of it: medians with their spread, ratios of paired rounds, and
+when it is noise.
+"""
 
 import statistics
 from collections.abc import Sequence
@@ -9,15 +11,29 @@ Unit = Literal["s", "tokens/s", "requests/s", "share", "times", "tokens"]
 Better = Literal["lower", "higher"]
 
 
+Sample = dict[str, float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One thing that a scenario measures. A detail is stored and charted, but has no row of its own in the table."""
+    """One thing that a scenario measures.
+
+    A detail is stored and charted, but has no row of its own in the table.
+    """
 
     name: str
     unit: Unit
     better: Better
     meaning: str
     is_detail: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Bars to draw: each is a label and the figure behind it."""
+
+    title: str
+    bars: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +46,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Summarise values, of which there must be one."""
+        """Summarize values, of which there must be one."""
         return cls(median=statistics.median(values), lowest=min(values), highest=max(values))
 
     @classmethod
@@ -52,7 +68,10 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def percentile_figures(name: str, what: str) -> tuple[Figure, ...]:
     """Return the figures `name_p50`, `name_p95` and `name_p99`, in seconds."""
-    return tuple(Figure(name=f"{name}_p{rank}", unit="s", better="lower", meaning=f"{what}, p{rank}") for rank in (50, 95, 99))
+    return tuple(
+        Figure(name=f"{name}_p{rank}", unit="s", better="lower", meaning=f"{what}, p{rank}")
+        for rank in (50, 95, 99)
+    )
 
 
 def percentiles(name: str, values: Sequence[float]) -> dict[str, float]:

@@ -1,7 +1,8 @@
-"""What is asked: text that looks like prose, the same for every server of a run, and never the same as in any run before.
+"""What is asked: text that looks like prose, the same for every server of a run, and never the same as in any
+run before.
 
-A run draws one `nonce`; every text begins with what is made of it, so that no server can answer from what it computed earlier,
-while the rest depends on the seed alone.
+A run draws one `nonce`; every text begins with what is made of it, so that no server can answer from what it
+computed earlier, while the rest depends on the seed alone.
 """
 
 import random
@@ -21,7 +22,10 @@ _NUMBERS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """Makes texts by key: the same key gives the same text within a run. `tokens_per_word` is what the first server counted."""
+    """Makes texts by key: the same key gives the same text within a run.
+
+    `tokens_per_word` is what the first server counted.
+    """
 
     seed: int
     nonce: str

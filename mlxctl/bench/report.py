@@ -1,47 +1,52 @@
-"""Stored results as Markdown with pictures beside it."""
+"""Stored results as Markdown with images beside it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlxctl.bench.formatting import ceiling_line, client_line, format_value, ratio_verdict, state_line
 from mlxctl.bench.result import Result
 from mlxctl.bench.scenarios import Chart
 from mlxctl.bench.svg import Bar, draw_bars
-from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, state_line
 from mlxctl.errors import SettingsError
 
 PAGE = "report.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The page, and the pictures that it shows by file name."""
+class BenchReport:
+    """The page, and the images that it shows by file name."""
 
     markdown: str
-    pictures: dict[str, str]
+    images: dict[str, str]
 
     def save(self, directory: Path) -> Path:
-        """Write everything into the directory and return the page. Raises SettingsError when that cannot be."""
+        """Write everything into the directory and return the page.
+
+        Raises SettingsError when that cannot be.
+        """
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            for name, picture in self.pictures.items():
-                (directory / name).write_text(picture, encoding="utf-8")
+            for name, image in self.images.items():
+                (directory / name).write_text(image, encoding="utf-8")
             (directory / PAGE).write_text(self.markdown, encoding="utf-8")
         except OSError as error:
-            raise SettingsError(f"the report cannot be written to {str(directory)!r}: {error.strerror}") from None
+            raise SettingsError(
+                f"the report cannot be written to {str(directory)!r}: {error.strerror}"
+            ) from None
         return directory / PAGE
 
 
-def make_report(results: Sequence[tuple[str, Result]]) -> Report:
+def make_report(results: Sequence[tuple[str, Result]]) -> BenchReport:
     """Return the report of results, each with the name of its file."""
-    pictures: dict[str, str] = {}
+    images: dict[str, str] = {}
     parts = ["# What was measured\n"]
     for number, (name, result) in enumerate(results, start=1):
-        parts += _section(f"{number}-{result.scenario}", name, result, pictures)
-    return Report(markdown="\n".join(parts), pictures=pictures)
+        parts += _section(f"{number}-{result.scenario}", name, result, images)
+    return BenchReport(markdown="\n".join(parts), images=images)
 
 
-def _section(prefix: str, name: str, result: Result, pictures: dict[str, str]) -> Iterator[str]:
+def _section(prefix: str, name: str, result: Result, images: dict[str, str]) -> Iterator[str]:
     yield f"## {result.scenario}\n"
     state = state_line(result)
     yield f"{'**' + state + '**' if result.is_partial else state}, begun {result.started} ({_code(name)}).\n"
@@ -51,7 +56,7 @@ def _section(prefix: str, name: str, result: Result, pictures: dict[str, str]) -
     for number, chart in enumerate(result.charts, start=1):
         if bars := _bars(result, chart):
             file = f"{prefix}-{number}.svg"
-            pictures[file] = draw_bars(chart.title, bars)
+            images[file] = draw_bars(chart.title, bars)
             yield f"![{chart.title}]({file})\n"
     for line in filter(None, (ceiling_line(result), client_line(result.client), *result.notes)):
         yield f"- {_plain(line)}"
@@ -62,7 +67,9 @@ def _figure_table(result: Result) -> Iterator[str]:
     yield "| figure | median | lowest | highest | what it is |\n| --- | ---: | ---: | ---: | --- |"
     for found in result.measurements:
         if not found.is_detail:
-            values = " | ".join(say(value, found.unit) for value in (found.median, found.lowest, found.highest))
+            values = " | ".join(
+                format_value(value, found.unit) for value in (found.median, found.lowest, found.highest)
+            )
             yield f"| {_code(found.name)} | {values} | {_plain(found.meaning)} |"
     yield ""
 
@@ -74,7 +81,7 @@ def _pair_table(result: Result) -> Iterator[str]:
         if a is None or b is None or a.is_detail:
             continue
         verdict = ratio_verdict(ratio, a.better, is_noise=pair.is_noise)
-        values = f"{say(a.median, a.unit)} | {say(b.median, b.unit)} | {ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
+        values = f"{format_value(a.median, a.unit)} | {format_value(b.median, b.unit)} | {ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
         yield f"| {_code(a.name)} | {values} | {verdict} | {_plain(a.meaning)} |"
     yield ""
 
@@ -88,7 +95,7 @@ def _bars(result: Result, chart: Chart) -> list[Bar]:
             value=found.median,
             lowest=found.lowest,
             highest=found.highest,
-            text=say(found.median, found.unit),
+            text=format_value(found.median, found.unit),
         )
         for label, name in chart.bars
         for server in result.servers
@@ -98,11 +105,15 @@ def _bars(result: Result, chart: Chart) -> list[Bar]:
 
 def _machine(result: Result) -> str:
     facts = result.environment
-    packages = ", ".join(f"{name} {version}" for name, version in facts.get("packages", {}).items() if version)
+    packages = ", ".join(
+        f"{name} {version}" for name, version in facts.get("packages", {}).items() if version
+    )
     memory = f"{facts.get('memory_bytes', 0) / 1024**3:.0f} GiB"
     machine = f"{facts.get('chip')}, {facts.get('num_cores')} cores, {memory}, {facts.get('platform')}"
     commit = f" ({facts['commit']})" if facts.get("commit") else ""
-    return _plain(f"{machine}; mlxctl {facts.get('mlxctl')}{commit}, {packages}; load {facts.get('load_average')}")
+    return _plain(
+        f"{machine}; mlxctl {facts.get('mlxctl')}{commit}, {packages}; load {facts.get('load_average')}"
+    )
 
 
 def _code(text: str) -> str:

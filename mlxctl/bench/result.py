@@ -1,4 +1,7 @@
-"""A result as it is stored: what was measured, on what, with which settings, whether it is whole. Pure values and their file."""
+"""A result as it is stored: what was measured, on what, with which settings, whether it is whole.
+
+Pure values and their file.
+"""
 
 import statistics
 from collections.abc import Sequence
@@ -8,8 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mlxctl.bench.figures import Better, Figure, Spread, Unit
-from mlxctl.bench.scenarios.scenario import Chart
+from mlxctl.bench.figures import Better, Chart, Figure, Spread, Unit
 from mlxctl.errors import SettingsError
 
 _MAX_FILE_BYTES = 64 * 1024**2
@@ -32,7 +34,7 @@ class Measurement:
 
     @classmethod
     def of(cls, target: str, figure: Figure, rounds: Sequence[float]) -> "Measurement":
-        """Summarise the rounds."""
+        """Summarize the rounds."""
         return cls(
             target=target,
             name=figure.name,
@@ -49,7 +51,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """A over B of one figure, round by round. Noise: the spread covers 1, there were too few rounds to know, or it is 1."""
+    """A over B of one figure, round by round.
+
+    Noise: the spread covers 1, there were too few rounds to know, or it is 1.
+    """
 
     name: str
     ratio: Spread
@@ -71,7 +76,8 @@ class MeasuredServer:
 class ClientCost:
     """What measuring cost: shares are of one core. `per_thousand` is that share while 1,000 tokens/s come in.
 
-    `was_bottleneck` says that the client itself had no time left, so that the server may be faster than what was measured.
+    `was_bottleneck` says that the client itself had no time left, so that the server may be faster than what
+    was measured.
     """
 
     cpu_seconds: float
@@ -84,7 +90,10 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The most tokens per second that one stream can reach: every token reads all weights once. A sum, not a measurement."""
+    """The most tokens per second that one stream can reach: every token reads all weights once.
+
+    A sum, not a measurement.
+    """
 
     tokens_per_second: float
     context_tokens: int
@@ -115,7 +124,9 @@ class Result:
 
     def find(self, name: str, target: str = "A") -> Measurement | None:
         """Return a figure of a target, None when it was not measured."""
-        return next((found for found in self.measurements if (found.target, found.name) == (target, name)), None)
+        return next(
+            (found for found in self.measurements if (found.target, found.name) == (target, name)), None
+        )
 
 
 def encode_result(result: Result, *, is_pretty: bool = False) -> str:

@@ -1,22 +1,23 @@
-"""One run from options to a result: open the servers, measure in rounds, close what was opened, describe it all."""
+"""One run from options to a result: open the servers, measure in rounds, close what was opened, describe it
+all.
+"""
 
 import asyncio
 import secrets
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from mlxctl.bench.ceiling import speed_ceiling
 from mlxctl.bench.environment import describe_environment
-from mlxctl.bench.own_server import OwnServer
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import Ceiling, MeasuredServer, Result
 from mlxctl.bench.runner import Observer, measurements, paired_ratios, run_rounds
 from mlxctl.bench.scenarios import Scenario
-from mlxctl.bench.target import Target, open_target
-from mlxctl.models import Machine, ModelDescription, this_machine
+from mlxctl.bench.server_process import ServerSubprocess
+from mlxctl.bench.target import BenchTarget, open_target
+from mlxctl.models import Machine, ModelDescription, fit_model, this_machine
 
 # A prediction for the short contexts that most scenarios have.
 _CEILING_CONTEXT_TOKENS = 512
@@ -34,7 +35,10 @@ class ServerChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Whom to measure, how often, and what the results need to know. `described` is the model of our own server."""
+    """Whom to measure, how often, and what the results need to know.
+
+    `described` is the model of our own server.
+    """
 
     servers: tuple[ServerChoice, ...]
     num_rounds: int = 5
@@ -45,7 +49,10 @@ class RunOptions:
 
 
 def run_bench(scenario: Scenario, options: RunOptions, observer: Observer) -> Result:
-    """Run it; Ctrl-C ends it early with a partial result. Raises MlxctlError when nothing could be measured."""
+    """Run it; Ctrl-C ends it early with a partial result.
+
+    Raises MlxctlError when nothing could be measured.
+    """
     return asyncio.run(_run(scenario, options, observer))
 
 
@@ -63,9 +70,19 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
         for target in targets:
             target.is_last = target is targets[-1]
         rounds = await run_rounds(
-            scenario, targets, prompts, observer, num_rounds=options.num_rounds, num_warmups=options.num_warmups
+            scenario,
+            targets,
+            prompts,
+            observer,
+            num_rounds=options.num_rounds,
+            num_warmups=options.num_warmups,
         )
-    settings = {"seed": options.seed, "nonce": prompts.nonce, "num_warmups": options.num_warmups, **scenario.settings}
+    settings = {
+        "seed": options.seed,
+        "nonce": prompts.nonce,
+        "num_warmups": options.num_warmups,
+        **scenario.settings,
+    }
     return Result(
         scenario=scenario.name,
         started=started,
@@ -86,13 +103,13 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
 
 
 @asynccontextmanager
-async def _opened(label: str, choice: ServerChoice, observer: Observer) -> AsyncIterator[Target]:
+async def _opened(label: str, choice: ServerChoice, observer: Observer) -> AsyncIterator[BenchTarget]:
     """Give the target, and end what was started for it."""
     observer.open(label, choice.url)
     if choice.url is not None:
         yield await open_target(label, choice.url, model=choice.model, api_key=choice.api_key)
         return
-    server = OwnServer(choice.serve_arguments)
+    server = ServerSubprocess(choice.serve_arguments)
     try:
         target = await open_target(label, await server.start(), name="mlxctl serve")
         target.restarter = server
@@ -120,11 +137,35 @@ def _ceiling(options: RunOptions, machine: Machine) -> Ceiling | None:
     )
 
 
-def _server(target: Target) -> MeasuredServer:
+def _server(target: BenchTarget) -> MeasuredServer:
     return MeasuredServer(
         label=target.label,
         name=target.name,
         url=target.endpoint.base_url,
         model=target.model,
         context_length=target.context_length,
+    )
+
+
+def speed_ceiling(
+    model: ModelDescription,
+    machine: Machine,
+    *,
+    context_tokens: int,
+    bandwidth_bytes_per_second: float | None,
+) -> Ceiling | None:
+    """Return the ceiling; a bandwidth that a person gave wins over the published one.
+
+    None when nobody knows the bandwidth.
+    """
+    if bandwidth_bytes_per_second is not None:
+        machine = replace(machine, bandwidth_bytes_per_second=bandwidth_bytes_per_second)
+    fit = fit_model(model, machine, context_tokens=context_tokens)
+    if fit is None or fit.predicted_tokens_per_second is None or machine.bandwidth_bytes_per_second is None:
+        return None
+    return Ceiling(
+        tokens_per_second=fit.predicted_tokens_per_second,
+        context_tokens=context_tokens,
+        bandwidth_bytes_per_second=machine.bandwidth_bytes_per_second,
+        source="as given" if bandwidth_bytes_per_second is not None else f"published for {machine.chip}",
     )

@@ -1,6 +1,7 @@
 """Rounds in the order A B A B: what disturbs the machine for a while disturbs both. Event-loop thread only.
 
-What was measured is never lost: when a person interrupts or a server fails, the finished rounds are the result, marked as partial.
+What was measured is never lost: when a person interrupts or a server fails, the finished rounds are the
+result, marked as partial.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from mlxctl.bench.figures import Figure, Spread
+from mlxctl.bench.figures import Figure, Sample, Spread
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import ClientCost, Measurement, PairedRatio
-from mlxctl.bench.scenarios.scenario import Sample, Scenario
-from mlxctl.bench.target import Target
+from mlxctl.bench.scenarios import Scenario
+from mlxctl.bench.target import BenchTarget
 from mlxctl.errors import MlxctlError
 
 # Rounds below which a ratio cannot be told from chance.
@@ -42,7 +43,10 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Rounds:
-    """What was measured so far: for each target its samples, in order. Only rounds that every target finished count."""
+    """What was measured so far: for each target its samples, in order.
+
+    Only rounds that every target finished count.
+    """
 
     samples: dict[str, list[Sample]]
     problem: str | None = None
@@ -72,48 +76,56 @@ class Rounds:
 
 async def run_rounds(
     scenario: Scenario,
-    targets: Sequence[Target],
+    targets: Sequence[BenchTarget],
     prompts: Prompts,
     observer: Observer,
     *,
     num_rounds: int,
     num_warmups: int,
 ) -> Rounds:
-    """Calibrate, warm up, then measure every target in every round. Raises MlxctlError only before the first round.
+    """Calibrate, warm up, then measure every target in every round.
+
+    Raises MlxctlError only before the first round.
 
     A cancellation ends the rounds and is reported as the problem.
     """
     rounds = Rounds(samples={target.label: [] for target in targets})
-    with keeping_what_is_over(rounds):
+    with keep_finished_rounds(rounds):
         tokens_per_word = [await target.calibrate(prompts) for target in targets]
         prompts = replace(prompts, tokens_per_word=tokens_per_word[0])
-        for turn in turns(num_rounds=num_rounds, num_warmups=num_warmups):
+        for iteration in iterations(num_rounds=num_rounds, num_warmups=num_warmups):
             for target in targets:
-                observer.begin(turn.what, target.label)
-                with counted(rounds, target) if turn.counts else nullcontext():
-                    sample = await scenario.measure(target, prompts, turn.what)
-                observer.end(turn.what, target.label, is_last=target.is_last)
-                if turn.counts:
+                observer.begin(iteration.label, target.label)
+                with measure_client_cost(rounds, target) if iteration.is_measured else nullcontext():
+                    sample = await scenario.measure(target, prompts, iteration.label)
+                observer.end(iteration.label, target.label, is_last=target.is_last)
+                if iteration.is_measured:
                     rounds.samples[target.label].append(sample)
     return rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Iteration:
     """A warm-up or, when it counts, a round."""
 
-    what: str
-    counts: bool
+    label: str
+    is_measured: bool
 
 
-def turns(*, num_rounds: int, num_warmups: int) -> Iterator[Turn]:
+def iterations(*, num_rounds: int, num_warmups: int) -> Iterator[Iteration]:
     """Yield the warm-ups, then the rounds."""
-    yield from (Turn(what=f"warm-up {number}/{num_warmups}", counts=False) for number in range(1, num_warmups + 1))
-    yield from (Turn(what=f"round {number}/{num_rounds}", counts=True) for number in range(1, num_rounds + 1))
+    yield from (
+        Iteration(label=f"warm-up {number}/{num_warmups}", is_measured=False)
+        for number in range(1, num_warmups + 1)
+    )
+    yield from (
+        Iteration(label=f"round {number}/{num_rounds}", is_measured=True)
+        for number in range(1, num_rounds + 1)
+    )
 
 
 @contextmanager
-def keeping_what_is_over(rounds: Rounds) -> Iterator[None]:
+def keep_finished_rounds(rounds: Rounds) -> Iterator[None]:
     """Note why the rounds inside ended early. Lets a failure through only when no round was over."""
     try:
         yield
@@ -130,7 +142,7 @@ def keeping_what_is_over(rounds: Rounds) -> Iterator[None]:
 
 
 def measurements(figures: Sequence[Figure], rounds: Rounds) -> tuple[Measurement, ...]:
-    """Summarise each figure of each target over the rounds that had it."""
+    """Summarize each figure of each target over the rounds that had it."""
     return tuple(
         Measurement.of(target, figure, values)
         for figure in figures
@@ -155,7 +167,7 @@ def paired_ratios(scenario: Scenario, rounds: Rounds) -> tuple[PairedRatio, ...]
 
 
 @contextmanager
-def counted(rounds: Rounds, target: Target | None = None) -> Iterator[None]:
+def measure_client_cost(rounds: Rounds, target: BenchTarget | None = None) -> Iterator[None]:
     """Count time, processor time and, of a target, tokens of what happens inside, finished or not."""
     cpu, wall, tokens = time.process_time(), time.perf_counter(), target.num_tokens if target else 0
     try:

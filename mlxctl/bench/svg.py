@@ -30,10 +30,13 @@ class Bar:
 
 
 def draw_bars(title: str, bars: Sequence[Bar]) -> str:
-    """Return the picture: a bar for each value from zero on, with a line from the lowest to the highest round."""
+    """Return the image: a bar for each value from zero on, with a line from the lowest to the highest round."""
     room = _WIDTH - _LABEL_WIDTH - _VALUE_WIDTH
     top = max(bar.highest for bar in bars) or 1.0
-    rows = "\n".join(_row(number, bar, *(room * (value / top) for value in _values(bar))) for number, bar in enumerate(bars))
+    rows = "\n".join(
+        _row(number, bar, *(room * (value / top) for value in _values(bar)))
+        for number, bar in enumerate(bars)
+    )
     height = _TOP + _ROW * len(bars) + 8
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" role="img">\n'

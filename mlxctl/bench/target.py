@@ -12,7 +12,8 @@ from mlxctl.errors import CapacityError, InvalidRequest, SettingsError
 from mlxctl.inference.remote import RemoteInference
 
 _CALIBRATION_WORDS = 200
-# Room for the template around a prompt, and for words that are longer in tokens than those of the calibration.
+# Room for the template around a prompt, and for words that are longer in tokens than those of the
+# calibration.
 _CONTEXT_MARGIN = 0.9
 # An answer below this share of what was asked for is worth a note.
 _SHORT_SHARE = 0.9
@@ -26,11 +27,13 @@ class Restarter(Protocol):
 
 
 @dataclass(slots=True)
-class Target:
-    """`label` is A or B; the last one ends a round. `context_length` is in tokens, None where the server did not say.
+class BenchTarget:
+    """`label` is A or B; the last one ends a round.
 
-    `num_tokens` counts all answers. `notes` are what a reader of the result has to know; `fields` go into every request.
-    `takes_tools` becomes false when the server has refused some.
+    `context_length` is in tokens, None where the server did not say.
+
+    `num_tokens` counts all answers. `notes` are what a reader of the result has to know; `fields` go into
+    every request. `takes_tools` becomes false when the server has refused some.
     """
 
     label: str
@@ -40,7 +43,7 @@ class Target:
     context_length: int | None = None
     is_last: bool = True
     restarter: Restarter | None = None
-    takes_tools: bool = True
+    accepts_tools: bool = True
     num_tokens: int = 0
     notes: dict[str, None] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
@@ -74,7 +77,9 @@ class Target:
         return stream
 
     async def calibrate(self, prompts: Prompts) -> float:
-        """Ask once and return the tokens that a word takes, also the first sign that the server can be measured at all."""
+        """Ask once and return the tokens that a word takes, also the first sign that the server can be
+        measured at all.
+        """
         words = " ".join(prompts.prose("calibration", _CALIBRATION_WORDS).split()[:_CALIBRATION_WORDS])
         try:
             stream = await self.ask(user(words), max_tokens=2)
@@ -89,14 +94,20 @@ class Target:
         return stream.num_prompt_tokens / len(words.split())
 
     def fit(self, num_prompt_tokens: int, *, max_tokens: int) -> int:
-        """Return how long a prompt may be so that it and its answer fit into the context; notes when that is shorter."""
+        """Return how long a prompt may be so that it and its answer fit into the context; notes when that is
+        shorter.
+        """
         if self.context_length is None:
             return num_prompt_tokens
         room = int(self.context_length * _CONTEXT_MARGIN) - max_tokens
         if room <= 0:
-            raise SettingsError(f"answers of {max_tokens} tokens do not fit into the context of {self.context_length} tokens")
+            raise SettingsError(
+                f"answers of {max_tokens} tokens do not fit into the context of {self.context_length} tokens"
+            )
         if num_prompt_tokens > room:
-            self.note(f"prompts of {num_prompt_tokens} tokens were shortened to {room}: the context holds {self.context_length}")
+            self.note(
+                f"prompts of {num_prompt_tokens} tokens were shortened to {room}: the context holds {self.context_length}"
+            )
         return min(num_prompt_tokens, room)
 
     def note(self, text: str) -> None:
@@ -106,18 +117,22 @@ class Target:
 
 async def open_target(
     label: str, url: str, *, name: str | None = None, model: str | None = None, api_key: str | None = None
-) -> Target:
-    """Ask a server what it serves, return it as a target. Raises SettingsError, ServerUnreachable, UnknownModel, CapacityError."""
+) -> BenchTarget:
+    """Ask a server what it serves, return it as a target.
+
+    Raises SettingsError, ServerUnreachable, UnknownModel, CapacityError.
+    """
     endpoint = Endpoint.of(url, api_key=api_key)
     remote = RemoteInference(endpoint.base_url, api_key=api_key)
     try:
         await remote.wait_ready()
         found = remote.find_model(model)
     except CapacityError:
-        # Some servers answer for models that they cannot list. Who names one is believed, and the first question shows.
+        # Some servers answer for models that they cannot list. Who names one is believed, and the first
+        # question shows.
         if model is None:
             raise
-        return Target(label, name or endpoint.base_url, endpoint, model)
+        return BenchTarget(label, name or endpoint.base_url, endpoint, model)
     finally:
         await remote.close()
-    return Target(label, name or endpoint.base_url, endpoint, found.name, found.context_length)
+    return BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found.context_length)

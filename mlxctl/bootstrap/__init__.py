@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlxctl import locations
-from mlxctl.bootstrap.offer import make_offer, read_library_model
+from mlxctl.bootstrap.configured_models import make_offer, read_library_model
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import ToneCurveOptions
-from mlxctl.models.catalogue import Catalogue
+from mlxctl.models.catalog import Catalog
 from mlxctl.models.knowledge import Knowledge, open_knowledge
 from mlxctl.settings import SamplingSettings, Settings
 from mlxctl.stores import AgentStore, ResponseStore
@@ -20,7 +20,7 @@ class Services:
     """What the doors of the house share."""
 
     inference: InferenceService
-    catalogue: Catalogue
+    catalog: Catalog
     responses: ResponseStore
     agents: AgentStore
     knowledge: Knowledge
@@ -35,9 +35,12 @@ class Services:
 def build_services(settings: Settings) -> Services:
     """Wire the services up; nothing runs yet. Needs a running event loop.
 
-    Raises ModelError when no model can be used, and SettingsError for models and overrides of capabilities that cannot be honoured.
+    Raises ModelError when no model can be used, and SettingsError for models and overrides of capabilities
+    that cannot be honored.
     """
-    engine = EngineClient(EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue)
+    engine = EngineClient(
+        EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue
+    )
     responses = ResponseStore(
         locations.state_directory() / "responses.sqlite",
         max_bytes=settings.server.response_store_bytes,
@@ -45,14 +48,14 @@ def build_services(settings: Settings) -> Services:
     )
     agents = AgentStore(locations.agents_file(), max_agents=settings.server.max_agents)
     knowledge = open_knowledge()
-    catalogue = Catalogue(settings, knowledge)
-    offer = make_offer(settings, catalogue.library, knowledge)
+    catalog = Catalog(settings, knowledge)
+    offer = make_offer(settings, catalog.library, knowledge)
     inference = InferenceService(
         engine,
         offer.named,
         others=offer.others,
         unusable=offer.unusable,
-        find=partial(read_library_model, settings=settings, library=catalogue.library, knowledge=knowledge)
+        find=partial(read_library_model, settings=settings, library=catalog.library, knowledge=knowledge)
         if settings.pool.allow_library
         else None,
         pool=settings.pool,
@@ -62,7 +65,9 @@ def build_services(settings: Settings) -> Services:
         # Bodies are parsed where requests are prepared.
         preparation=PreparationPool(modules=["mlxctl.protocols"]),
     )
-    return Services(inference=inference, catalogue=catalogue, responses=responses, agents=agents, knowledge=knowledge)
+    return Services(
+        inference=inference, catalog=catalog, responses=responses, agents=agents, knowledge=knowledge
+    )
 
 
 def _tone_curve(settings: SamplingSettings) -> ToneCurveOptions:

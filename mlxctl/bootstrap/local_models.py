@@ -1,28 +1,24 @@
-"""What tokens say, and what a request's prompt is, to the models on this machine. Reads no weights, needs no engine."""
+"""What tokens say, and what a request's prompt is, to the models on this machine.
+
+Reads no weights, needs no engine.
+"""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from mlxctl.adapters import ModelAdapter, PromptTokens, create_adapter
-from mlxctl.adapters.agent_headers import without_agent_headers
-from mlxctl.bootstrap.offer import read_local_model
+from mlxctl.adapters.templates.agent_headers import without_agent_headers
+from mlxctl.bootstrap.configured_models import read_local_model
 from mlxctl.errors import ModelError
-from mlxctl.inference.cache.places import Place, find_place, with_short_images
+from mlxctl.inference.cache.prompt_sections import Place, find_place, with_short_images
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.tokens import Tokens, image_salts, pack
 from mlxctl.models import Library
 from mlxctl.models.knowledge import open_knowledge
-from mlxctl.prefix_cache.chunks import Tokens, pack, picture_salts
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.protocols import PROTOCOLS
 from mlxctl.settings import Settings
-
-_FORMATTERS: dict[str, Callable[[], Formatter]] = {
-    "chat": OpenAIChatFormatter,
-    "messages": AnthropicMessagesFormatter,
-    "responses": OpenAIResponsesFormatter,
-}
 
 
 class LocalModels:
@@ -34,7 +30,9 @@ class LocalModels:
         self._adapters: dict[str, ModelAdapter | None] = {}
 
     def text(self, model: str, tokens: Tokens) -> str | None:
-        """Return what tokens of the model of this name say; None when it does not lie here, or has no such tokens."""
+        """Return what tokens of the model of this name say; None when it does not lie here, or has no such
+        tokens.
+        """
         adapter = self._adapter(model)
         if adapter is None or max(tokens, default=0) >= adapter.vocabulary.size:
             return None
@@ -46,21 +44,28 @@ class LocalModels:
         return user_markers(adapter) if adapter is not None else None
 
     def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> PromptTokens | None:
-        """Return the prompt that a request is to the model; None when it does not lie here. Raises InvalidRequest."""
+        """Return the prompt that a request is to the model; None when it does not lie here.
+
+        Raises InvalidRequest.
+        """
         adapter, request = self._adapter(model), self._request(protocol, body)
         return adapter.prompt_tokens(request) if adapter is not None else None
 
     def place_at(self, model: str, protocol: str, body: dict[str, Any], position: int) -> Place | None:
-        """Return which message or tool of a request token `position` of its prompt is in; None where `prompt` is."""
+        """Return which message or tool of a request token `position` of its prompt is in; None where `prompt`
+        is.
+        """
         adapter, request = self._adapter(model), self._request(protocol, body)
         if adapter is None:
             return None
         prompt = adapter.prompt_tokens(request)
-        text = self.text(model, pack(with_short_images(prompt.token_ids, picture_salts(prompt.pictures), position)))
+        text = self.text(
+            model, pack(with_short_images(prompt.token_ids, image_salts(prompt.images), position))
+        )
         return find_place(request, len(text), adapter) if text is not None else None
 
     def _request(self, protocol: str, body: dict[str, Any]) -> GenerationRequest:
-        request = _FORMATTERS[protocol]().parse(json.dumps(body).encode())
+        request = PROTOCOLS[protocol].create_formatter().parse(json.dumps(body).encode())
         if self._strips_headers:
             request = replace(request, messages=without_agent_headers(request.messages))
         return request

@@ -1,4 +1,7 @@
-"""The command line: parse, resolve settings, call a room, render. Each command is one file, imported when it is asked for."""
+"""The command line: parse, resolve settings, call a room, render.
+
+Each command is one file, imported when it is asked for.
+"""
 
 from typing import Annotated
 
@@ -30,7 +33,8 @@ def _print_version(is_wanted: bool) -> None:
 @app.callback()
 def mlxctl(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print versions and exit.")
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print versions and exit."),
     ] = False,
 ) -> None:
     """Serve, probe, chat with and measure MLX models."""

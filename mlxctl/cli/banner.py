@@ -24,7 +24,9 @@ class Banner:
             typer.echo("  note   anybody who reaches this address may ask; give an API key with --api-key")
         typer.echo(f"  wait   {_what_is_awaited(settings)} ...")
 
-    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float) -> None:
+    def ready(
+        self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float
+    ) -> None:
         """Say what is served and how to ask it."""
         for model in models:
             later = "" if model.state == "loaded" else ", loaded when first asked for"
@@ -45,7 +47,9 @@ def _what_is_awaited(settings: Settings) -> str:
 
 
 def _curl_line(address: Address, settings: Settings, model: str) -> str:
-    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello!"}]}, ensure_ascii=False)
+    body = json.dumps(
+        {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}, ensure_ascii=False
+    )
     quoted = body.replace("'", "'\\''")
     key = " -H 'Authorization: Bearer YOUR_KEY'" if settings.server.api_keys else ""
     return f"curl {address.url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{quoted}'"

@@ -16,51 +16,75 @@ Number = float | None
 Option = typer.Option
 
 
-@app.command(epilog="Examples: mlxctl chat    mlxctl chat 'why is the sky blue?'    git diff | mlxctl chat 'review this'")
+@app.command(
+    epilog="Examples: mlxctl chat    mlxctl chat 'why is the sky blue?'    git diff | mlxctl chat 'review this'"
+)
 def chat(
     prompt: Annotated[
         str | None,
-        typer.Argument(help="Question to answer once, on standard output. Piped text is added below it.", metavar="PROMPT"),
+        typer.Argument(
+            help="Question to answer once, on standard output. Piped text is added below it.",
+            metavar="PROMPT",
+        ),
     ] = None,
     model: Annotated[str | None, setting(ModelSettings, "path", "--model", "-m", metavar="MODEL")] = None,
-    url: Annotated[str | None, Option(help="Use the server at this URL; --model names one of its models.", metavar="URL")] = None,
-    api_key: Annotated[str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")] = None,
+    url: Annotated[
+        str | None, Option(help="Use the server at this URL; --model names one of its models.", metavar="URL")
+    ] = None,
+    api_key: Annotated[
+        str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
+    ] = None,
     system: Annotated[str, Option(help="System prompt.", metavar="TEXT", show_default=False)] = "",
-    temperature: Annotated[Number, Option(min=0, max=100, help="0 is greedy.  [default: of the model]")] = None,
-    top_p: Annotated[Number, Option(min=0.001, max=1, help="Nucleus sampling.  [default: of the model]")] = None,
+    temperature: Annotated[
+        Number, Option(min=0, max=100, help="0 is greedy.  [default: of the model]")
+    ] = None,
+    top_p: Annotated[
+        Number, Option(min=0.001, max=1, help="Nucleus sampling.  [default: of the model]")
+    ] = None,
     max_tokens: Annotated[int | None, Option(min=1, help="Length limit of an answer.")] = None,
-    tools: Annotated[bool, Option("--tools", help="Offer the built-in demo tools, a clock and a calculator.")] = False,
+    tools: Annotated[
+        bool, Option("--tools", help="Offer the built-in demo tools, a clock and a calculator.")
+    ] = False,
     ask_tools: Annotated[bool, Option("--ask-tools", help="As --tools, but ask before each call.")] = False,
     image: Annotated[
-        list[Path] | None, Option(help="Attach an image to the first question; may be repeated.", metavar="FILE")
+        list[Path] | None,
+        Option(help="Attach an image to the first question; may be repeated.", metavar="FILE"),
     ] = None,
     last: Annotated[bool, Option("--continue", "-c", help="Continue the last chat.")] = False,
     session: Annotated[
-        str | None, Option(help="Continue the chat whose id starts with ID; --list shows the ids.", metavar="ID")
+        str | None,
+        Option(help="Continue the chat whose id starts with ID; --list shows the ids.", metavar="ID"),
     ] = None,
-    file: Annotated[Path | None, Option("--open", help="Continue a chat that was exported as .json.", metavar="FILE")] = None,
+    file: Annotated[
+        Path | None, Option("--open", help="Continue a chat that was exported as .json.", metavar="FILE")
+    ] = None,
     listing: Annotated[bool, Option("--list", help="List the saved chats and exit.")] = False,
-    save: Annotated[bool, Option("--save/--no-save", help="Save the chat, to search and continue it later.")] = True,
+    save: Annotated[
+        bool, Option("--save/--no-save", help="Save the chat, to search and continue it later.")
+    ] = True,
     plain: Annotated[bool, Option("--plain", help="Chat in lines of text, for screen readers.")] = False,
 ) -> None:
     """Chat with a model in the terminal, with a local engine or a running server."""
     with plain_failures():
-        from mlxctl.tui.beginning import Beginning
-        from mlxctl.tui.door import list_chats, run_chat
-        from mlxctl.tui.options import ChatOptions
-        from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
+        from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
+        from mlxctl.tui.conversation import ChatOptions
+        from mlxctl.tui.launch import InitialConversation, print_chats, run_chat
 
         if listing:
-            list_chats("")
+            print_chats("")
             raise typer.Exit
         if sum((last, session is not None, file is not None)) > 1:
-            raise SettingsError("--continue, --session and --open exclude each other: choose one conversation to continue")
+            raise SettingsError(
+                "--continue, --session and --open exclude each other: choose one conversation to continue"
+            )
         if not save and (last or session is not None):
             raise SettingsError("--no-save cannot be combined with --continue or --session")
-        beginning = Beginning(is_last=last, session_id=session, file=file, keeps=save)
+        initial = InitialConversation(is_last=last, session_id=session, file=file, is_saved=save)
         chosen = {"model": {"path": None if url else model and Path(model)}}
         settings = resolve(environment=os.environ, flags=chosen)
-        partner: Partner = RemotePartner(url, model=model, api_key=api_key) if url else LocalPartner(settings)
+        backend: ChatBackend = (
+            RemoteBackend(url, model=model, api_key=api_key) if url else LocalBackend(settings)
+        )
         options = ChatOptions(
             system_prompt=system,
             temperature=temperature,
@@ -69,4 +93,6 @@ def chat(
             uses_tools=tools or ask_tools,
             asks_before_tools=ask_tools,
         )
-        raise typer.Exit(run_chat(partner, options, beginning, prompt=prompt, images=image or (), is_plain=plain))
+        raise typer.Exit(
+            run_chat(backend, options, initial, prompt=prompt, images=image or (), is_plain=plain)
+        )

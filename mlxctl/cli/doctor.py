@@ -10,19 +10,21 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 
 @app.command(epilog="Example: mlxctl doctor --json")
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
     """Check this installation, and suggest fixes.
 
-    Looks at platform, packages, MLX, settings, memory, disks and port, then starts a server and has the demo model answer. Takes a
-    few seconds. Exit code 1 when something is broken; advice alone is 0.
+    Looks at platform, packages, MLX, settings, memory, disks and port, then starts a server and has the demo
+    model answer. Takes a few seconds. Exit code 1 when something is broken; advice alone is 0.
     """
-    from mlxctl.doctor import examine
+    from mlxctl.doctor import run_checks
 
     if as_json:
-        findings = list(examine())
-        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+        results = list(run_checks())
+        typer.echo(json.dumps([asdict(result) for result in results], indent=2, ensure_ascii=False))
     else:
         from mlxctl.cli.examination import print_examination
 
-        findings = print_examination(examine())
-    raise typer.Exit(int(any(finding.verdict == "broken" for finding in findings)))
+        results = print_examination(run_checks())
+    raise typer.Exit(int(any(result.verdict == "broken" for result in results)))

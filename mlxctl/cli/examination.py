@@ -7,49 +7,49 @@ from rich.table import Table
 from rich.text import Text
 
 from mlxctl.cli.console import console
-from mlxctl.doctor import Finding
+from mlxctl.doctor import CheckResult
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
 _NAME_COLUMNS = 12
 
 
-def print_examination(findings: Iterable[Finding]) -> list[Finding]:
+def print_examination(results: Iterable[CheckResult]) -> list[CheckResult]:
     """Print each finding when it comes, then the sum; returns them all."""
     out = console()
     seen = []
-    for finding in findings:
+    for result in results:
         if out.is_terminal:
-            out.print(finding_line(finding))
-            if finding.remedy is not None:
-                style = "dim" if finding.verdict == "ok" else ""
-                out.print(Padding(Text(finding.remedy, style=style), (0, 0, 0, _NAME_COLUMNS + 2)))
+            out.print(finding_line(result))
+            if result.remedy is not None:
+                style = "dim" if result.verdict == "ok" else ""
+                out.print(Padding(Text(result.remedy, style=style), (0, 0, 0, _NAME_COLUMNS + 2)))
         else:
             # A pipe has no width: every finding is one line.
-            remedy = f"; {finding.remedy}" if finding.remedy is not None else ""
-            line = f"{_MARKS[finding.verdict][0]} {finding.name:<{_NAME_COLUMNS - 1}} {finding.facts}{remedy}"
+            remedy = f"; {result.remedy}" if result.remedy is not None else ""
+            line = f"{_MARKS[result.verdict][0]} {result.name:<{_NAME_COLUMNS - 1}} {result.facts}{remedy}"
             out.print(Text(line), soft_wrap=True)
-        seen.append(finding)
+        seen.append(result)
     out.print()
     out.print(summary(seen))
     return seen
 
 
-def finding_line(finding: Finding) -> Table:
+def finding_line(result: CheckResult) -> Table:
     """Return mark, name and facts; long facts stay in their column."""
-    mark, style = _MARKS[finding.verdict]
+    mark, style = _MARKS[result.verdict]
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)
     table.add_column(width=_NAME_COLUMNS - 1)
     table.add_column(overflow="fold")
-    table.add_row(Text(mark, style=style), Text(finding.name, style="bold"), Text(finding.facts))
+    table.add_row(Text(mark, style=style), Text(result.name, style="bold"), Text(result.facts))
     return table
 
 
-def summary(findings: list[Finding]) -> Text:
+def summary(results: list[CheckResult]) -> Text:
     """Say it in one line."""
-    broken = [finding.name for finding in findings if finding.verdict == "broken"]
+    broken = [result.name for result in results if result.verdict == "broken"]
     if broken:
         return Text(f"broken: {', '.join(broken)}", style="bold red")
-    num_advices = sum(finding.verdict == "advice" for finding in findings)
+    num_advices = sum(result.verdict == "advice" for result in results)
     advice = f"; advice on {num_advices} thing{'s' * (num_advices > 1)}" if num_advices else ""
     return Text(f"everything works{advice}", style="green")

@@ -1,4 +1,6 @@
-"""How a command fails: what a person can mend is one line on standard error and exit code 1, without a stack trace."""
+"""How a command fails: what a person can mend is one line on standard error and exit code 1, without a stack
+trace.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

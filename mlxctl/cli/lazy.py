@@ -1,4 +1,7 @@
-"""The table of commands. The first help page reads only this table, so it costs nothing of what the commands need."""
+"""The table of commands.
+
+The first help page reads only this table, so it costs nothing of what the commands need.
+"""
 
 import difflib
 import importlib
@@ -19,16 +22,27 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve models over OpenAI- and Anthropic-compatible APIs."),
-    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."),
+    "chat": LazyCommand(
+        "mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."
+    ),
+    "run": LazyCommand("mlxctl.cli.run", "Answer one prompt, or chat; downloads the model if needed."),
+    "launch": LazyCommand("mlxctl.cli.launch", "Start a coding agent with a model of this machine."),
+    "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
-    "models": LazyCommand("mlxctl.cli.models", "Manage the models on this machine: list, inspect, download, remove, alias, fit."),
+    "models": LazyCommand(
+        "mlxctl.cli.models", "Manage the models on this machine: list, inspect, download, remove, alias, fit."
+    ),
     "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Test what models can do by generating, and store the results."),
-    "cache": LazyCommand("mlxctl.cli.cache", "Inspect and manage the prefix cache: list, explain misses, pin, clear."),
-    "agents": LazyCommand("mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."),
+    "cache": LazyCommand(
+        "mlxctl.cli.cache", "Inspect and manage the prefix cache: list, explain misses, pin, clear."
+    ),
+    "agents": LazyCommand(
+        "mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."
+    ),
+    "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show which settings hold."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
-    "demo": LazyCommand("mlxctl.cli.demo", "Rebuild the tiny built-in demo model."),
 }
 
 
@@ -38,7 +52,9 @@ _UsageError: Any = typer.BadParameter.__base__
 
 @contextmanager
 def _naming_the_nearest() -> Iterator[None]:
-    """Have an unknown option answered with the one that comes closest, where Typer lists all that share some letters."""
+    """Have an unknown option answered with the one that comes closest, where Typer lists all that share some
+    letters.
+    """
     try:
         yield
     except _UsageError as error:
@@ -73,7 +89,10 @@ class SuggestingGroup(TyperGroup):
 
 
 class LazyGroup(SuggestingGroup):
-    """Imports a command when it is called, or when its own help is wanted. A group below the first has a table of its own."""
+    """Imports a command when it is called, or when its own help is wanted.
+
+    A group below the first has a table of its own.
+    """
 
     table: ClassVar[dict[str, LazyCommand]] = COMMANDS
 

@@ -15,17 +15,25 @@ Option = typer.Option
 @app.command(epilog="Example: mlxctl top    or: mlxctl top --json | jq .stats.num_decoding")
 def top(
     url: Annotated[
-        str | None, Option(help="Server to monitor.  [default: the one that `mlxctl serve` starts]", metavar="URL")
+        str | None,
+        Option(help="Server to monitor.  [default: the one that `mlxctl serve` starts]", metavar="URL"),
     ] = None,
-    api_key: Annotated[str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")] = None,
+    api_key: Annotated[
+        str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
+    ] = None,
     interval: Annotated[float, Option(min=0.1, max=3600, help="Refresh interval in seconds.")] = 1.0,
     once: Annotated[bool, Option("--once", help="Print once as text and exit.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print once as a JSON document and exit.")] = False,
+    format_json: Annotated[bool, Option("--json", help="Print once as a JSON document and exit.")] = False,
 ) -> None:
     """Monitor a running server: speed, queue, batch, cache, requests."""
     with plain_failures():
-        from mlxctl.tui.watching import run_top
+        from mlxctl.tui.monitor import run_top
 
         server = resolve(environment=os.environ, flags={}).server
-        where = url or f"http://{server.host}:{server.port}"
-        run_top(where, api_key=api_key, interval_seconds=interval, look="json" if as_json else "text" if once else "screen")
+        address = url or f"http://{server.host}:{server.port}"
+        run_top(
+            address,
+            api_key=api_key,
+            interval_seconds=interval,
+            output="json" if format_json else "text" if once else "screen",
+        )

@@ -1,4 +1,7 @@
-"""What `--version` says: ours, Python's, and those of the packages that decide what a model does. Imports none of them."""
+"""What `--version` says: ours, Python's, and those of the packages that decide what a model does.
+
+Imports none of them.
+"""
 
 import platform
 
@@ -6,7 +9,8 @@ from mlxctl import __version__
 from mlxctl.installed import version_of
 
 _NEEDED = ("mlx", "mlx-lm", "tokenizers", "transformers")
-# Named where they are installed: what MLX runs on, and what reads other kinds of models or forces the form of an answer.
+# Named where they are installed: what MLX runs on, and what reads other kinds of models or forces the form of
+# an answer.
 _WELCOME = ("mlx-metal", "mlx-cpu", "llguidance", "mlx-vlm", "mlx-embeddings", "mlx-audio")
 
 

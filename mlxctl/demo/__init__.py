@@ -1,7 +1,7 @@
-"""The built-in demo model: a tiny Qwen3 that ships with the package, so that everything works before any download.
+"""The built-in demo model: a tiny Qwen3 in the wheel, served when no model is named.
 
-`model/` is an ordinary Hugging Face directory; `recipe` is the program that makes it; ABILITIES.md says what it can do,
-as measured. Nothing here imports mlx: the recipe does, when it is run.
+`model/` is an ordinary Hugging Face directory, trained by `python -m tools.demo_model`. ABILITIES.md has its
+measured abilities (not in the wheel). Nothing here imports mlx.
 """
 
 from pathlib import Path

@@ -1,19 +1,23 @@
-"""Checks of an installation: machine, packages, MLX, memory, disks, port, and a real answer; each says what to do."""
+"""Checks of an installation: machine, packages, MLX, memory, disks, port, and a real answer; each says what
+to do.
+"""
 
 import os
 from collections.abc import Iterator
 
 from mlxctl import locations
 from mlxctl.doctor.backend import check_backend, check_blas
-from mlxctl.doctor.finding import Finding
+from mlxctl.doctor.check_result import CheckResult
 from mlxctl.doctor.packages import check_packages
 from mlxctl.doctor.platform import check_files, check_platform, check_python
 
-__all__ = ["Finding", "examine"]
+__all__ = ["CheckResult", "examine"]
 
 
-def examine() -> Iterator[Finding]:
-    """Check one thing after the other, each as it is asked for; never raises for what is wrong with this machine."""
+def run_checks() -> Iterator[CheckResult]:
+    """Check one thing after the other, each as it is asked for; never raises for what is wrong with this
+    machine.
+    """
     is_mac = locations.is_apple_silicon()
     yield check_platform()
     yield check_python()
@@ -23,17 +27,24 @@ def examine() -> Iterator[Finding]:
     if not is_mac:
         yield check_blas()
     try:
-        yield from _examine_mlxctl(is_mac=is_mac)
+        yield from _run_own_checks(is_mac=is_mac)
     except ImportError as error:
         remedy = "`pip install --force-reinstall -c constraints.txt .` in the directory of mlxctl"
-        yield Finding(name="imports", verdict="broken", facts=f"a package is not installed whole: {error}", remedy=remedy)
+        yield CheckResult(
+            name="imports",
+            verdict="broken",
+            facts=f"a package is not installed whole: {error}",
+            remedy=remedy,
+        )
 
 
-def _examine_mlxctl(*, is_mac: bool) -> Iterator[Finding]:
-    """Check what needs mlxctl's own modules, imported here: in a broken installation the checks above still report."""
-    from mlxctl.doctor.answer import check_answer
+def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
+    """Check what needs mlxctl's own modules, imported here: in a broken installation the checks above still
+    report.
+    """
+    from mlxctl.doctor.directories import check_models, check_port, check_settings, check_state
+    from mlxctl.doctor.generation import check_answer
     from mlxctl.doctor.memory import check_memory, check_wired_limit
-    from mlxctl.doctor.places import check_models, check_port, check_settings, check_state
     from mlxctl.errors import SettingsError
     from mlxctl.models import Library, this_machine
     from mlxctl.settings import Settings, resolve

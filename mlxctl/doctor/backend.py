@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 
-from mlxctl.doctor.finding import Finding
+from mlxctl.doctor.check_result import CheckResult
 
 _TRY_SECONDS = 60.0
 # A sum whose result is known: 4 times the square of 3, on the device that will be used.
@@ -20,44 +20,66 @@ print(json.dumps({"version": mx.__version__, "device": device, "metal": mx.metal
 _TOTAL = 36.0
 
 
-def check_backend(*, wants_metal: bool) -> Finding:
+def check_backend(*, wants_metal: bool) -> CheckResult:
     """Have MLX compute something."""
     try:
-        done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=_TRY_SECONDS, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", _PROGRAM],
+            capture_output=True,
+            text=True,
+            timeout=_TRY_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         facts = f"MLX did not compute a small matrix within {_TRY_SECONDS:g} s"
-        return Finding(
-            name="mlx", verdict="broken", facts=facts, remedy="see whether another program keeps the GPU busy; restart the Mac"
+        return CheckResult(
+            name="mlx",
+            verdict="broken",
+            facts=facts,
+            remedy="see whether another program keeps the GPU busy; restart the Mac",
         )
-    return judge_backend(done.returncode, done.stdout, done.stderr, wants_metal=wants_metal)
+    return assess_backend(done.returncode, done.stdout, done.stderr, wants_metal=wants_metal)
 
 
-def judge_backend(exit_code: int, output: str, errors: str, *, wants_metal: bool) -> Finding:
+def assess_backend(exit_code: int, output: str, errors: str, *, wants_metal: bool) -> CheckResult:
     """Say what the trial means."""
     if exit_code:
         lines = errors.strip().splitlines()
         facts = f"MLX cannot be used: {lines[-1] if lines else f'its process ended with {exit_code}'}"
-        return Finding(
-            name="mlx", verdict="broken", facts=facts, remedy="`pip install --force-reinstall mlx`, as the packages above need it"
+        return CheckResult(
+            name="mlx",
+            verdict="broken",
+            facts=facts,
+            remedy="`pip install --force-reinstall mlx`, as the packages above need it",
         )
     found = json.loads(output.strip().splitlines()[-1])
     facts = f"{found['version']} on {found['device']}" + (" with Metal" if found["metal"] else "")
     if found["total"] != _TOTAL:
         facts += f" computes {found['total']:g} where {_TOTAL:g} is right"
-        return Finding(name="mlx", verdict="broken", facts=facts, remedy="install another version of mlx")
+        return CheckResult(name="mlx", verdict="broken", facts=facts, remedy="install another version of mlx")
     if wants_metal and not found["metal"]:
-        return Finding(name="mlx", verdict="broken", facts=f"{facts}: no Metal", remedy="run it in a session that may use the GPU")
-    return Finding(name="mlx", verdict="ok", facts=facts)
+        return CheckResult(
+            name="mlx",
+            verdict="broken",
+            facts=f"{facts}: no Metal",
+            remedy="run it in a session that may use the GPU",
+        )
+    return CheckResult(name="mlx", verdict="ok", facts=facts)
 
 
-def check_blas() -> Finding:
+def check_blas() -> CheckResult:
     """See whether a fast BLAS is there, which the engine takes by itself. For Linux only."""
-    return judge_blas(ctypes.util.find_library("openblas"))
+    return assess_blas(ctypes.util.find_library("openblas"))
 
 
-def judge_blas(library: str | None) -> Finding:
+def assess_blas(library: str | None) -> CheckResult:
     """Say what the engine will compute with."""
     if library is not None:
-        return Finding(name="blas", verdict="ok", facts=f"OpenBLAS ({library})")
+        return CheckResult(name="blas", verdict="ok", facts=f"OpenBLAS ({library})")
     facts = "no OpenBLAS: MLX computes with the slow BLAS that it brings"
-    return Finding(name="blas", verdict="advice", facts=facts, remedy="`apt install libopenblas0`, or what your system calls it")
+    return CheckResult(
+        name="blas",
+        verdict="advice",
+        facts=facts,
+        remedy="`apt install libopenblas0`, or what your system calls it",
+    )

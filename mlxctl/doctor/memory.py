@@ -2,7 +2,7 @@
 
 import subprocess
 
-from mlxctl.doctor.finding import Finding
+from mlxctl.doctor.check_result import CheckResult
 from mlxctl.models.machine import GIB, Machine
 
 _SYSCTL = "iogpu.wired_limit_mb"
@@ -13,37 +13,43 @@ _MIB = 1024**2
 _ASK_SECONDS = 5.0
 
 
-def check_memory(machine: Machine, *, limit_bytes: int | None) -> Finding:
+def check_memory(machine: Machine, *, limit_bytes: int | None) -> CheckResult:
     """Say what models may take; `limit_bytes` is that of the settings."""
     facts = f"{machine.memory_bytes / GIB:.0f} GiB, of which models may take {machine.usable_bytes / GIB:.1f}"
     if limit_bytes is not None and limit_bytes > machine.memory_bytes:
         remedy = "lower engine.memory_limit_bytes in the settings"
-        return Finding(name="memory", verdict="broken", facts=f"{facts}: the limit is more than there is", remedy=remedy)
-    return Finding(name="memory", verdict="ok", facts=facts)
+        return CheckResult(
+            name="memory", verdict="broken", facts=f"{facts}: the limit is more than there is", remedy=remedy
+        )
+    return CheckResult(name="memory", verdict="ok", facts=facts)
 
 
-def check_wired_limit(machine: Machine) -> Finding:
+def check_wired_limit(machine: Machine) -> CheckResult:
     """Ask macOS how much memory the GPU may wire. For Apple silicon only."""
-    return judge_wired_limit(machine.memory_bytes, _ask())
+    return assess_wired_limit(machine.memory_bytes, _read_wired_limit())
 
 
-def judge_wired_limit(memory_bytes: int, limit_mib: int | None) -> Finding:
+def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
     """Say what the limit means; 0 is the system's own choice, None is a system that does not tell."""
     sensible = (memory_bytes - max(_KEEP_BYTES, int(memory_bytes * _KEEP_SHARE))) // _MIB
     if limit_mib is None:
-        return Finding(name="wired limit", verdict="ok", facts=f"this macOS has no {_SYSCTL}")
+        return CheckResult(name="wired limit", verdict="ok", facts=f"this macOS has no {_SYSCTL}")
     if limit_mib == 0:
-        more = f"; for a model that just does not fit: `sudo sysctl {_SYSCTL}={sensible}`, until the next start"
-        return Finding(name="wired limit", verdict="ok", facts=f"chosen by macOS{more if sensible > 0 else ''}")
+        more = (
+            f"; for a model that just does not fit: `sudo sysctl {_SYSCTL}={sensible}`, until the next start"
+        )
+        return CheckResult(
+            name="wired limit", verdict="ok", facts=f"chosen by macOS{more if sensible > 0 else ''}"
+        )
     facts = f"set by hand to {limit_mib / 1024:.1f} GiB of {memory_bytes / GIB:.0f}"
     if limit_mib > sensible:
         command = f"sudo sysctl {_SYSCTL}={max(sensible, 0)}"
         remedy = f"this leaves too little for the system, which may halt: `{command}` (0 is its own choice)"
-        return Finding(name="wired limit", verdict="advice", facts=facts, remedy=remedy)
-    return Finding(name="wired limit", verdict="ok", facts=facts)
+        return CheckResult(name="wired limit", verdict="advice", facts=facts, remedy=remedy)
+    return CheckResult(name="wired limit", verdict="ok", facts=facts)
 
 
-def _ask() -> int | None:
+def _read_wired_limit() -> int | None:
     command = ["/usr/sbin/sysctl", "-n", _SYSCTL]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=True)  # noqa: S603

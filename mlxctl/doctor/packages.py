@@ -6,54 +6,62 @@ from importlib.metadata import PackageNotFoundError, distribution
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from mlxctl.doctor.finding import Finding
+from mlxctl.doctor.check_result import CheckResult
 
 _ROOT = "mlxctl"
 _MAX_CLASHES_SHOWN = 3
 # Gives the version and the requirements of a package by its name; raises PackageNotFoundError.
-Look = Callable[[str], tuple[str, list[str]]]
+PackageLookup = Callable[[str], tuple[str, list[str]]]
 
 
-def check_packages() -> Finding:
+def check_packages() -> CheckResult:
     """Follow the requirements of mlxctl as they are installed here."""
-    return judge_packages(_look)
+    return assess_packages(_installed_package)
 
 
-def judge_packages(look: Look) -> Finding:
+def assess_packages(lookup: PackageLookup) -> CheckResult:
     """Say which requirements are not met, with the command that mends them."""
     try:
-        look(_ROOT)
+        lookup(_ROOT)
     except PackageNotFoundError:
         facts = "mlxctl runs from its source and is not installed, so what it needs is not known"
-        return Finding(
-            name="packages", verdict="advice", facts=facts, remedy="in its directory: `pip install -c constraints.txt -e .`"
+        return CheckResult(
+            name="packages",
+            verdict="advice",
+            facts=facts,
+            remedy="in its directory: `pip install -c constraints.txt -e .`",
         )
     num_seen, clashes = 0, dict[str, str]()
-    for requirement, needed_by, found in _walk(look):
+    for requirement, needed_by, found in _walk(lookup):
         num_seen += 1
         if found is None or not requirement.specifier.contains(found, prereleases=True):
             has = "is missing" if found is None else f"{found} is installed"
             clashes.setdefault(
-                str(requirement).partition(";")[0].strip(), f"{requirement.name} {has}, {needed_by} needs {_wish(requirement)}"
+                str(requirement).partition(";")[0].strip(),
+                f"{requirement.name} {has}, {needed_by} needs {_format_specifier(requirement)}",
             )
     if not clashes:
-        return Finding(name="packages", verdict="ok", facts=f"{num_seen} requirements are met")
+        return CheckResult(name="packages", verdict="ok", facts=f"{num_seen} requirements are met")
     shown = list(clashes.values())[:_MAX_CLASHES_SHOWN]
     more = f", and {len(clashes) - len(shown)} more" if len(clashes) > len(shown) else ""
-    wishes = " ".join(f"'{wish}'" for wish in clashes)
-    return Finding(name="packages", verdict="broken", facts="; ".join(shown) + more, remedy=f"`pip install {wishes}`")
+    specifiers = " ".join(f"'{specifier}'" for specifier in clashes)
+    return CheckResult(
+        name="packages", verdict="broken", facts="; ".join(shown) + more, remedy=f"`pip install {specifiers}`"
+    )
 
 
-def _walk(look: Look) -> Iterator[tuple[Requirement, str, str | None]]:
-    """Yield every requirement that holds here, who needs it, and the version that is installed; each package is entered once."""
+def _walk(lookup: PackageLookup) -> Iterator[tuple[Requirement, str, str | None]]:
+    """Yield every requirement that holds here, who needs it, and the version that is installed; each package
+    is entered once.
+    """
     waiting, seen = [_ROOT], {_ROOT}
     while waiting:
         name = waiting.pop()
-        for text in look(name)[1]:
+        for text in lookup(name)[1]:
             requirement = _read(text)
             if requirement is None:
                 continue
-            found = _version(look, requirement.name)
+            found = _version(lookup, requirement.name)
             yield requirement, name, found
             key = canonicalize_name(requirement.name)
             if found is not None and key not in seen:
@@ -62,7 +70,9 @@ def _walk(look: Look) -> Iterator[tuple[Requirement, str, str | None]]:
 
 
 def _read(text: str) -> Requirement | None:
-    """Return the requirement when it holds on this platform without extras; None otherwise, and for what cannot be read."""
+    """Return the requirement when it holds on this platform without extras; None otherwise, and for what
+    cannot be read.
+    """
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
@@ -71,17 +81,17 @@ def _read(text: str) -> Requirement | None:
     return requirement if holds else None
 
 
-def _version(look: Look, name: str) -> str | None:
+def _version(lookup: PackageLookup, name: str) -> str | None:
     try:
-        return look(name)[0]
+        return lookup(name)[0]
     except PackageNotFoundError:
         return None
 
 
-def _wish(requirement: Requirement) -> str:
+def _format_specifier(requirement: Requirement) -> str:
     return str(requirement.specifier) or "any version"
 
 
-def _look(name: str) -> tuple[str, list[str]]:
+def _installed_package(name: str) -> tuple[str, list[str]]:
     found = distribution(name)
     return found.version, found.requires or []

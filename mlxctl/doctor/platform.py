@@ -5,56 +5,72 @@ import resource
 import sys
 
 from mlxctl import locations
-from mlxctl.doctor.finding import Finding
+from mlxctl.doctor.check_result import CheckResult
 
-_OLDEST_MACOS = 14
+_MIN_MACOS = 14
 # Every client holds a connection, and an engine's library wants some files of its own.
-_FEW_FILES = 1024
+_MIN_OPEN_FILES = 1024
 
 
-def check_platform() -> Finding:
+def check_platform() -> CheckResult:
     """Look at this machine."""
     translated = locations.is_translated()
-    return judge_platform(sys.platform, platform.machine(), platform.mac_ver()[0], is_translated=translated)
+    return assess_platform(sys.platform, platform.machine(), platform.mac_ver()[0], is_translated=translated)
 
 
-def judge_platform(system: str, machine: str, macos: str, *, is_translated: bool) -> Finding:
+def assess_platform(system: str, machine: str, macos: str, *, is_translated: bool) -> CheckResult:
     """Say whether MLX runs on such a machine."""
     facts = f"macOS {macos} on {machine}" if system == "darwin" else f"{system.capitalize()} on {machine}"
-    verdict = Finding(name="platform", verdict="ok", facts=facts)
+    verdict = CheckResult(name="platform", verdict="ok", facts=facts)
     if is_translated:
         remedy = "install a Python for arm64 and make the environment anew"
-        return Finding(
-            name="platform", verdict="broken", facts=f"{facts}: this Python is for Intel and runs translated", remedy=remedy
+        return CheckResult(
+            name="platform",
+            verdict="broken",
+            facts=f"{facts}: this Python is for Intel and runs translated",
+            remedy=remedy,
         )
     if system == "darwin" and machine != "arm64":
-        return Finding(name="platform", verdict="broken", facts=facts, remedy="MLX needs a Mac with Apple silicon")
-    if system == "darwin" and int(macos.partition(".")[0] or 0) < _OLDEST_MACOS:
-        return Finding(name="platform", verdict="broken", facts=facts, remedy=f"MLX needs macOS {_OLDEST_MACOS} or newer")
+        return CheckResult(
+            name="platform", verdict="broken", facts=facts, remedy="MLX needs a Mac with Apple silicon"
+        )
+    if system == "darwin" and int(macos.partition(".")[0] or 0) < _MIN_MACOS:
+        return CheckResult(
+            name="platform", verdict="broken", facts=facts, remedy=f"MLX needs macOS {_MIN_MACOS} or newer"
+        )
     if system == "linux":
         remedy = "fine for trying and testing; for speed use a Mac with Apple silicon"
-        return Finding(name="platform", verdict="advice", facts=f"{facts}: MLX computes on the CPU here", remedy=remedy)
+        return CheckResult(
+            name="platform", verdict="advice", facts=f"{facts}: MLX computes on the CPU here", remedy=remedy
+        )
     if system != "darwin":
-        return Finding(name="platform", verdict="broken", facts=facts, remedy="mlxctl runs on macOS and Linux")
+        return CheckResult(
+            name="platform", verdict="broken", facts=facts, remedy="mlxctl runs on macOS and Linux"
+        )
     return verdict
 
 
-def check_python() -> Finding:
+def check_python() -> CheckResult:
     """Name the interpreter."""
-    return Finding(name="python", verdict="ok", facts=f"{platform.python_version()} at {sys.executable}")
+    return CheckResult(name="python", verdict="ok", facts=f"{platform.python_version()} at {sys.executable}")
 
 
-def check_files() -> Finding:
+def check_files() -> CheckResult:
     """See how many files and connections a process may have open."""
-    return judge_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return assess_file_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def judge_files(limit: int) -> Finding:
+def assess_file_limit(limit: int) -> CheckResult:
     """Say whether so many open files are enough for a server."""
-    is_enough = limit == resource.RLIM_INFINITY or limit >= _FEW_FILES
-    facts = "no limit on open files" if limit == resource.RLIM_INFINITY else f"{limit} files may be open at once"
+    is_enough = limit == resource.RLIM_INFINITY or limit >= _MIN_OPEN_FILES
+    facts = (
+        "no limit on open files" if limit == resource.RLIM_INFINITY else f"{limit} files may be open at once"
+    )
     if is_enough:
-        return Finding(name="open files", verdict="ok", facts=facts)
-    return Finding(
-        name="open files", verdict="advice", facts=facts, remedy="for many clients: `ulimit -n 4096` before `mlxctl serve`"
+        return CheckResult(name="open files", verdict="ok", facts=facts)
+    return CheckResult(
+        name="open files",
+        verdict="advice",
+        facts=facts,
+        remedy="for many clients: `ulimit -n 4096` before `mlxctl serve`",
     )

@@ -1,9 +1,14 @@
-"""The one engine. The front enters through EngineClient; everything of MLX stays on the engine's own thread, in `run_engine`."""
+"""The one engine.
 
-from mlxctl.engine.client import EngineClient
-from mlxctl.engine.launcher import EngineProcess, InlineEngine
-from mlxctl.engine.lease import Lease
-from mlxctl.engine.messages import (
+The front enters through EngineClient; everything of MLX stays on the engine's own thread, in `run_engine`.
+"""
+
+from mlxctl.engine.client.engine_client import EngineClient
+from mlxctl.engine.client.launcher import EngineProcess, InlineEngine
+from mlxctl.engine.client.supervisor import EngineStatus
+from mlxctl.engine.client.token_stream import TokenStream
+from mlxctl.engine.wire.messages import (
+    AudioWindow,
     CacheAction,
     CacheAnswer,
     CachedChunk,
@@ -13,17 +18,12 @@ from mlxctl.engine.messages import (
     ModelUnloaded,
     RowUpdate,
     Score,
-    SoundWindow,
     Stats,
-    WrittenWindow,
+    TranscribedWindow,
 )
-from mlxctl.engine.model_desk import ModelSource
-from mlxctl.engine.residency import Resident, Room
-from mlxctl.engine.residents import ModelState, Residents
-from mlxctl.engine.supervision import EngineStatus
-from mlxctl.engine.token_stream import TokenStream
 
 __all__ = [
+    "AudioWindow",
     "CacheAction",
     "CacheAnswer",
     "CachedChunk",
@@ -32,19 +32,12 @@ __all__ = [
     "EngineStatus",
     "Hello",
     "InlineEngine",
-    "Lease",
     "LookedUp",
     "ModelLoaded",
-    "ModelSource",
-    "ModelState",
     "ModelUnloaded",
-    "Resident",
-    "Residents",
-    "Room",
     "RowUpdate",
     "Score",
-    "SoundWindow",
     "Stats",
     "TokenStream",
-    "WrittenWindow",
+    "TranscribedWindow",
 ]

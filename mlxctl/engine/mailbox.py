@@ -1,6 +1,9 @@
-"""The engine's end of the socket: commands in, reports out. Owned by the engine's thread; no thread of its own.
+"""The engine's end of the socket: commands in, reports out.
 
-Reading and writing happen between steps, without blocking, so that nothing in the engine ever waits for the interpreter lock.
+Owned by the engine's thread; no thread of its own.
+
+Reading and writing happen between steps, without blocking, so that nothing in the engine ever waits for the
+interpreter lock.
 """
 
 import select
@@ -8,9 +11,9 @@ import socket
 
 import msgspec
 
-from mlxctl.engine.framing import FrameTooLargeError, command_reader, encode_frame
-from mlxctl.engine.messages import AnyCommand, AnyReport
 from mlxctl.engine.waker import Waker
+from mlxctl.engine.wire.framing import FrameTooLargeError, command_reader, encode_frame
+from mlxctl.engine.wire.messages import AnyCommand, AnyReport
 
 _READ_BYTES = 1 << 20
 # A front that leaves this much unread is stuck; tokens for it would only pile up.
@@ -31,10 +34,16 @@ class Mailbox:
         self._unsent = bytearray()
 
     def take(self, *, timeout_seconds: float, waker: Waker) -> list[AnyCommand]:
-        """Return all commands that have come, waiting up to `timeout_seconds` for one or for `waker`. Raises FrontGoneError."""
+        """Return all commands that have come, waiting up to `timeout_seconds` for one or for `waker`.
+
+        Raises FrontGoneError.
+        """
         if timeout_seconds > 0:
             select.select(
-                [self._socket.fileno(), waker.fileno()], [self._socket.fileno()] if self._unsent else [], [], timeout_seconds
+                [self._socket.fileno(), waker.fileno()],
+                [self._socket.fileno()] if self._unsent else [],
+                [],
+                timeout_seconds,
             )
             waker.clear()
         self._flush()

@@ -1,4 +1,7 @@
-"""What this process takes in memory, as the system counts it, and giving back what is free. Linux and macOS; ctypes only."""
+"""What this process takes in memory, as the system counts it, and giving back what is free.
+
+Linux and macOS; ctypes only.
+"""
 
 import ctypes
 import functools
@@ -28,7 +31,10 @@ def resident_bytes() -> int | None:
 
 
 def return_free_memory() -> None:
-    """Give memory that was freed, but that the allocator keeps, back to the system. Takes some milliseconds."""
+    """Give memory that was freed, but that the allocator keeps, back to the system.
+
+    Takes some milliseconds.
+    """
     libc = _libc()
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

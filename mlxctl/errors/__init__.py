@@ -1,7 +1,7 @@
 """The exception tree of the house.
 
 MlxctlError
-├── SettingsError                what a person configured cannot be honoured
+├── SettingsError                what a person configured cannot be honored
 ├── StoreError                   a file of ours that remembers things cannot be used
 │   └── StoreUnavailable         a store of the server; other requests are not touched
 ├── NoVoice                      nobody can say a text here
@@ -34,7 +34,8 @@ MlxctlError
     ├── ConnectionLost           the other server went away in mid-answer
     └── DeadlineExceeded
 
-Errors carry facts as attributes; the protocols render them. Asserts are for our own invariants, these are for the world outside.
+Errors carry facts as attributes; the protocols render them. Asserts are for our own invariants, these are for
+the world outside.
 """
 
 from pathlib import Path
@@ -53,7 +54,7 @@ class MlxctlError(Exception):
 
 
 class SettingsError(MlxctlError):
-    """A flag, environment variable or settings file holds something that cannot be honoured."""
+    """A flag, environment variable or settings file holds something that cannot be honored."""
 
 
 class StoreError(MlxctlError):
@@ -61,11 +62,21 @@ class StoreError(MlxctlError):
 
 
 class StoreUnavailable(StoreError):
-    """A store cannot be used now: its file is locked, not permitted, damaged, or the disk is full; `store` is its name."""
+    """A store cannot be used now: its file is locked, not permitted, damaged, or the disk is full; `store` is
+    its name.
+    """
 
     def __init__(self, store: str, message: str) -> None:
         super().__init__(message)
         self.store = store
+
+
+class ServiceFailed(MlxctlError):
+    """The background service cannot be installed, started or stopped."""
+
+
+class ClientNotReady(MlxctlError):
+    """A coding agent cannot be launched: it is not installed, or no model suffices for it."""
 
 
 class NoVoice(MlxctlError):
@@ -80,7 +91,9 @@ class ModelError(MlxctlError):
         self.path = str(path)
 
     def without_path(self, name: str) -> str:
-        """Return what is wrong with the model `name`, without where it lies: who may ask for it need not know."""
+        """Return what is wrong with the model `name`, without where it lies: who may ask for it need not
+        know.
+        """
         text = str(self).replace(repr(self.path), repr(name)).replace(self.path, name)
         return text.removeprefix(f"model {name!r}").removeprefix(":").lstrip()
 
@@ -94,7 +107,9 @@ class BrokenModel(ModelError):
 
 
 class DownloadFailed(ModelError):
-    """The hub does not give the model, cannot be reached, or there is no room for it here; `path` is the repository."""
+    """The hub does not give the model, cannot be reached, or there is no room for it here; `path` is the
+    repository.
+    """
 
 
 class NotEnoughMemory(ModelError):
@@ -104,7 +119,7 @@ class NotEnoughMemory(ModelError):
         super().__init__(
             path,
             f"model {str(path)!r} needs {describe_bytes(needed_bytes)} for its weights alone, but the memory limit is "
-            f"{describe_bytes(limit_bytes)}: raise --memory-limit, or take a smaller or more quantised model",
+            f"{describe_bytes(limit_bytes)}: raise --memory-limit, or take a smaller or more quantized model",
         )
         self.needed_bytes = needed_bytes
         self.limit_bytes = limit_bytes
@@ -147,7 +162,9 @@ class UnknownResource(RequestError):
 
 
 class Conflict(RequestError):
-    """What is there, or has happened meanwhile, does not allow this; `param` is the field that is to blame, if one is."""
+    """What is there, or has happened meanwhile, does not allow this; `param` is the field that is to blame,
+    if one is.
+    """
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -183,7 +200,9 @@ class HeadersTooLarge(RequestError):
     """The request line and the headers together are larger than the server accepts."""
 
     def __init__(self, *, limit_bytes: int) -> None:
-        super().__init__(f"request line and headers are larger than the limit of {limit_bytes} bytes (server.max_header_bytes)")
+        super().__init__(
+            f"request line and headers are larger than the limit of {limit_bytes} bytes (server.max_header_bytes)"
+        )
         self.limit_bytes = limit_bytes
 
 
@@ -223,7 +242,9 @@ class ModelInUse(CapacityError):
     """The model cannot be let go now, because it is answering."""
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"model {model!r} is in use; try again when its requests have ended", retry_after_seconds=5.0)
+        super().__init__(
+            f"model {model!r} is in use; try again when its requests have ended", retry_after_seconds=5.0
+        )
         self.model = model
 
 
@@ -248,7 +269,10 @@ class SequenceFailed(EngineError):
 
 
 class ModelUnavailable(EngineError):
-    """A model that this server offers cannot be brought up; the others are not touched. The reason names no path."""
+    """A model that this server offers cannot be brought up; the others are not touched.
+
+    The reason names no path.
+    """
 
     def __init__(self, model: str, reason: str) -> None:
         super().__init__(f"model {model!r} is not available: {reason}")

@@ -1,6 +1,8 @@
-"""The arguments of a call as a format writes them: what a tool's schema allows, and the format's own reader reads back.
+"""The arguments of a call as a format writes them: what a tool's schema allows, and the format's own reader
+reads back.
 
-Arguments come in the order of the schema. Others are only allowed where the schema asks for them, or names none.
+Arguments come in the order of the schema. Others are only allowed where the schema asks for them, or names
+none.
 """
 
 from dataclasses import replace
@@ -8,10 +10,10 @@ from dataclasses import replace
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.compilation import compile_constraint
 from mlxctl.grammars.composition import Definition
-from mlxctl.grammars.refusals import Unwritable
+from mlxctl.grammars.errors import Unwritable
+from mlxctl.grammars.literals import Spelling
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import Schema, SchemaBranches
-from mlxctl.grammars.spelling import Spelling
 from mlxctl.grammars.tagged_values import TaggedValues
 from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting
 from mlxctl.grammars.value_rules import Keys, ValueNotation, ValueRules
@@ -32,11 +34,16 @@ _PYTHON = ValueNotation(
 
 
 def call_arguments(tool: ToolSpec, notation: Notation, spelling: Spelling) -> Definition:
-    """Return the grammar of a tool's arguments. Raises InvalidRequest for a schema that is wrong, or cannot be enforced so."""
+    """Return the grammar of a tool's arguments.
+
+    Raises InvalidRequest for a schema that is wrong, or cannot be enforced so.
+    """
     if tool.text_pattern:
         compile_constraint(Constraint(kind="regex", value=tool.text_pattern, param=tool.param))
     schema = {"type": "object", **tool.parameters}
-    as_json = compile_constraint(Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict))
+    as_json = compile_constraint(
+        Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict)
+    )
     if isinstance(notation, JsonNotation):
         return as_json
     book, branches = RuleBook(spelling), SchemaBranches(schema)
@@ -44,11 +51,17 @@ def call_arguments(tool: ToolSpec, notation: Notation, spelling: Spelling) -> De
         objects = [_expression(branch, notation, book, branches, tool) for branch in branches.of(schema)]
         return {"lark_grammar": book.written(book.one_of(objects))}
     except Unwritable as error:
-        raise InvalidRequest(f"{tool.param} is not a schema that can be enforced: {error}", param=tool.param) from error
+        raise InvalidRequest(
+            f"{tool.param} is not a schema that can be enforced: {error}", param=tool.param
+        ) from error
 
 
 def _expression(
-    branch: Schema, notation: TagNotation | BraceNotation | PythonNotation, book: RuleBook, branches: SchemaBranches, tool: ToolSpec
+    branch: Schema,
+    notation: TagNotation | BraceNotation | PythonNotation,
+    book: RuleBook,
+    branches: SchemaBranches,
+    tool: ToolSpec,
 ) -> str:
     """The arguments of a call in one way that the tool's schema allows."""
 
@@ -57,7 +70,9 @@ def _expression(
 
     match notation:
         case TagNotation():
-            return TaggedValues(book, branches, values(_json_without(notation.ends)), notation, is_strict=tool.is_strict).of(branch)
+            return TaggedValues(
+                book, branches, values(_json_without(notation.ends)), notation, is_strict=tool.is_strict
+            ).of(branch)
         case BraceNotation(mark=mark):
             return values(writing := _in_braces(mark)).inside(branch, writing.keys)
         case PythonNotation():

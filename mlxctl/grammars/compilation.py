@@ -1,4 +1,6 @@
-"""From what a caller asked for to a grammar that is known to work. Raises InvalidRequest that says what is wrong, and where.
+"""From what a caller asked for to a grammar that is known to work.
+
+Raises InvalidRequest that says what is wrong, and where.
 
 PERF: llguidance is imported when it is first needed: a server that starts has other things to do.
 """
@@ -10,8 +12,8 @@ from typing import Any
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.composition import Definition
+from mlxctl.grammars.errors import one_line
 from mlxctl.grammars.json_schemas import checked_schema
-from mlxctl.grammars.refusals import one_line
 from mlxctl.ir import Constraint, ConstraintKind
 
 MAX_GRAMMAR_BYTES = 128 * 1024
@@ -19,10 +21,15 @@ MAX_GRAMMAR_BYTES = 128 * 1024
 
 
 def compile_constraint(constraint: Constraint) -> Definition:
-    """Return the grammar of a constraint. Raises InvalidRequest, also for one of more than MAX_GRAMMAR_BYTES."""
+    """Return the grammar of a constraint.
+
+    Raises InvalidRequest, also for one of more than MAX_GRAMMAR_BYTES.
+    """
     source = json.dumps(constraint.value, ensure_ascii=False)
     if (num_bytes := len(source.encode(errors="replace"))) > MAX_GRAMMAR_BYTES:
-        message = f"{constraint.param} has {num_bytes} bytes; a schema or grammar may have {MAX_GRAMMAR_BYTES}"
+        message = (
+            f"{constraint.param} has {num_bytes} bytes; a schema or grammar may have {MAX_GRAMMAR_BYTES}"
+        )
         raise InvalidRequest(message, param=constraint.param)
     return _compile(constraint.kind, source, constraint.param, constraint.is_strict)
 
@@ -37,7 +44,11 @@ def _compile(kind: ConstraintKind, source: str, param: str, is_strict: bool) -> 
         case "json_object" | "json_schema":
             return {"json_schema": checked_schema(value, param=param, is_strict=is_strict)}
         case "regex":
-            return _checked(_lark_of(LLMatcher.grammar_from_regex(value)), "is not a regular expression to be enforced", param)
+            return _checked(
+                _lark_of(LLMatcher.grammar_from_regex(value)),
+                "is not a regular expression to be enforced",
+                param,
+            )
         case "choice":
             return _checked(_one_of(value), "cannot be enforced", param)
         case "grammar":
@@ -61,8 +72,10 @@ def _as_lark(text: str, param: str) -> str:
 
     try:
         lark: str = any_to_lark(text)
-    except Exception as error:  # the translator raises whatever its recursive reader meets
-        raise InvalidRequest(f"{param} is not a GBNF grammar that can be read: {one_line(str(error))}", param=param) from error
+    except Exception as error:  # the translator raises any exception for malformed text
+        raise InvalidRequest(
+            f"{param} is not a GBNF grammar that can be read: {one_line(str(error))}", param=param
+        ) from error
     return lark
 
 

@@ -9,9 +9,13 @@ Definition = Mapping[str, Any]
 
 
 def compose(rules: str, parts: Mapping[str, Definition]) -> str:
-    """Return the grammar whose `start` is in `rules`, in Lark's notation, where `@name` stands for the part of that name."""
-    # Without this, where only one text can follow, only llguidance's own way to cut it into tokens is allowed: a model that was
-    # taught another one loses its way.
+    """Return the grammar whose `start` is in `rules`, in Lark's notation, where `@name` stands for the part
+    of that name.
+    """
+    # Without this option, text that is the only continuation would have to use llguidance's own tokenization;
+    # a model trained on another one derails.
     whole = f'%llguidance {{"no_forcing": true}}\n{rules}'
     named = [{"name": name, **definition} for name, definition in parts.items()]
-    return json.dumps({"grammars": [{"name": "answer_around_parts", "lark_grammar": whole}, *named]}, ensure_ascii=False)
+    return json.dumps(
+        {"grammars": [{"name": "answer_around_parts", "lark_grammar": whole}, *named]}, ensure_ascii=False
+    )

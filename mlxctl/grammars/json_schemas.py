@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.grammars.refusals import one_line
+from mlxctl.grammars.errors import one_line
 
-# One space, or a new line with its indentation, as JSON is written: where more is allowed, models may go on with it for ever.
+# One space, or a new line with indentation, as JSON is usually formatted: with more, models may generate
+# white space without end.
 _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
-# Looking for the place of a mistake compiles parts of the schema again.
+# Locating an error compiles parts of the schema again.
 _MAX_TRIALS = 400
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
@@ -17,7 +18,9 @@ _SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "conta
 
 
 def checked_schema(schema: Any, *, param: str, is_strict: bool) -> Mapping[str, Any]:
-    """Return the schema with our options in it. Raises InvalidRequest when it is wrong, or nothing could ever fit it.
+    """Return the schema with our options in it.
+
+    Raises InvalidRequest when it is wrong, or nothing could ever fit it.
 
     Keywords that cannot be enforced are refused if it `is_strict`, and left to the model otherwise.
     """
@@ -25,7 +28,9 @@ def checked_schema(schema: Any, *, param: str, is_strict: bool) -> Mapping[str, 
         raise InvalidRequest(f"{param} must be an object: a JSON schema", param=param)
     if complaint := _complaint(schema, is_strict):
         where = param + "".join(f".{step}" for step in _Search(schema, complaint, is_strict).path())
-        raise InvalidRequest(f"{where} is not a schema that can be enforced: {one_line(complaint)}", param=where)
+        raise InvalidRequest(
+            f"{where} is not a schema that can be enforced: {one_line(complaint)}", param=where
+        )
     return {**schema, "x-guidance": _options(is_strict)}
 
 
@@ -37,7 +42,9 @@ def _complaint(schema: Mapping[str, Any], is_strict: bool) -> str:
     from llguidance import LLMatcher
 
     try:
-        grammar = LLMatcher.grammar_from_json_schema(json.dumps({**schema, "x-guidance": _options(is_strict)}))
+        grammar = LLMatcher.grammar_from_json_schema(
+            json.dumps({**schema, "x-guidance": _options(is_strict)})
+        )
     except ValueError as error:
         return str(error)
     return LLMatcher.validate_grammar(grammar)
@@ -76,7 +83,9 @@ def _parts(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from ((f"{key}.{name}", part) for name, part in named.items() if isinstance(part, dict))
     for key in _LISTS:
         if isinstance(listed := node.get(key), list):
-            yield from ((f"{key}[{index}]", part) for index, part in enumerate(listed) if isinstance(part, dict))
+            yield from (
+                (f"{key}[{index}]", part) for index, part in enumerate(listed) if isinstance(part, dict)
+            )
     for key in _SINGLES:
         if isinstance(part := node.get(key), dict):
             yield key, part

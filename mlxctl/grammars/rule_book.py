@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Iterable
 
-from mlxctl.grammars.refusals import Unwritable
-from mlxctl.grammars.spelling import Spelling
+from mlxctl.grammars.errors import Unwritable
+from mlxctl.grammars.literals import Spelling
 
 _MAX_RULES = 4000
 
@@ -35,7 +35,9 @@ class RuleBook:
         return self._named("r", key, write)
 
     def closed(self, content: str, closer: str) -> str:
-        """Return an expression of text that goes on to its closer: only one terminal can tell them apart where that is no token."""
+        """Return an expression of text that goes on to its closer: only one terminal can tell them apart
+        where that is no token.
+        """
         text, rest = self._spelling.split(closer)
         inside = self.terminal(content)
         return f"{self.terminal(f'{inside} {json.dumps(text)}') if text else inside} {rest}"
@@ -47,7 +49,9 @@ class RuleBook:
 
     def written(self, start: str) -> str:
         """Return the grammar that begins with the expression `start`."""
-        return "\n".join([f"start: {start}", *(f"{name}: {expression}" for name, expression in self._lines.items())])
+        return "\n".join(
+            [f"start: {start}", *(f"{name}: {expression}" for name, expression in self._lines.items())]
+        )
 
     def _named(self, letter: str, key: str, write: Callable[[], str]) -> str:
         if (name := self._names.get(letter + key)) is None:

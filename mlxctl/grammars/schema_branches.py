@@ -1,14 +1,16 @@
-"""A JSON schema without `$ref`, `allOf`, `anyOf` and `oneOf` at its top: as the plain schemas of which a value fits one.
+"""A JSON schema without `$ref`, `allOf`, `anyOf` and `oneOf` at its top: as the plain schemas of which a
+value fits one.
 
-All else is left as it is, one level further down. Only schemas that llguidance has taken come here: references are local and
-there, types are known. Alternatives are not held to be exclusive, as llguidance does not where a schema is not strict.
+All else is left as it is, one level further down. Only schemas that llguidance has taken come here:
+references are local and there, types are known. Alternatives are not held to be exclusive, as llguidance does
+not where a schema is not strict.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from mlxctl.grammars.refusals import Unwritable
+from mlxctl.grammars.errors import Unwritable
 
 Schema = Mapping[str, Any]
 
@@ -19,9 +21,20 @@ _COMBINED = ("$ref", "allOf", "anyOf", "oneOf")
 _OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LARGEST = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 _SMALLEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
-# What says nothing about values, or is told elsewhere.
+# Keywords that do not constrain values, or are handled elsewhere.
 _SILENT = frozenset(
-    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$id", "$schema"}
+    {
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "$comment",
+        "$id",
+        "$schema",
+    }
 )
 
 
@@ -32,7 +45,10 @@ class SchemaBranches:
         self._root = root
 
     def of(self, schema: Any) -> list[Schema]:
-        """Return the plain schemas of which a value has to fit one; none where nothing ever fits. Raises Unwritable."""
+        """Return the plain schemas of which a value has to fit one; none where nothing ever fits.
+
+        Raises Unwritable.
+        """
         return self._branches(schema, _MAX_DEPTH)
 
     def _branches(self, schema: Any, depth: int) -> list[Schema]:
@@ -65,7 +81,13 @@ class SchemaBranches:
         for key in reference.removeprefix("#").strip("/").split("/"):
             key = key.replace("~1", "/").replace("~0", "~")
             if key:
-                found = found[int(key)] if isinstance(found, list) else found.get(key) if isinstance(found, Mapping) else None
+                found = (
+                    found[int(key)]
+                    if isinstance(found, list)
+                    else found.get(key)
+                    if isinstance(found, Mapping)
+                    else None
+                )
             if found is None:
                 raise Unwritable(f"its $ref {reference!r} cannot be followed")
         return found
@@ -81,7 +103,11 @@ def kinds_of(branch: Schema) -> frozenset[str]:
 def wants_integers(branch: Schema) -> bool:
     """Whether its numbers are whole."""
     declared = branch.get("type", KINDS)
-    return "integer" in declared and "number" not in declared if not isinstance(declared, str) else declared == "integer"
+    return (
+        "integer" in declared and "number" not in declared
+        if not isinstance(declared, str)
+        else declared == "integer"
+    )
 
 
 def limits_of(branch: Schema) -> dict[str, Any]:
@@ -120,7 +146,8 @@ def kind_of(value: Any) -> str:
 
 
 def additional(branch: Schema) -> Any:
-    """Return the schema of members that an object may have beside those it names; None where it should have none.
+    """Return the schema of members that an object may have beside those it names; None where it should have
+    none.
 
     They have to be asked for, or there is nothing else: a tool that names its arguments wants these.
     """
@@ -134,7 +161,9 @@ def _both(one: Schema, other: Schema) -> Schema | None:
         one, other = _with_each_others_properties(one, other), _with_each_others_properties(other, one)
     merged = dict(one)
     for key, value in other.items():
-        merged[key] = _both_values(key, merged[key], value) if key in merged and merged[key] != value else value
+        merged[key] = (
+            _both_values(key, merged[key], value) if key in merged and merged[key] != value else value
+        )
     if merged.get("type") == [] or merged.get("enum") == []:
         return None
     return merged
@@ -145,7 +174,11 @@ def _both_values(key: str, one: Any, other: Any) -> Any:
         case "type":
             return _both_types(one, other)
         case "properties":
-            return {name: _all_of(one[name], other[name]) for name in one} if one.keys() == other.keys() else {**one, **other}
+            return (
+                {name: _all_of(one[name], other[name]) for name in one}
+                if one.keys() == other.keys()
+                else {**one, **other}
+            )
         case "required":
             return [*one, *(name for name in other if name not in one)]
         case "enum":

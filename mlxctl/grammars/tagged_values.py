@@ -1,7 +1,7 @@
 """Arguments between tags: a string as it is, up to the tag that closes it, anything else as JSON.
 
-Where an argument may be a string or something else, and no tag says which, the reader takes for the other what looks like it: no
-string that is written looks so.
+Where an argument may be a string or something else, and no tag says which, the reader takes for the other
+what looks like it: no string that is written looks so.
 """
 
 import json
@@ -42,10 +42,19 @@ _NAME = re.compile(r"[^\s\"'<>={}\[\](),|]{1,128}")
 
 
 class TaggedValues:
-    """Writes the arguments of one tool. `values` writes those that are no strings. Raises Unwritable as it does."""
+    """Writes the arguments of one tool.
+
+    `values` writes those that are no strings. Raises Unwritable as it does.
+    """
 
     def __init__(
-        self, book: RuleBook, branches: SchemaBranches, values: ValueRules, notation: TagNotation, *, is_strict: bool
+        self,
+        book: RuleBook,
+        branches: SchemaBranches,
+        values: ValueRules,
+        notation: TagNotation,
+        *,
+        is_strict: bool,
     ) -> None:
         self._book = book
         self._branches = branches
@@ -60,13 +69,20 @@ class TaggedValues:
         for name, schema, is_required in self._values.members(branch):
             if _NAME.fullmatch(name):
                 is_known = name in branch.get("properties", {})
-                members.append((self._member(self._book.spell(name), schema, self._end(name), is_known=is_known), is_required))
+                members.append(
+                    (
+                        self._member(self._book.spell(name), schema, self._end(name), is_known=is_known),
+                        is_required,
+                    )
+                )
             elif is_required:
                 raise unwritable_name(name)
         extra = ""
-        # A tag that is closed by its name has to have one that is known.
+        # A closing tag with a name needs a name that is known in advance.
         if (rest := additional(branch)) is not None and self._end("") == self._notation.end:
-            extra = self._member(self._book.terminal(extra_name(branch)), rest, self._notation.end, is_known=False)
+            extra = self._member(
+                self._book.terminal(extra_name(branch)), rest, self._notation.end, is_known=False
+            )
         return self._values.chain(members, extra, "")
 
     def _end(self, name: str) -> str:
@@ -77,15 +93,21 @@ class TaggedValues:
         kinds = frozenset[str]().union(*map(kinds_of, branches)) if is_known else _ANYTHING
         may_mislead = kinds != {"string"} and not self._notation.begin_string
         strings = [_only(branch, {"string"}) for branch in branches if "string" in kinds_of(branch)]
-        others = [_only(branch, _ANYTHING - {"string"}) for branch in branches if kinds_of(branch) != {"string"}]
+        others = [
+            _only(branch, _ANYTHING - {"string"}) for branch in branches if kinds_of(branch) != {"string"}
+        ]
         texts: list[str] = []
         if strings and may_mislead:
-            # A terminal goes on as long as it can: what may end as early as a string has to be a part of the same one.
+            # A terminal matches as long as it can, so alternatives that may end as early as a string have to
+            # be part of the same terminal.
             texts = [word for branch in others for word in _words(branch)]
             others = [rest for branch in others for rest in _beside_words(branch)]
         misleading = _misleading(kinds, others) if may_mislead else ()
         contents = [self._content(branch, misleading) for branch in strings]
-        written = [f"{self._begin(name, is_string=True)} {text}" for text in self._closed(filter(None, contents), texts, end)]
+        written = [
+            f"{self._begin(name, is_string=True)} {text}"
+            for text in self._closed(filter(None, contents), texts, end)
+        ]
         written += [
             f"{self._begin(name, is_string=False)} {value} {self._book.spell(end)}"
             for value in filter(None, map(self._values.branch, others))
@@ -93,7 +115,9 @@ class TaggedValues:
         return self._book.one_of(written)
 
     def _begin(self, name: str, *, is_string: bool) -> str:
-        text = self._notation.begin_string if is_string and self._notation.begin_string else self._notation.begin
+        text = (
+            self._notation.begin_string if is_string and self._notation.begin_string else self._notation.begin
+        )
         before, _, after = text.partition("{name}")
         return f"{self._book.spell(before)} {name} {self._book.spell(after)}"
 
@@ -112,12 +136,20 @@ class TaggedValues:
         choices = [self._book.terminal(content) for content in contents]
         words = self._book.terminal(regex("|".join(texts))) if texts else ""
         if not self._notation.sections:
-            return [self._book.closed(" | ".join(filter(None, [*choices, words])), end)] if choices or words else []
+            return (
+                [self._book.closed(" | ".join(filter(None, [*choices, words])), end)]
+                if choices or words
+                else []
+            )
         opener, closer = self._notation.sections
         plain = [f"({content} & /[^<&\\n]*/)" for content in choices]
         inside = [f"({content} & ~{containing((closer,))})" for content in choices]
         closed = [self._book.closed(" | ".join(filter(None, [*plain, words])), end)] if plain or words else []
-        section = [f"{self._book.spell(opener)} {self._book.closed(' | '.join(inside), closer + end)}"] if inside else []
+        section = (
+            [f"{self._book.spell(opener)} {self._book.closed(' | '.join(inside), closer + end)}"]
+            if inside
+            else []
+        )
         return [*closed, *section]
 
 
@@ -154,6 +186,8 @@ def _beside_words(branch: Schema) -> Iterable[Schema]:
 
 
 def _misleading(kinds: frozenset[str], others: Sequence[Schema]) -> Sequence[str]:
-    """What a string must not look like, where values of these kinds may be meant, of which rules write the `others`."""
+    """What a string must not look like, where values of these kinds may be meant, of which rules write the
+    `others`.
+    """
     looks = [_LOOKS[kind] for kind in sorted(kinds | {"string"})]
     return [*looks, _BEGINS_AS_NUMBER] if any("number" in kinds_of(branch) for branch in others) else looks

@@ -1,4 +1,6 @@
-"""Strings of a schema as regular expressions of what a notation writes for them, in the dialect of llguidance's terminals."""
+"""Strings of a schema as regular expressions of what a notation writes for them, in the dialect of
+llguidance's terminals.
+"""
 
 import json
 import re
@@ -6,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mlxctl.grammars.refusals import Unwritable, one_line
+from mlxctl.grammars.errors import Unwritable, one_line
 from mlxctl.grammars.schema_branches import Schema
 
 _ANY = r"[\s\S]"
@@ -14,7 +16,7 @@ _DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 _BYTE = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
-# Of dates, those that every month has: what fits is enforced, not all that would.
+# Only days that every month has: the pattern accepts no invalid date.
 _FORMATS = {
     "date": _DAY,
     "time": _TIME,
@@ -27,7 +29,9 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoting:
-    """How a notation writes strings: between two marks, a character as one `unit`. The `plain` ones stand for themselves.
+    """How a notation writes strings: between two marks, a character as one `unit`.
+
+    The `plain` ones stand for themselves.
 
     `excluded` are texts that must not come up in between, for the sake of who reads them.
     """
@@ -40,14 +44,21 @@ class Quoting:
 
 
 RAW = Quoting(left="", right="")
-# Half a surrogate pair is no character, so it is never one unit.
+# A lone surrogate is no character, so it is never a unit.
 _CODE = r"\\u([0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
-JSON_STRING = Quoting(left='"', right='"', unit=rf'([^"\\\x00-\x1f\x7f]|\\["\\bfnrt]|{_CODE})', plain=r'[^"\\\x00-\x1f\x7f]')
-PYTHON_STRING = Quoting(left="'", right="'", unit=rf"([^'\\\x00-\x1f\x7f]|\\['\"\\bfnrt]|{_CODE})", plain=r"[^'\\\x00-\x1f\x7f]")
+JSON_STRING = Quoting(
+    left='"', right='"', unit=rf'([^"\\\x00-\x1f\x7f]|\\["\\bfnrt]|{_CODE})', plain=r'[^"\\\x00-\x1f\x7f]'
+)
+PYTHON_STRING = Quoting(
+    left="'", right="'", unit=rf"([^'\\\x00-\x1f\x7f]|\\['\"\\bfnrt]|{_CODE})", plain=r"[^'\\\x00-\x1f\x7f]"
+)
 
 
 def string_content(branch: Schema, quoting: Quoting, *, is_strict: bool) -> str:
-    """Return the expression of what stands between the marks for a string that fits. Raises Unwritable for what it cannot say."""
+    """Return the expression of what stands between the marks for a string that fits.
+
+    Raises Unwritable for what it cannot say.
+    """
     expressions = [regex(quoting.unit + _times(branch.get("minLength", 0), branch.get("maxLength")))]
     for pattern in _patterns(branch, is_strict=is_strict):
         expressions += [regex(f"{quoting.plain}*"), regex(pattern)]
@@ -72,7 +83,9 @@ def containing(texts: Iterable[str]) -> str:
 
 
 def text_without(texts: Sequence[str], *, first: str = "") -> str:
-    """Return the expression of any text in which none of these comes up, and that does not begin with one of `first`."""
+    """Return the expression of any text in which none of these comes up, and that does not begin with one of
+    `first`.
+    """
     expression = regex(f"{_ANY}*") + (f" & ~{containing(texts)}" if texts else "")
     return expression + (" & ~" + regex(rf"\s*({'|'.join(map(literally, first))}){_ANY}*") if first else "")
 
@@ -90,7 +103,9 @@ def _patterns(branch: Schema, *, is_strict: bool) -> Iterable[str]:
         if name in _FORMATS:
             yield _FORMATS[name]
         elif is_strict:
-            raise Unwritable(f"the format {name!r} cannot be enforced in this model's calls; these can: {', '.join(_FORMATS)}")
+            raise Unwritable(
+                f"the format {name!r} cannot be enforced in this model's calls; these can: {', '.join(_FORMATS)}"
+            )
 
 
 @lru_cache(maxsize=256)
@@ -101,10 +116,14 @@ def _unanchored(pattern: str) -> str:
     begins, ends = pattern.startswith("^"), re.search(r"(?<!\\)(\\\\)*\$\Z", pattern) is not None
     inner = pattern[begins : len(pattern) - ends]
     if (begins or ends) and "|" in re.sub(r"\\.|\[(\\.|[^\]])*\]|\((\\.|[^()])*\)", "", inner):
-        raise Unwritable(f"the pattern {pattern!r} has alternatives beside an anchor; put them in parentheses")
+        raise Unwritable(
+            f"the pattern {pattern!r} has alternatives beside an anchor; put them in parentheses"
+        )
     whole = f"{'' if begins else _ANY + '*'}({inner}){'' if ends else _ANY + '*'}"
     if complaint := LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(whole)):
-        raise Unwritable(f"the pattern {pattern!r} cannot be enforced in this model's calls: {one_line(complaint)}")
+        raise Unwritable(
+            f"the pattern {pattern!r} cannot be enforced in this model's calls: {one_line(complaint)}"
+        )
     return whole
 
 
@@ -114,4 +133,8 @@ def _times(least: int, most: int | None) -> str:
 
 def regex(pattern: str) -> str:
     """Return a pattern as a terminal writes it."""
-    return "/" + re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern, flags=re.DOTALL).replace("\n", r"\n") + "/"
+    return (
+        "/"
+        + re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern, flags=re.DOTALL).replace("\n", r"\n")
+        + "/"
+    )

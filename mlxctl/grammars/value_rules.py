@@ -1,7 +1,8 @@
 """The values that fit a schema, as a notation writes them inside of a call: rules of a Lark grammar.
 
-llguidance's own JSON is not used for them: its strings may hold what ends the call for those who read it, and it knows no other
-notation. What is enforced of a schema is what is named here; the rest is left to the model, or refused where it is strict.
+llguidance's own JSON is not used for them: its strings may hold what ends the call for those who read it, and
+it knows no other notation. What is enforced of a schema is what is named here; the rest is left to the model,
+or refused where it is strict.
 """
 
 import json
@@ -10,9 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.grammars.refusals import Unwritable
+from mlxctl.grammars.errors import Unwritable
 from mlxctl.grammars.rule_book import RuleBook
-from mlxctl.grammars.schema_branches import Schema, SchemaBranches, additional, kinds_of, limits_of, listed_values, wants_integers
+from mlxctl.grammars.schema_branches import (
+    Schema,
+    SchemaBranches,
+    additional,
+    kinds_of,
+    limits_of,
+    listed_values,
+    wants_integers,
+)
 from mlxctl.grammars.text_patterns import Quoting, escaped, literally, regex, string_content
 
 _NOT_ENFORCED = (
@@ -24,7 +33,8 @@ _EXTRA_NAME = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """How the keys of an object are written: `bare` where that regular expression matches one, else quoted, if there is a way.
+    """How the keys of an object are written: `bare` where that regular expression matches one, else quoted,
+    if there is a way.
 
     `colon` is what stands behind a key, as a regular expression.
     """
@@ -38,8 +48,8 @@ class Keys:
 class ValueNotation:
     """How values are written.
 
-    `words` are the ways to write true, false and null. `separator` stands between members; it, and what is written for `braces` and
-    `brackets`, are regular expressions.
+    `words` are the ways to write true, false and null. `separator` stands between members; it, and what is
+    written for `braces` and `brackets`, are regular expressions.
     """
 
     quotings: tuple[Quoting, ...]
@@ -53,7 +63,9 @@ class ValueNotation:
 class ValueRules:
     """Writes rules into a book for parts of one schema. Raises Unwritable for a part that no rule can say."""
 
-    def __init__(self, book: RuleBook, branches: SchemaBranches, notation: ValueNotation, *, is_strict: bool) -> None:
+    def __init__(
+        self, book: RuleBook, branches: SchemaBranches, notation: ValueNotation, *, is_strict: bool
+    ) -> None:
         self._book = book
         self._branches = branches
         self._notation = notation
@@ -62,7 +74,9 @@ class ValueRules:
     def value(self, schema: Any) -> str:
         """Return the name of the rule for values that fit a schema."""
         key = json.dumps(schema, sort_keys=True)
-        return self._book.rule(key, lambda: self._book.one_of(filter(None, map(self.branch, self._branches.of(schema)))))
+        return self._book.rule(
+            key, lambda: self._book.one_of(filter(None, map(self.branch, self._branches.of(schema))))
+        )
 
     def branch(self, branch: Schema) -> str:
         """Return an expression of the values that fit a plain schema, "" where there are none."""
@@ -75,7 +89,9 @@ class ValueRules:
         }  # fmt: skip
         choices = [writers[kind](branch) for kind in writers if kind in kinds]
         words = [*(("true", "false") if "boolean" in kinds else ()), *(("null",) if "null" in kinds else ())]
-        return self._book.one_of([*choices, *(json.dumps(text) for word in words for text in self._notation.words[word])])
+        return self._book.one_of(
+            [*choices, *(json.dumps(text) for word in words for text in self._notation.words[word])]
+        )
 
     def check(self, branch: Schema) -> None:
         """Raise Unwritable where a strict schema has more to say than is enforced."""
@@ -106,7 +122,9 @@ class ValueRules:
         return f"{opener} {inside} {closer}"
 
     def _items(self, items: Sequence[str], rest: str, comma: str, least: int, most: int | None) -> str:
-        """The members of an array: `items` in their places, then any number of `rest`, `least` to `most` in all."""
+        """The members of an array: `items` in their places, then any number of `rest`, `least` to `most` in
+        all.
+        """
         before = len(items)
         more = f"({comma} {rest}){{{max(least - max(before, 1), 0)},{'' if most is None else max(most - max(before, 1), 0)}}}"
         if not before:
@@ -142,10 +160,16 @@ class ValueRules:
         properties, required = branch.get("properties", {}), branch.get("required", ())
         rest = branch.get("additionalProperties", True)
         known = {**properties, **{name: rest for name in required if name not in properties}}
-        return [(name, schema, name in required) for name, schema in known.items() if name in required or self._can_fit(schema)]
+        return [
+            (name, schema, name in required)
+            for name, schema in known.items()
+            if name in required or self._can_fit(schema)
+        ]
 
     def chain(self, members: Sequence[tuple[str, bool]], extra: str, comma: str) -> str:
-        """Return an expression of members in their order, of which some may be left out, and any number of extra ones behind."""
+        """Return an expression of members in their order, of which some may be left out, and any number of
+        extra ones behind.
+        """
         more = f"({comma} {extra})*" if extra else ""
         whole = f"({extra} {more})?" if extra else ""
         for member, is_required in reversed(members):
@@ -181,7 +205,9 @@ class ValueRules:
             return self._array({"prefixItems": members, "items": False, "minItems": len(value)})
         if isinstance(value, dict):
             properties = {name: {"const": item} for name, item in value.items()}
-            return self._object({"properties": properties, "required": [*value], "additionalProperties": False})
+            return self._object(
+                {"properties": properties, "required": [*value], "additionalProperties": False}
+            )
         return json.dumps(json.dumps(value))
 
     def _key(self, name: str, keys: Keys, *, is_required: bool) -> str:

@@ -1,4 +1,7 @@
-"""All answers to one request: one sequence for each prompt and choice, told as they come. Event-loop thread only."""
+"""All answers to one request: one sequence for each prompt and choice, told as they come.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import hashlib
@@ -16,12 +19,14 @@ Said = tuple[int, list[StreamEvent]]
 class Answers:
     """An async iterator over what one answer said: its number, and a list of events, empty after a `nudge`.
 
-    Answers are numbered prompt by prompt, each prompt's choices in a row. The iteration ends when every one of them has finished;
-    the first that fails ends it with its EngineError. `sampling` is that of the first. Whoever holds it must `cancel` it when done
-    with it, however that came about.
+    Answers are numbered prompt by prompt, each prompt's choices in a row. The iteration ends when every one
+    of them has finished; the first that fails ends it with its EngineError. `sampling` is that of the first.
+    Whoever holds it must `cancel` it when done with it, however that came about.
     """
 
-    def __init__(self, generations: Sequence[Generation], *, num_prompt_tokens: int, sampling: SamplingParams) -> None:
+    def __init__(
+        self, generations: Sequence[Generation], *, num_prompt_tokens: int, sampling: SamplingParams
+    ) -> None:
         self.generations = tuple(generations)
         self.num_prompt_tokens = num_prompt_tokens
         self.sampling = sampling
@@ -52,7 +57,9 @@ class Answers:
         return number, events
 
     async def results(self) -> tuple[TextResult, ...]:
-        """Wait for the end and return the answers by their numbers; the others are not waited for when one fails."""
+        """Wait for the end and return the answers by their numbers; the others are not waited for when one
+        fails.
+        """
         return tuple(await asyncio.gather(*(generation.result() for generation in self.generations)))
 
     def nudge(self) -> None:
@@ -74,7 +81,9 @@ class Answers:
         if len(self.generations) == 1:
             return 0, await anext(self.generations[0])
         if not self._listeners:
-            self._listeners = [asyncio.create_task(self._listen(number)) for number in range(len(self.generations))]
+            self._listeners = [
+                asyncio.create_task(self._listen(number)) for number in range(len(self.generations))
+            ]
         news = await self._news.get()
         if isinstance(news, MlxctlError):
             raise news
@@ -89,7 +98,9 @@ class Answers:
 
 
 def choice_of(prepared: PreparedInput, index: int) -> PreparedInput:
-    """Return the input of a prompt's choice `index`: the same but for a seed of its own, which the first has as it was given."""
+    """Return the input of a prompt's choice `index`: the same but for a seed of its own, which the first has
+    as it was given.
+    """
     if index == 0:
         return prepared
     digest = hashlib.blake2b(f"{prepared.sampling.seed}/{index}".encode(), digest_size=8).digest()

@@ -1,4 +1,7 @@
-"""One request in flight: tokens from the engine go in, events come out. Event-loop thread only; knows no protocol and no HTTP."""
+"""One request in flight: tokens from the engine go in, events come out.
+
+Event-loop thread only; knows no protocol and no HTTP.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -6,19 +9,21 @@ from typing import Literal
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.errors import MlxctlError
-from mlxctl.inference.cache.seen import SeenRequest
-from mlxctl.inference.echo import Echo
+from mlxctl.inference.cache.recent_prompts import SeenRequest
+from mlxctl.inference.prompt_echo import Echo
 from mlxctl.inference.request_log import RequestEntry
 from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenScore, Usage
 
 
 class Generation:
-    """An async iterator over lists of events; everything that is ready comes in one list, and an empty one answers a `nudge`.
+    """An async iterator over lists of events; everything that is ready comes in one list, and an empty one
+    answers a `nudge`.
 
-    The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting for the next list may be
-    cancelled and taken up again. Whoever holds it must `cancel` it when done with it, however that came about.
-    `echo` comes before what is generated. `on_complete` gets all generated ids once the engine has ended them.
-    `on_end` is called at the end, however it came about; it may be called twice.
+    The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting
+    for the next list may be cancelled and taken up again. Whoever holds it must `cancel` it when done with
+    it, however that came about. `echo` comes before what is generated. `on_complete` gets all generated ids
+    once the engine has ended them. `on_end` is called at the end, however it came about; it may be called
+    twice.
     """
 
     def __init__(
@@ -97,7 +102,7 @@ class Generation:
         for update in updates:
             if update.num_processed is not None:
                 self._processor.num_cached_tokens = update.num_cached
-                self._processor.num_kept_tokens = update.num_new
+                self._processor.num_stored_tokens = update.num_new
                 self._entry.read(update.num_processed, update.num_cached)
                 self._seen.found(update)
         self._echo.add(updates)
@@ -123,7 +128,11 @@ class Generation:
         # The last chunk needs no report: the first token follows it at once.
         if num_processed >= self.num_prompt_tokens - 1:
             return []
-        return [PromptProgress(num_processed=num_processed, num_cached=num_cached, num_prompt_tokens=self.num_prompt_tokens)]
+        return [
+            PromptProgress(
+                num_processed=num_processed, num_cached=num_cached, num_prompt_tokens=self.num_prompt_tokens
+            )
+        ]
 
     def _end(self) -> None:
         self._is_over = True
@@ -133,7 +142,12 @@ class Generation:
 
 
 def _scored(updates: list[RowUpdate]) -> list[tuple[int, Score]]:
-    return [pair for update in updates if update.scores for pair in zip(update.token_ids, update.scores, strict=True)]
+    return [
+        pair
+        for update in updates
+        if update.scores
+        for pair in zip(update.token_ids, update.scores, strict=True)
+    ]
 
 
 def _token_score(token_id: int, score: Score) -> TokenScore:

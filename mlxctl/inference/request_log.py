@@ -1,4 +1,7 @@
-"""What every request is doing, and what the last ones did: counts and times, never what was said. Event-loop thread only."""
+"""What every request is doing, and what the last ones did: counts and times, never what was said.
+
+Event-loop thread only.
+"""
 
 import time
 from collections import defaultdict, deque
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlxctl.errors import EngineError
-from mlxctl.inference.totals import ModelTotals
+from mlxctl.inference.request_totals import ModelTotals
 
 RequestState = Literal["waiting", "reading", "answering", "finished", "stopped", "failed"]
 
@@ -43,7 +46,13 @@ class RequestEntry:
                  "num_read", "number", "started_at", "state")  # fmt: skip
 
     def __init__(
-        self, log: "RequestLog", number: int, model: str, caller: str, num_prompt_tokens: int, clock: Callable[[], float]
+        self,
+        log: "RequestLog",
+        number: int,
+        model: str,
+        caller: str,
+        num_prompt_tokens: int,
+        clock: Callable[[], float],
     ) -> None:
         self.number, self.model, self.caller, self.num_prompt = number, model, caller, num_prompt_tokens
         self.state: RequestState = "waiting"
@@ -101,7 +110,10 @@ class RequestEntry:
 
 
 class RequestLog:
-    """The requests that are open, the last that were, and what all of them came to. `totals` is by the model's name."""
+    """The requests that are open, the last that were, and what all of them came to.
+
+    `totals` is by the model's name.
+    """
 
     def __init__(self, *, max_ended: int = MAX_ENDED, clock: Callable[[], float] = time.monotonic) -> None:
         self.totals: defaultdict[str, ModelTotals] = defaultdict(ModelTotals)

@@ -1,4 +1,7 @@
-"""The one place where a request meets a model: resolve, load, prepare, submit, events. Event-loop thread only."""
+"""The one place where a request meets a model: resolve, load, prepare, submit, events.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -7,21 +10,22 @@ from functools import partial
 from typing import Any
 
 from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.engine import EngineClient, EngineStatus, Hello, Lease, Stats
+from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.cache import CacheInspector, Explanation
-from mlxctl.inference.echo import Echo
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
-from mlxctl.inference.pool import ModelPool
+from mlxctl.inference.models.lease import Lease
+from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.registry import FindModel, ModelRegistry
+from mlxctl.inference.models.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
-from mlxctl.inference.preparation.packed import PackedTexts
+from mlxctl.inference.preparation.packed_request import PackedTexts
+from mlxctl.inference.prompt_echo import Echo
 from mlxctl.inference.request_log import RequestLog, RequestView
-from mlxctl.inference.roster import FindModel, Roster
-from mlxctl.inference.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
-from mlxctl.inference.speech import transcribe
-from mlxctl.inference.totals import ModelTotals
+from mlxctl.inference.request_totals import ModelTotals
+from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
     EmbeddingResult,
     GenerationRequest,
@@ -29,7 +33,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
-from mlxctl.prefix_cache.chunks import prompt_salts
+from mlxctl.ir.tokens import prompt_salts
 from mlxctl.settings import PoolSettings
 
 ALONE = PoolSettings()
@@ -39,9 +43,9 @@ _NO_CURVE = ToneCurveOptions()
 class InferenceService:
     """Serves models through one engine.
 
-    The first usable one of `models` is loaded at the start, the others and those of `others` when first asked for; `unusable` are
-    known by name only, and `find` looks up further ones. `wait_ready` fails when no model can be served; after that a model that
-    cannot be used fails the requests that name it, and no others.
+    The first usable one of `models` is loaded at the start, the others and those of `others` when first asked
+    for; `unusable` are known by name only, and `find` looks up further ones. `wait_ready` fails when no model
+    can be served; after that a model that cannot be used fails the requests that name it, and no others.
     """
 
     def __init__(
@@ -62,10 +66,12 @@ class InferenceService:
 
         `tone_curve` is the one for requests that say nothing else.
         """
-        roster = Roster([*models, *others], unusable=unusable, find=find)
+        registry = ModelRegistry([*models, *others], unusable=unusable, find=find)
         self._engine = engine
         self.preparation = preparation or PreparationPool()
-        self.pool = ModelPool(engine, self.preparation, roster, at_start=models, settings=pool, max_waiting=max_waiting)
+        self.pool = ModelManager(
+            engine, self.preparation, registry, at_start=models, settings=pool, max_waiting=max_waiting
+        )
         self._manners = jobs.Manners(strips_headers=strip_agent_headers, tone_curve=tone_curve)
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.pool)
@@ -78,7 +84,10 @@ class InferenceService:
         self._opening = asyncio.create_task(self._open(), name="opening")
 
     async def wait_ready(self) -> None:
-        """Wait until requests are taken. Raises the ModelError of the model that was to be loaded, and EngineDied."""
+        """Wait until requests are taken.
+
+        Raises the ModelError of the model that was to be loaded, and EngineDied.
+        """
         assert self._opening is not None, "open() comes first"
         await asyncio.shield(self._opening)
         if self._failure is not None:
@@ -95,7 +104,9 @@ class InferenceService:
 
     @property
     def status(self) -> EngineStatus:
-        """How the engine is; "ready" only once requests can be prepared, too, and while every model of the start is there."""
+        """How the engine is; "ready" only once requests can be prepared, too, and while every model of the
+        start is there.
+        """
         if self._failure is not None:
             return "failed"
         if self._engine.status == "ready" and not self.pool.is_open:
@@ -106,7 +117,10 @@ class InferenceService:
 
     @property
     def problem(self) -> str | None:
-        """What keeps the server from being ready though its engine runs. Other models than those it names are served."""
+        """What keeps the server from being ready though its engine runs.
+
+        Other models than those it names are served.
+        """
         return self.pool.problem
 
     @property
@@ -142,7 +156,8 @@ class InferenceService:
         return answers.generations[0]
 
     async def start_all(self, request: PackedRequest) -> Answers:
-        """Submit a request for any number of answers, after its model was loaded if need be: all of them, or none.
+        """Submit a request for any number of answers, after its model was loaded if need be: all of them, or
+        none.
 
         Raises RequestError, CapacityError or ModelUnavailable before anything was generated.
         """
@@ -158,29 +173,46 @@ class InferenceService:
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def embed(self, request: PackedTexts) -> EmbeddingResult:
+    async def embed(self, request: PackedTexts, *, request_id: str = "") -> EmbeddingResult:
         """Make a vector of each text, after the model was loaded if need be; all of them, or none.
 
         Raises RequestError, CapacityError, EngineError.
         """
         _, lease = await self.pool.use(request.head.model, purpose="embeddings")
         try:
-            return await embed(request, engine=self._engine, preparation=self.preparation, lease=lease, log=self._log)
+            return await embed(
+                request,
+                engine=self._engine,
+                preparation=self.preparation,
+                lease=lease,
+                log=self._log,
+                request_id=request_id,
+            )
         finally:
             lease.release()
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Write down what is said in a sound file, after the model was loaded if need be. Raises what `embed` does."""
-        adapter, lease = await self.pool.use(request.model, purpose="speech")
+        """Write down what is said in a sound file, after the model was loaded if need be.
+
+        Raises what `embed` does.
+        """
+        adapter, lease = await self.pool.use(request.model, purpose="transcription")
         try:
             return await transcribe(
-                request, engine=self._engine, preparation=self.preparation, adapter=adapter, lease=lease, log=self._log
+                request,
+                engine=self._engine,
+                preparation=self.preparation,
+                adapter=adapter,
+                lease=lease,
+                log=self._log,
             )
         finally:
             lease.release()
 
     async def count_tokens(self, request: PackedRequest) -> int:
-        """Count the tokens of a conversation's prompt, which may be longer than the model takes. Loads no weights.
+        """Count the tokens of a conversation's prompt, which may be longer than the model takes.
+
+        Loads no weights.
 
         Raises RequestError, ModelUnavailable, EngineRecovering.
         """
@@ -189,11 +221,17 @@ class InferenceService:
         return num_tokens
 
     async def explain(self, request: PackedRequest) -> Explanation:
-        """Explain how much of a conversation's prompt is computed already, and why not more. Raises what `start` does."""
+        """Explain how much of a conversation's prompt is computed already, and why not more.
+
+        Raises what `start` does.
+        """
         return await self.cache.explain_request(request, self._manners)
 
     async def look_up(self, request: PackedRequest) -> LookedUpPrompt:
-        """Say how long a conversation's prompt is, and how much of it is computed already. Raises what `start` does."""
+        """Say how long a conversation's prompt is, and how much of it is computed already.
+
+        Raises what `start` does.
+        """
         _, lease = await self.pool.use(request.head.model)
         try:
             prompt: jobs.PackedPrompt = await self._prepare(jobs.prompt_tokens, request, model=lease.name)
@@ -201,7 +239,9 @@ class InferenceService:
         finally:
             lease.release()
         return LookedUpPrompt(
-            num_prompt_tokens=len(prompt.token_ids), num_cached_tokens=found.num_cached, num_tokens_on_disk=found.num_on_disk
+            num_prompt_tokens=len(prompt.token_ids),
+            num_cached_tokens=found.num_cached,
+            num_tokens_on_disk=found.num_on_disk,
         )
 
     async def _prepare(self, function: Callable[..., Any], request: PackedRequest, *, model: str) -> Any:
@@ -226,7 +266,13 @@ class InferenceService:
         return generations
 
     def _submit(
-        self, adapter: AnswerReader, lease: Lease, request: PackedRequest, preparation: jobs.Preparation, number: int, index: int
+        self,
+        adapter: AnswerReader,
+        lease: Lease,
+        request: PackedRequest,
+        preparation: jobs.Preparation,
+        number: int,
+        index: int,
     ) -> Generation:
         """Submit choice `index` of prompt `number`."""
         head, prepared = request.head, choice_of(preparation.inputs[number], index)
@@ -239,16 +285,17 @@ class InferenceService:
             max_tokens=prepared.max_tokens,
             priority=head.priority,
             fairness_key=head.fairness_key,
+            request_id=head.request_id,
             cache=head.cache,
-            num_longer_tokens=prepared.num_longer_tokens,
+            num_long_ttl_tokens=prepared.num_long_ttl_tokens,
             guidance=prepared.guidance,
-            pictures=prepared.pictures,
+            images=prepared.images,
             scores_prompt=prepared.scores_prompt,
         )
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
         seen = preparation.seen.with_head(cache=head.cache) if preparation.seen is not None else request
-        salts = prompt_salts(head.cache.namespace, prepared.pictures)
+        salts = prompt_salts(head.cache.namespace, prepared.images)
         return Generation(
             tokens,
             processor,

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from rich.table import Table
 
-from mlxctl.inspector.connection import Connection
+from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import ago, plain
 
 _PAGE = 100
@@ -15,7 +15,10 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """An agent as the server lists it: `status` says how much of its context is computed. Times are unix seconds."""
+    """An agent as the server lists it: `status` says how much of its context is computed.
+
+    Times are unix seconds.
+    """
 
     id: str
     model: str
@@ -31,7 +34,7 @@ class Agent:
 _FIELDS = {field.name for field in fields(Agent)}
 
 
-class AgentServer(Connection):
+class AgentServer(ServerConnection):
     """The addresses about agents. A caller sees its own: those that were made with the same API key."""
 
     def agents(self) -> list[Agent]:
@@ -71,7 +74,9 @@ def agents_table(agents: Iterable[Agent], *, now: float) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for agent in agents:
         counts = (_count(agent.num_messages), _count(agent.context_tokens), _count(agent.cached_tokens))
-        table.add_row(plain(agent.id), plain(agent.model), agent.status, *counts, ago(agent.last_access_at, now=now))
+        table.add_row(
+            plain(agent.id), plain(agent.model), agent.status, *counts, ago(agent.last_access_at, now=now)
+        )
     return table
 
 

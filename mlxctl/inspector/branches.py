@@ -1,7 +1,7 @@
 """Cached conversations as a tree of branches, shared to the token. Pure.
 
-The cache keeps chunks of up to 512 tokens. A branch is a run of tokens without a fork: it may be a part of a chunk, which several
-conversations begin with, or go over many chunks.
+The cache keeps chunks of up to 512 tokens. A branch is a run of tokens without a fork: it may be a part of a
+chunk, which several conversations begin with, or go over many chunks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ from mlxctl.inspector.labels import NO_MARKERS, UserMarkers, label_of
 class Branch:
     """A run of tokens from `start` on, and what goes on behind it, the most recently used first.
 
-    `chunks` are those that end in it, `text` is what it says, None if its tokenizer is not known, `label` the first words of its
-    conversation. The bytes of a chunk are told for the branches that its tokens are in.
+    `chunks` are those that end in it, `text` is what it says, None if its tokenizer is not known, `label` the
+    first words of its conversation. The bytes of a chunk are told for the branches that its tokens are in.
     """
 
     start: int
@@ -92,7 +92,9 @@ class Branch:
         }
 
 
-def build_trees(chunks: Iterable[CachedChunk], markers: Mapping[str, UserMarkers] | None = None) -> "dict[str, list[Branch]]":
+def build_trees(
+    chunks: Iterable[CachedChunk], markers: Mapping[str, UserMarkers] | None = None
+) -> "dict[str, list[Branch]]":
     """Return the trees by model (its name, or the beginning of its namespace), the most recently used first.
 
     `markers` say by model what its chat template writes before and behind a user's message.
@@ -110,7 +112,9 @@ def build_trees(chunks: Iterable[CachedChunk], markers: Mapping[str, UserMarkers
     trees: dict[str, list[Branch]] = {}
     for (name, _), firsts in roots.items():
         builder = _Builder(children, (markers or {}).get(name, NO_MARKERS))
-        trees.setdefault(name, []).extend(builder.grow([_Item(chunk) for chunk in firsts], firsts[0].start, ""))
+        trees.setdefault(name, []).extend(
+            builder.grow([_Item(chunk) for chunk in firsts], firsts[0].start, "")
+        )
         builder.share_out_bytes()
     return trees
 
@@ -121,12 +125,16 @@ def find_branch(trees: "dict[str, list[Branch]]", prefix: str) -> "tuple[Branch,
     fitting = [path for path in paths if any(chunk.key.startswith(prefix) for chunk in path[-1].chunks)]
     if len(fitting) != 1 or not prefix:
         what = "no branch has" if not fitting else f"{len(fitting)} branches have"
-        raise InvalidRequest(f"{what} a key that begins with {prefix!r}; `mlxctl cache ls` lists them", param="key")
+        raise InvalidRequest(
+            f"{what} a key that begins with {prefix!r}; `mlxctl cache ls` lists them", param="key"
+        )
     return fitting[0]
 
 
 def first_keys(branch: Branch) -> list[str]:
-    """Return the keys of the chunks of a branch that go on from no other one of it: dropping these drops all of it."""
+    """Return the keys of the chunks of a branch that go on from no other one of it: dropping these drops all
+    of it.
+    """
     own = {chunk.key for chunk in branch.chunks}
     return [chunk.key for chunk in branch.chunks if chunk.parent not in own]
 
@@ -140,7 +148,9 @@ def path_text(path: "Sequence[Branch]") -> str | None:
 def num_common(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many leading characters, or tokens, two sequences share."""
     pairs = zip(one, other, strict=False)
-    return next((index for index, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other)))
+    return next(
+        (index for index, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other))
+    )
 
 
 @dataclass(slots=True)
@@ -176,7 +186,12 @@ class _Builder:
         """
         for name in ("memory_bytes", "disk_bytes"):
             rate = max(
-                (getattr(chunk, name) / chunk.num_tokens for chunk, _ in self._parts.values() if chunk.num_tokens), default=0
+                (
+                    getattr(chunk, name) / chunk.num_tokens
+                    for chunk, _ in self._parts.values()
+                    if chunk.num_tokens
+                ),
+                default=0,
             )
             for chunk, parts in self._parts.values():
                 left = getattr(chunk, name)

@@ -6,10 +6,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedChunk:
-    """A run of tokens that is kept, as the server lists it; `start` is its place in the prompt. Times are unix seconds.
+    """A run of tokens that is kept, as the server lists it; `start` is its place in the prompt.
 
-    On disk alone hits are not counted and only the order of use is known: `num_hits` and `used_at` are None. Tokens of an image
-    are negative numbers made of its digest; `token_ids` are None where a server does not tell them.
+    Times are unix seconds.
+
+    On disk alone hits are not counted and only the order of use is known: `num_hits` and `used_at` are None.
+    Tokens of an image are negative numbers made of its digest; `token_ids` are None where a server does not
+    tell them.
     """
 
     key: str

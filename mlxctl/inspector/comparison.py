@@ -11,8 +11,10 @@ _NUM_NEIGHBORS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """How many leading tokens and characters two branches share, and the text around the place where they part."""
+class BranchComparison:
+    """How many leading tokens and characters two branches share, and the text around the place where they
+    part.
+    """
 
     num_shared_tokens: int
     num_shared_characters: int
@@ -25,13 +27,15 @@ class Comparison:
         return asdict(self)
 
 
-def compare(one: Sequence[Branch], other: Sequence[Branch]) -> Comparison:
+def compare(one: Sequence[Branch], other: Sequence[Branch]) -> BranchComparison:
     """Compare two paths. Raises InvalidRequest when their text is not known."""
     texts = [text for path in (one, other) if (text := path_text(path)) is not None]
     if len(texts) < 2:
-        raise InvalidRequest("what a branch says is not known: its model is neither served nor on this machine", param="key")
+        raise InvalidRequest(
+            "what a branch says is not known: its model is neither served nor on this machine", param="key"
+        )
     num = num_common(*texts)
-    return Comparison(
+    return BranchComparison(
         num_shared_tokens=sum(branch.num_tokens for branch in one[: num_common(one, other)]),
         num_shared_characters=num,
         before=texts[0][max(0, num - _NUM_NEIGHBORS) : num],

@@ -1,4 +1,7 @@
-"""A running `mlxctl serve`, asked over HTTP for one command. Knows addresses and refusals, not what answers mean."""
+"""A running `mlxctl serve`, asked over HTTP for one command.
+
+Knows addresses and refusals, not what answers mean.
+"""
 
 import json
 from typing import Any, Self
@@ -12,8 +15,10 @@ _ANSWER_SECONDS = 600.0
 _OURS_ALONE = ("/cache", "/stats", "/v1/agents?")
 
 
-class Connection:
-    """Raises ServerUnreachable, AuthenticationFailed, UnknownResource where there is no such server, and InvalidRequest."""
+class ServerConnection:
+    """Raises ServerUnreachable, AuthenticationFailed, UnknownResource where there is no such server, and
+    InvalidRequest.
+    """
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
         whole = url if "://" in url else f"http://{url}"
@@ -37,7 +42,9 @@ class Connection:
         if answer.status_code in (401, 403):
             raise AuthenticationFailed(f"the server at {self.root} wants another key; give it with --api-key")
         if answer.status_code == 404 and path.startswith(_OURS_ALONE):
-            raise UnknownResource(f"the server at {self.root} has no {path.split('?')[0]}; only `mlxctl serve` does")
+            raise UnknownResource(
+                f"the server at {self.root} has no {path.split('?')[0]}; only `mlxctl serve` does"
+            )
         if answer.status_code >= 400:
             raise InvalidRequest(f"the server refuses this: {_complaint(answer)}")
         try:

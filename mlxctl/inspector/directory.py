@@ -8,14 +8,14 @@ from typing import Any, Self
 
 from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.errors import InvalidRequest, StoreError
-from mlxctl.inference.cache.told_text import told_ids, told_text
+from mlxctl.inference.cache.token_text import token_text, told_ids
 from mlxctl.inspector.branches import Branch, build_trees
 from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.request_file import RequestFile
-from mlxctl.prefix_cache.chunks import Tokens, pack, picture_salts
-from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
+from mlxctl.ir.tokens import Tokens, image_salts, pack
+from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
 from mlxctl.stores.damage import DATABASE_ERRORS
 
 
@@ -43,7 +43,9 @@ class CacheDirectory:
         chunks = self.chunks()
         names = {chunk.model for chunk in chunks if chunk.model is not None}
         pairs = {name: self._models.user_markers(name) for name in names}
-        return build_trees(chunks, {name: UserMarkers(*pair) for name, pair in pairs.items() if pair is not None})
+        return build_trees(
+            chunks, {name: UserMarkers(*pair) for name, pair in pairs.items() if pair is not None}
+        )
 
     def chunks(self) -> list[CachedChunk]:
         """Everything that lies there, the least recently used first."""
@@ -64,30 +66,43 @@ class CacheDirectory:
         return {"cache_disk": figures}
 
     def explain(self, request: RequestFile) -> DiskExplanation:
-        """Say how much of a request's prompt lies there. Raises InvalidRequest when it is not known which model is meant."""
+        """Say how much of a request's prompt lies there.
+
+        Raises InvalidRequest when it is not known which model is meant.
+        """
         entries = self._inspector.entries()
         names = sorted({entry.model for entry in entries if entry.model is not None})
         asked = request.body.get("model")
         if asked not in names and len(names) != 1:
             known = ", ".join(map(repr, names)) or "no model whose name is known"
-            raise InvalidRequest(f"the request names model {asked!r}; on disk are prompts of {known}", param="model")
+            raise InvalidRequest(
+                f"the request names model {asked!r}; on disk are prompts of {known}", param="model"
+            )
         model = asked if asked in names else names[0]
         prompt = self._models.prompt(model, request.protocol, request.body)
         if prompt is None:
-            raise InvalidRequest(f"model {model!r} is not on this machine, so its tokens are unknown", param="model")
-        salts, tokens = picture_salts(prompt.pictures), pack(prompt.token_ids)
+            raise InvalidRequest(
+                f"model {model!r} is not on this machine, so its tokens are unknown", param="model"
+            )
+        salts, tokens = image_salts(prompt.images), pack(prompt.token_ids)
         found = explain_on_disk(entries, model, tokens, self._models.text, salts=salts, now=time.time())
         if found.num_known_tokens == len(tokens):
             return found
         place = self._models.place_at(model, request.protocol, request.body, found.num_known_tokens)
-        return found if place is None else replace(found, place=place.name, message=place.message, tool=place.tool)
+        return (
+            found
+            if place is None
+            else replace(found, place=place.name, message=place.message, tool=place.tool)
+        )
 
     def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
         """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""
         try:
             return self._change(action, [bytes.fromhex(key) for key in keys or ()])
         except (OSError, *DATABASE_ERRORS) as error:
-            raise StoreError(f"cannot change the prefix cache in {str(self._directory)!r}: {error}") from error
+            raise StoreError(
+                f"cannot change the prefix cache in {str(self._directory)!r}: {error}"
+            ) from error
 
     def _change(self, action: str, keys: list[bytes]) -> dict[str, Any]:
         from mlxctl.prefix_cache.disk import maintenance
@@ -103,11 +118,15 @@ class CacheDirectory:
                 limits = {"max_bytes": self._max_bytes, "min_free_bytes": self._min_free_bytes}
                 return asdict(maintenance.collect(self._directory, **limits))
 
-    def _text(self, entry: Entry, tokens: Tokens) -> str | None:
+    def _text(self, entry: DiskEntry, tokens: Tokens) -> str | None:
         model = entry.model
-        return None if model is None else told_text(tokens, entry.salts, entry.start, lambda run: self._models.text(model, run))
+        return (
+            None
+            if model is None
+            else token_text(tokens, entry.salts, entry.start, lambda run: self._models.text(model, run))
+        )
 
-    def _listed(self, entry: Entry) -> CachedChunk:
+    def _listed(self, entry: DiskEntry) -> CachedChunk:
         tokens = array("I", entry.tokens)
         return CachedChunk(
             key=entry.key.hex(),

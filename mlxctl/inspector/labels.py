@@ -29,7 +29,8 @@ NO_MARKERS = UserMarkers("", "")
 def label_of(text: str | None, parents: str | None, markers: UserMarkers) -> str:
     """Return the label of a branch that says `text` behind `parents`.
 
-    It is the conversation's first question if that is in the branch, else the next question, else what the branch says.
+    It is the conversation's first question if that is in the branch, else the next question, else what the
+    branch says.
     """
     if text is None or parents is None:
         return ""

@@ -1,4 +1,7 @@
-"""The cache for people: a table, a tree, counters, explanations. Texts come from prompts: nothing in them is taken for markup."""
+"""The cache for people: a table, a tree, counters, explanations.
+
+Texts come from prompts: nothing in them is taken for markup.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mlxctl.inspector.branches import Branch, path_text
-from mlxctl.inspector.comparison import Comparison
+from mlxctl.inspector.comparison import BranchComparison
 from mlxctl.inspector.disk_explanation import DiskExplanation
 
 _NUM_CHARS_BEFORE = 400
@@ -31,13 +34,25 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
         table.add_column(heading, justify="right")
     table.add_column("tier")
     table.add_column("conversation", no_wrap=True, overflow="ellipsis")
-    for model, paths in ((model, path) for model, roots in trees.items() for root in roots for path in root.walk()):
+    for model, paths in (
+        (model, path) for model, roots in trees.items() for root in roots for path in root.walk()
+    ):
         leaf = paths[-1]
         if not leaf.branches and leaf.key is not None:
             tokens, own = f"{leaf.end:,}", f"{leaf.num_tokens:,}"
             used = "–" if leaf.num_hits is None else ago(leaf.used_at, now=now)
             hits = "–" if leaf.num_hits is None else str(leaf.num_hits)
-            table.add_row(leaf.key[:12], plain(model), tokens, own, _size_of(leaf), hits, used, _tier(leaf), _label(leaf))
+            table.add_row(
+                leaf.key[:12],
+                plain(model),
+                tokens,
+                own,
+                _size_of(leaf),
+                hits,
+                used,
+                _tier(leaf),
+                _label(leaf),
+            )
     return table
 
 
@@ -101,12 +116,18 @@ def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
     table.add_column(style="bold")
     table.add_column()
     expiry = branch.chunks[-1].expires_at
-    checkpoints = sorted({position for part in path for chunk in part.chunks for position in chunk.checkpoints})
+    checkpoints = sorted(
+        {position for part in path for chunk in part.chunks for position in chunk.checkpoints}
+    )
     for name, value in (
         ("key", branch.key or ""),
         ("conversation", _label(branch).plain),
         ("tokens", f"{branch.start:,} to {branch.end:,}"),
-        ("continues", " › ".join(part.key[:12] if part.key else _label(part).plain[:24] for part in path[:-1]) or "nothing"),
+        (
+            "continues",
+            " › ".join(part.key[:12] if part.key else _label(part).plain[:24] for part in path[:-1])
+            or "nothing",
+        ),
         ("size", f"{_size_of(branch)} ({branch.tier})"),
         ("hits", "only counted by a server" if branch.num_hits is None else str(branch.num_hits)),
         ("last use", "only known by a server" if branch.num_hits is None else ago(branch.used_at, now=now)),
@@ -134,7 +155,9 @@ def plain(text: str) -> Text:
 
 def plain_lines(text: str) -> Text:
     """Return lines of text without control characters."""
-    return Text("".join(character if character.isprintable() or character == "\n" else "?" for character in text))
+    return Text(
+        "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
+    )
 
 
 def size(num_bytes: int) -> str:
@@ -175,7 +198,9 @@ def _tier(branch: Branch) -> str:
 
 def _label(branch: Branch) -> Text:
     if branch.text is None:
-        return Text("(unknown model)" if branch.through[0].model is None else "(its model is not here)", style="dim")
+        return Text(
+            "(unknown model)" if branch.through[0].model is None else "(its model is not here)", style="dim"
+        )
     return plain(branch.label) if branch.label else Text("(chat template)", style="dim")
 
 
@@ -184,16 +209,31 @@ def _size_of(branch: Branch) -> str:
 
 
 def _sizes(branches: Sequence[Branch]) -> str:
-    in_memory, on_disk = sum(branch.memory_bytes for branch in branches), sum(branch.disk_bytes for branch in branches)
-    return ", ".join([*([f"{size(in_memory)} in memory"] if in_memory else []), *([f"{size(on_disk)} on disk"] if on_disk else [])])
+    in_memory, on_disk = (
+        sum(branch.memory_bytes for branch in branches),
+        sum(branch.disk_bytes for branch in branches),
+    )
+    return ", ".join(
+        [
+            *([f"{size(in_memory)} in memory"] if in_memory else []),
+            *([f"{size(on_disk)} on disk"] if on_disk else []),
+        ]
+    )
 
 
 def _explanation(found: Mapping[str, Any]) -> RenderableType:
     num, known = found["num_prompt_tokens"], found["num_cached_tokens"]
     share = 100 * known / max(num, 1)
     style = "green" if share >= 90 else "yellow" if share >= 50 else "red"
-    title = Text.assemble((f"#{found['number']}", "bold"), f" {found['model']}  ", (f"{known:,} of {num:,} tokens cached", style))
-    lines: list[RenderableType] = [title, Text.assemble("  ", (found["reason"], "bold"), ": ", plain(found["sentence"]))]
+    title = Text.assemble(
+        (f"#{found['number']}", "bold"),
+        f" {found['model']}  ",
+        (f"{known:,} of {num:,} tokens cached", style),
+    )
+    lines: list[RenderableType] = [
+        title,
+        Text.assemble("  ", (found["reason"], "bold"), ": ", plain(found["sentence"])),
+    ]
     divergence = found["divergence"]
     if divergence is not None:
         lines.append(Padding(_difference(divergence, found["compared_with"]), (0, 0, 0, 2)))
@@ -203,7 +243,9 @@ def _explanation(found: Mapping[str, Any]) -> RenderableType:
 def disk_explanation(found: DiskExplanation) -> RenderableType:
     """What of a prompt lies on disk, and where it parts from that."""
     known = f"{found.num_known_tokens:,} of {found.num_prompt_tokens:,} tokens are on disk"
-    title = Text.assemble((plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be taken over")
+    title = Text.assemble(
+        (plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be taken over"
+    )
     if found.here is None or found.before is None or found.num_known_tokens == found.num_prompt_tokens:
         return title
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -230,7 +272,7 @@ def _difference(divergence: Mapping[str, Any], number: int | None) -> Renderable
     return table
 
 
-def comparison(found: Comparison) -> RenderableType:
+def comparison(found: BranchComparison) -> RenderableType:
     """Two branches beside each other."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", justify="right")

@@ -9,8 +9,16 @@ from mlxctl.errors import InvalidRequest
 
 Protocol = Literal["chat", "messages", "responses"]
 
-_PATHS: dict[Protocol, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
-_LENGTHS: dict[Protocol, str] = {"chat": "max_completion_tokens", "messages": "max_tokens", "responses": "max_output_tokens"}
+_PATHS: dict[Protocol, str] = {
+    "chat": "/v1/chat/completions",
+    "messages": "/v1/messages",
+    "responses": "/v1/responses",
+}
+_LENGTHS: dict[Protocol, str] = {
+    "chat": "max_completion_tokens",
+    "messages": "max_tokens",
+    "responses": "max_output_tokens",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +47,9 @@ def read_request(path: Path) -> RequestFile:
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{str(path)!r} is no JSON: {error}") from None
     if not isinstance(body, dict) or not ("messages" in body or "input" in body):
-        raise InvalidRequest(f"{str(path)!r} is no request: it has neither messages (chat, Anthropic) nor input (Responses)")
+        raise InvalidRequest(
+            f"{str(path)!r} is no request: it has neither messages (chat, Anthropic) nor input (Responses)"
+        )
     return RequestFile(protocol=_protocol_of(body), body=body)
 
 
@@ -53,6 +63,13 @@ def _protocol_of(body: dict[str, Any]) -> Protocol:
 
 def _has_blocks(messages: Any) -> bool:
     """Whether something is said that only Anthropic's protocol has words for."""
-    contents = [message.get("content") for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+    contents = (
+        [message.get("content") for message in messages if isinstance(message, dict)]
+        if isinstance(messages, list)
+        else []
+    )
     blocks = [block for content in contents if isinstance(content, list) for block in content]
-    return any(isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result", "thinking") for block in blocks)
+    return any(
+        isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result", "thinking")
+        for block in blocks
+    )

@@ -5,13 +5,13 @@ from typing import Any
 
 from mlxctl.inspector.branches import Branch, build_trees
 from mlxctl.inspector.cached_chunk import CachedChunk
-from mlxctl.inspector.connection import Connection
+from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.labels import UserMarkers
 
 _FIELDS = {field.name for field in fields(CachedChunk)}
 
 
-class CacheServer(Connection):
+class CacheServer(ServerConnection):
     """The addresses about the prefix cache, and those that say what it gained."""
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
@@ -30,8 +30,12 @@ class CacheServer(Connection):
         while offset is not None:
             page = self.ask("GET", f"/cache?offset={offset}&tokens=true")
             for chunk in page["chunks"]:
-                found[chunk["key"]] = CachedChunk(**{name: value for name, value in chunk.items() if name in _FIELDS})
-            self._markers |= {model: UserMarkers(*pair) for model, pair in page.get("user_markers", {}).items()}
+                found[chunk["key"]] = CachedChunk(
+                    **{name: value for name, value in chunk.items() if name in _FIELDS}
+                )
+            self._markers |= {
+                model: UserMarkers(*pair) for model, pair in page.get("user_markers", {}).items()
+            }
             offset = page["next_offset"]
         return list(found.values())
 
@@ -46,9 +50,9 @@ class CacheServer(Connection):
 
     def explain(self, protocol: str, body: Any) -> list[dict[str, Any]]:
         """Explain a request that was not made."""
-        explanations: list[dict[str, Any]] = self.ask("POST", "/cache/explain", {"protocol": protocol, "body": body})[
-            "explanations"
-        ]
+        explanations: list[dict[str, Any]] = self.ask(
+            "POST", "/cache/explain", {"protocol": protocol, "body": body}
+        )["explanations"]
         return explanations
 
     def stats(self) -> dict[str, Any]:

@@ -42,14 +42,22 @@ class Verdict:
             "num_bytes": self.num_bytes,
             "num_problems": self.num_problems,
             "findings": [
-                {"problem": finding.problem, "key": finding.key.hex(), "position": finding.position, "detail": finding.detail}
+                {
+                    "problem": finding.problem,
+                    "key": finding.key.hex(),
+                    "position": finding.position,
+                    "detail": finding.detail,
+                }
                 for finding in self.findings
             ],
         }
 
 
 def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Verdict:
-    """Read everything below a cache directory; `watch` hears how many bytes are done, and of how many. Raises StoreError."""
+    """Read everything below a cache directory; `watch` hears how many bytes are done, and of how many.
+
+    Raises StoreError.
+    """
     inspector = DiskInspector.open(directory)
     try:
         sizes = inspector.sizes()
@@ -78,4 +86,6 @@ def verdict_lines(verdict: Verdict) -> RenderableType:
         table.add_row(finding.problem, finding.key.hex()[:12], place, plain(finding.detail))
     more = len(verdict.findings) - _MAX_SHOWN
     rest = [Text(f"and {more:,} more; --json lists them all")] if more > 0 else []
-    return Group(Text(f"not sound: {counts}; {read} read; `mlxctl cache gc` removes what is of no use"), table, *rest)
+    return Group(
+        Text(f"not sound: {counts}; {read} read; `mlxctl cache gc` removes what is of no use"), table, *rest
+    )

@@ -1,6 +1,8 @@
 """The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
 
+from mlxctl.ir.adapter_verdict import AdapterVerdict, DeliveryVerdict
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
+from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
 from mlxctl.ir.embeddings import (
     Activation,
     DenseLayer,
@@ -25,7 +27,7 @@ from mlxctl.ir.events import (
     TopLogprob,
     Usage,
 )
-from mlxctl.ir.guidance import Constraint, ConstraintKind, Guidance, ThinkingLimit
+from mlxctl.ir.images import ProcessedImage, VisionKind, VisionRecipe
 from mlxctl.ir.kv_format import KVFormat
 from mlxctl.ir.messages import (
     AudioPart,
@@ -39,14 +41,14 @@ from mlxctl.ir.messages import (
     ToolResultPart,
     text_message,
 )
-from mlxctl.ir.models import ModelFacts, Purpose
+from mlxctl.ir.model_spec import EmbeddingTask, ModelSpec, ModelTask, TextGenerationTask, TranscriptionTask
+from mlxctl.ir.models import ModelFacts, ModelState, ProbeVerdict, Purpose
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
-from mlxctl.ir.pictures import Picture, SightKind, SightRecipe
 from mlxctl.ir.requests import (
+    CacheBreakpoint,
     CacheMode,
     CacheOptions,
     GenerationRequest,
-    LongerBeginning,
     Repetition,
     SamplingOptions,
     SamplingParams,
@@ -57,21 +59,32 @@ from mlxctl.ir.requests import (
     ToolSpec,
 )
 from mlxctl.ir.results import Collector, TextResult, collect
-from mlxctl.ir.speech import SpeechRecipe, SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
+from mlxctl.ir.transcription import (
+    SpeechSegment,
+    SpeechTask,
+    TranscriptionRecipe,
+    TranscriptionRequest,
+    TranscriptionResult,
+)
 
 __all__ = [
     "Activation",
+    "AdapterVerdict",
     "AudioPart",
     "BraceNotation",
+    "CacheBreakpoint",
     "CacheMode",
     "CacheOptions",
     "Collector",
     "Constraint",
     "ConstraintKind",
+    "DeliveryVerdict",
     "DenseLayer",
     "EmbeddingRecipe",
     "EmbeddingRequest",
     "EmbeddingResult",
+    "EmbeddingTask",
     "EncoderKind",
     "FinishReason",
     "Finished",
@@ -80,14 +93,17 @@ __all__ = [
     "ImagePart",
     "JsonNotation",
     "KVFormat",
-    "LongerBeginning",
     "Message",
     "ModelCapabilities",
     "ModelFacts",
+    "ModelSpec",
+    "ModelState",
+    "ModelTask",
     "Notation",
     "Part",
-    "Picture",
     "Pooling",
+    "ProbeVerdict",
+    "ProcessedImage",
     "PromptProgress",
     "Purpose",
     "PythonNotation",
@@ -95,14 +111,15 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
-    "SightKind",
-    "SightRecipe",
-    "SpeechRecipe",
     "SpeechSegment",
     "SpeechTask",
+    "StoredAgent",
+    "StoredItem",
+    "StoredResponse",
     "StreamEvent",
     "TagNotation",
     "TextDelta",
+    "TextGenerationTask",
     "TextPart",
     "TextResult",
     "ThinkingDelta",
@@ -122,9 +139,13 @@ __all__ = [
     "ToolResultPart",
     "ToolSpec",
     "TopLogprob",
+    "TranscriptionRecipe",
     "TranscriptionRequest",
     "TranscriptionResult",
+    "TranscriptionTask",
     "Usage",
+    "VisionKind",
+    "VisionRecipe",
     "collect",
     "text_message",
 ]

@@ -8,9 +8,12 @@ ToolDelivery = Literal["template", "injected"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCapabilities:
-    """What somebody found out about a model, or laid down. None is what nobody knows: that is told from the model's files.
+    """What somebody found out about a model, or laid down.
 
-    `tool_delivery` is how tools are offered: by the chat template, or written into the system prompt. The ids are those of parsers.
+    None is what nobody knows: that is told from the model's files.
+
+    `tool_delivery` is how tools are offered: by the chat template, or written into the system prompt. The ids
+    are those of parsers.
     """
 
     tools: bool | None = None

@@ -14,7 +14,8 @@ Activation = Literal["identity", "tanh", "relu", "gelu", "sigmoid", "silu"]
 class DenseLayer:
     """A layer that a pooled vector goes through.
 
-    `file` holds its weights, in the model's directory; without one they lie among the others, as `dense.0`, `dense.1` and so on.
+    `file` holds its weights, in the model's directory; without one they lie among the others, as `dense.0`,
+    `dense.1` and so on.
     """
 
     file: str | None = None
@@ -28,9 +29,10 @@ class DenseLayer:
 class EmbeddingRecipe:
     """How a model's hidden states become one vector.
 
-    Without an `encoder`, a token sees only those before it. Several ways of `pooling` give their vectors one behind the other,
-    which go through the layers in `dense`. `max_length` is in tokens. `prompt` stands before every text, unless the caller names
-    one of `prompts` by its key; the text is in lower case where the model `is_uncased`.
+    Without an `encoder`, a token sees only those before it. Several ways of `pooling` give their vectors one
+    behind the other, which go through the layers in `dense`. `max_length` is in tokens. `prompt` stands
+    before every text, unless the caller names one of `prompts` by its key; the text is in lower case where
+    the model `is_uncased`.
     """
 
     pooling: tuple[Pooling, ...]
@@ -49,10 +51,12 @@ class EmbeddingRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingRequest:
-    """Texts, or the token ids of texts, to be embedded. `dimensions` is None for vectors as long as the model makes them.
+    """Texts, or the token ids of texts, to be embedded.
 
-    `prompt_name` is that of the model's prompts which stands before every text, None for its usual one, before token ids for none.
-    A text that is too long is cut if `may_cut`, and refused otherwise.
+    `dimensions` is None for vectors as long as the model makes them.
+
+    `prompt_name` is that of the model's prompts which stands before every text, None for its usual one,
+    before token ids for none. A text that is too long is cut if `may_cut`, and refused otherwise.
     """
 
     model: str

@@ -1,11 +1,13 @@
-"""How a model's keys and values are quantised while it runs. Pure value."""
+"""How a model's keys and values are quantized while it runs. Pure value."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVFormat:
-    """`bits` for each number, and a scale and a bias, in the model's own precision, for each `group_size` numbers of a head."""
+    """`bits` for each number, and a scale and a bias, in the model's own precision, for each `group_size`
+    numbers of a head.
+    """
 
     bits: int
     group_size: int

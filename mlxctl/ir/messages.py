@@ -1,4 +1,7 @@
-"""What is said: messages and their parts. Pure values: equal content means equal. Knows no wire names and no storage ids."""
+"""What is said: messages and their parts.
+
+Pure values: equal content means equal. Knows no wire names and no storage ids.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -39,7 +42,10 @@ class ThinkingPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallPart:
-    """A call that the model asked for. `arguments` is JSON text, exactly as generated or as the client sent it back."""
+    """A call that the model asked for.
+
+    `arguments` is JSON text, exactly as generated or as the client sent it back.
+    """
 
     id: str
     name: str
@@ -73,7 +79,9 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The plain text of the message, parts joined without a separator; thinking, tools and media left out."""
+        """The plain text of the message, parts joined without a separator; thinking, tools and media left
+        out.
+        """
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property

@@ -6,21 +6,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlxctl.ir.embeddings import EmbeddingRecipe
-from mlxctl.ir.pictures import SightRecipe
-from mlxctl.ir.speech import SpeechRecipe
+from mlxctl.ir.images import VisionRecipe
+from mlxctl.ir.kv_format import KVFormat
+from mlxctl.ir.model_spec import EmbeddingTask, ModelSpec, ModelTask, TextGenerationTask, TranscriptionTask
+from mlxctl.ir.transcription import TranscriptionRecipe
 
-Purpose = Literal["text", "embeddings", "speech"]
+Purpose = Literal["text", "embeddings", "transcription"]
+
+ProbeVerdict = Literal["yes", "no", "unknown"]
+"""The answer that probing found to one question about a model."""
+
+ModelState = Literal["loaded", "loading", "not_loaded", "failed"]
+"""Whether a model is in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
     """The files of a model as parsed JSON and text, checked for shape and trust, and what follows from them.
 
-    `family` is whom the model talks like, None if that has no name here. `context_length` is the most tokens that prompt and answer
-    may have together. `weights_bytes` is the size of the weight files on disk. `chat_template` is None for a model that has none,
-    `embedding` for one that writes text, `sight` for one that sees nothing here, `speech` for one that does not write down speech;
-    `sight_problem` is why, of one whose files claim that it sees. `dimensions` is the length of a model's vectors, None where its
-    files do not tell.
+    `family` is the model family whose formats it uses, None if it is none of the known ones.
+    `context_length` limits the tokens of prompt and answer together. `weights_bytes` is the size of the
+    weight files on disk. `chat_template` is None for a model without one. `embedding` and `transcription` are
+    None for models of another purpose, `vision` for one that takes no images; `vision_problem` is the reason
+    where its files declare that it does. `dimensions` is the length of an embedding model's vectors, None
+    where its files do not tell.
     """
 
     path: Path
@@ -34,11 +43,32 @@ class ModelFacts:
     weights_bytes: int
     embedding: EmbeddingRecipe | None = None
     dimensions: int | None = None
-    sight: SightRecipe | None = None
-    sight_problem: str | None = None
-    speech: SpeechRecipe | None = None
+    vision: VisionRecipe | None = None
+    vision_problem: str | None = None
+    transcription: TranscriptionRecipe | None = None
 
     @property
     def purpose(self) -> Purpose:
-        """What it makes: text of a text, vectors, or text of speech."""
-        return "embeddings" if self.embedding is not None else "text" if self.speech is None else "speech"
+        """What the model makes: text from text, vectors, or text from audio."""
+        if self.embedding is not None:
+            return "embeddings"
+        return "text" if self.transcription is None else "transcription"
+
+    def spec(
+        self, name: str, *, trust_remote_code: bool = False, kv_format: KVFormat | None = None
+    ) -> ModelSpec:
+        """Return how the engine loads the model as `name`; only text generation uses `kv_format`."""
+        return ModelSpec(
+            name=name,
+            path=self.path,
+            weights_bytes=self.weights_bytes,
+            trust_remote_code=trust_remote_code,
+            task=self._task(kv_format),
+        )
+
+    def _task(self, kv_format: KVFormat | None) -> ModelTask:
+        if self.embedding is not None:
+            return EmbeddingTask(recipe=self.embedding)
+        if self.transcription is not None:
+            return TranscriptionTask(recipe=self.transcription)
+        return TextGenerationTask(vision=self.vision, kv_format=kv_format)

@@ -1,19 +1,24 @@
-"""What is asked: a generation request, the same for every protocol. Pure values; knows no wire names and no tokens."""
+"""What is asked: a generation request, the same for every protocol.
+
+Pure values; knows no wire names and no tokens.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mlxctl.ir.guidance import Constraint
+from mlxctl.ir.constraints import Constraint
 from mlxctl.ir.messages import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool on offer. `parameters` is the JSON schema of its arguments object, at the caller's field `param`.
+    """A tool on offer.
 
-    Arguments of a tool that `is_strict` always fit the schema. `text_pattern` is the regular expression at `param` which the schema
-    was made of, for a tool that takes such a text.
+    `parameters` is the JSON schema of its arguments object, at the caller's field `param`.
+
+    Arguments of a tool that `is_strict` always fit the schema. `text_pattern` is the regular expression at
+    `param` which the schema was made of, for a tool that takes such a text.
     """
 
     name: str
@@ -39,7 +44,10 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingOptions:
-    """What the caller said about thinking; `None` leaves it to the model's default. `max_tokens` is how long it may be."""
+    """What the caller said about thinking; `None` leaves it to the model's default.
+
+    `max_tokens` is how long it may be.
+    """
 
     enabled: bool | None = None
     effort: str | None = None
@@ -48,8 +56,10 @@ class ThinkingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToneCurve:
-    """The tone curve that stands in for a plain temperature (Hybrid Log-Gamma): its slope is 1/temperature within `width` of the
-    pivot, which lies `pivot_offset` below the likeliest token, and softer beyond. All in nats, all positive."""
+    """The tone curve that stands in for a plain temperature (Hybrid Log-Gamma): its slope is 1/temperature
+    within `width` of the pivot, which lies `pivot_offset` below the likeliest token, and softer beyond. All
+    in nats, all positive.
+    """
 
     width: float = 4.0
     shoulder: float = 4.0
@@ -70,9 +80,10 @@ class ToneCurveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """The DRY penalty (p-e-w 2024): a token that would continue a repetition of at least `allowed_length` tokens loses
-    multiplier * base ** (length - allowed_length) nats. It looks at the last `num_last` tokens of prompt and answer, and sees no
-    repetition across a token that contains one of `breakers`."""
+    """The DRY penalty (p-e-w 2024): a token that would continue a repetition of at least `allowed_length`
+    tokens loses multiplier * base ** (length - allowed_length) nats. It looks at the last `num_last` tokens
+    of prompt and answer, and sees no repetition across a token that contains one of `breakers`.
+    """
 
     multiplier: float
     base: float = 1.75
@@ -107,11 +118,12 @@ class SamplingOptions:
 class SamplingParams:
     """Sampling as it will happen: every value final.
 
-    Order of application: penalties (over generated tokens only), repetition, logit_bias, min_tokens, temperature or tone curve,
-    top_k, top_p, min_p, typical_p, xtc, draw. `temperature` 0 is greedy. `top_k` 0, `top_p` 1, `min_p` 0, `typical_p` 1 and
-    `xtc_probability` 0 are off; penalties are off at 1 (repetition) and 0. Before `min_tokens` no stop token is drawn.
-    `repetition_breaker_ids` are the tokens that end every repetition.
-    `num_top_logprobs` None asks for no log-probabilities, 0 for the chosen token's, n for the n most likely besides.
+    Order of application: penalties (over generated tokens only), repetition, logit_bias, min_tokens,
+    temperature or tone curve, top_k, top_p, min_p, typical_p, xtc, draw. `temperature` 0 is greedy. `top_k`
+    0, `top_p` 1, `min_p` 0, `typical_p` 1 and `xtc_probability` 0 are off; penalties are off at 1
+    (repetition) and 0. Before `min_tokens` no stop token is drawn. `repetition_breaker_ids` are the tokens
+    that end every repetition. `num_top_logprobs` None asks for no log-probabilities, 0 for the chosen
+    token's, n for the n most likely besides.
     """
 
     temperature: float = 1.0
@@ -137,10 +149,11 @@ CacheMode = Literal["full", "prefix", "off"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LongerBeginning:
+class CacheBreakpoint:
     """The beginning of a conversation that is to be kept for longer than the rest.
 
-    It has so many messages, of which the last goes without its last `num_parts_behind` parts; without messages it is so many tools.
+    It has so many messages, of which the last goes without its last `num_parts_behind` parts; without
+    messages it is so many tools.
     """
 
     ttl_seconds: float
@@ -153,16 +166,17 @@ class LongerBeginning:
 class CacheOptions:
     """What the prefix cache does for a request.
 
-    `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the answer is not kept.
-    `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the request used and left is kept after it, None
-    as long as there is room; what others keep for longer stays. A `longer` beginning has a time of its own.
-    Requests share prefixes only within the same `namespace`, a digest that the server makes of the caller and of `salt`, the text
-    that the request itself brought; empty is the namespace of callers without a key.
+    `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the
+    answer is not kept. `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the
+    request used and left is kept after it, None as long as there is room; what others keep for longer stays.
+    A `longer` beginning has a time of its own. Requests share prefixes only within the same `namespace`, a
+    digest that the server makes of the caller and of `salt`, the text that the request itself brought; empty
+    is the namespace of callers without a key.
     """
 
     mode: CacheMode = "full"
     ttl_seconds: float | None = None
-    longer: LongerBeginning | None = None
+    longer: CacheBreakpoint | None = None
     salt: str = ""
     namespace: bytes = b""
 
@@ -171,17 +185,19 @@ class CacheOptions:
 class GenerationRequest:
     """Everything that one generation needs to know, in no protocol's words.
 
-    `max_tokens` None means as many as the context window holds, 0 that the prompt is only read. `template_kwargs` go to the chat
-    template as they are.
-    `fairness_key` groups requests that share a place in the queue (an API key, a session); higher `priority` goes first.
+    `max_tokens` None means as many as the context window holds, 0 that the prompt is only read.
+    `template_kwargs` go to the chat template as they are. `fairness_key` groups requests that share a place
+    in the queue (an API key, a session); higher `priority` goes first. `request_id` is the HTTP request's, for
+    logs and errors.
 
-    `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or thinking; a request has
-    either them or `messages`. `num_choices` is how many answers each prompt gets. With `echo` an answer begins with its prompt,
-    and with `scores_prompt` that prompt has its log-probabilities.
-    `session_id` names the conversation that a request belongs to: requests are compared within it when misses are explained.
-    `constraint` is the form of the visible answer; calls that are forced are constrained by their tools.
-    With `drop_oldest` the oldest turns of a conversation that is too long are left out instead of refusing it. With `ignore_eos` an
-    answer goes on past the model's own end: it ends at `max_tokens` or at a stop string.
+    `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
+    thinking; a request has either them or `messages`. `num_choices` is how many answers each prompt gets.
+    With `echo` an answer begins with its prompt, and with `scores_prompt` that prompt has its
+    log-probabilities. `session_id` names the conversation that a request belongs to: requests are compared
+    within it when misses are explained. `constraint` is the form of the visible answer; calls that are forced
+    are constrained by their tools. With `drop_oldest` the oldest turns of a conversation that is too long are
+    left out instead of refusing it. With `ignore_eos` an answer goes on past the model's own end: it ends at
+    `max_tokens` or at a stop string.
     """
 
     model: str
@@ -204,5 +220,6 @@ class GenerationRequest:
     stream: bool = False
     priority: int = 0
     fairness_key: str = ""
+    request_id: str = ""
     session_id: str | None = None
     cache: CacheOptions = CacheOptions()

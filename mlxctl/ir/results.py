@@ -1,4 +1,6 @@
-"""What comes out: a whole answer, folded from its events, so that streaming and non-streaming can never disagree."""
+"""What comes out: a whole answer, folded from its events, so that streaming and non-streaming can never
+disagree.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -48,7 +50,10 @@ class TextResult:
 
 @dataclass(slots=True)
 class Collector:
-    """The fold from events to a result: `add` each event, then `result()`. Refuses a stream that has not finished."""
+    """The fold from events to a result: `add` each event, then `result()`.
+
+    Refuses a stream that has not finished.
+    """
 
     _parts: list[TextPart | ThinkingPart | ToolCallPart] = field(default_factory=list)
     _open_text: list[str] = field(default_factory=list)
@@ -72,7 +77,9 @@ class Collector:
                 self._calls[event.index][1].append(event.json)
             case ToolCallEnded():
                 started, fragments = self._calls.pop(event.index)
-                self._parts.append(ToolCallPart(id=started.id, name=started.name, arguments="".join(fragments)))
+                self._parts.append(
+                    ToolCallPart(id=started.id, name=started.name, arguments="".join(fragments))
+                )
             case Finished():
                 self._close_open()
                 self._finished = event

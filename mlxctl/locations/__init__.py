@@ -28,7 +28,9 @@ def config_file() -> Path:
 
 
 def capability_overrides_file() -> Path:
-    """Return the path of the file in which a person lays down what models can do (`capabilities.toml`); it need not exist."""
+    """Return the path of the file in which a person lays down what models can do (`capabilities.toml`); it
+    need not exist.
+    """
     return config_file().with_name("capabilities.toml")
 
 
@@ -49,11 +51,15 @@ def cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "mlxctl"
-    return (Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache") / "mlxctl"
+    return (
+        Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
+    ) / "mlxctl"
 
 
 def is_translated() -> bool:
-    """Return whether this process is made for Intel and runs translated on Apple silicon, where Metal cannot be used."""
+    """Return whether this process is made for Intel and runs translated on Apple silicon, where Metal cannot
+    be used.
+    """
     return sys.platform == "darwin" and os.uname().machine == "x86_64" and "ARM64" in os.uname().version
 
 

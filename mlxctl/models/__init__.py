@@ -6,10 +6,10 @@ from mlxctl import on_demand
 
 if TYPE_CHECKING:
     from mlxctl.models.description import ModelDescription, describe_model
+    from mlxctl.models.directory_reader import read_model
     from mlxctl.models.fit import Fit, fit_model, fit_on_macs
     from mlxctl.models.library import Library, LibraryEntry, NamedDirectory
     from mlxctl.models.machine import Machine, this_machine
-    from mlxctl.models.reading import read_model
 
 __all__ = [
     "Fit",
@@ -25,4 +25,4 @@ __all__ = [
     "this_machine",
 ]
 
-__getattr__ = on_demand(__name__, __all__, ("library", "description", "fit", "machine", "reading"))
+__getattr__ = on_demand(__name__, __all__, ("library", "description", "fit", "machine", "directory_reader"))

@@ -1,7 +1,9 @@
-"""Apple's chips for the Mac: memory bandwidth and memory sizes as Apple's technical specifications publish them.
+"""Apple's chips for the Mac: memory bandwidth and memory sizes as Apple's technical specifications publish
+them.
 
-Chips that Apple sells with different bandwidths have a row for each; the number of GPU cores tells them apart. Bandwidth is in
-decimal gigabytes per second, memory in the gigabytes that Apple writes (GiB). A chip that is not in the table is not guessed.
+Chips that Apple sells with different bandwidths have a row for each; the number of GPU cores tells them
+apart. Bandwidth is in decimal gigabytes per second, memory in the gigabytes that Apple writes (GiB). A chip
+that is not in the table is not guessed.
 """
 
 from typing import NamedTuple
@@ -42,7 +44,8 @@ CHIPS = (
 
 
 def find_chip(brand: str, memory_bytes: int) -> Chip | None:
-    """Return the chip that macOS calls `brand` ("Apple M4 Max") in a Mac with this much memory, None if the table has none.
+    """Return the chip that macOS calls `brand` ("Apple M4 Max") in a Mac with this much memory, None if the
+    table has none.
 
     The memory tells chips of one name apart; when it cannot, the slower one is taken.
     """

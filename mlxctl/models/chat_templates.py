@@ -14,8 +14,8 @@ MAX_TEMPLATE_BYTES = 1 << 20
 def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> str | None:
     """Return the template's source, None if there is none; raises BrokenModel if it is no text or too large.
 
-    chat_template.jinja wins over chat_template.json, which wins over tokenizer_config.json, as with `transformers`. Of several
-    named templates the one called "default" is meant, or else the first.
+    chat_template.jinja wins over chat_template.json, which wins over tokenizer_config.json, as with
+    `transformers`. Of several named templates the one called "default" is meant, or else the first.
     """
     template: Any = read_text(directory, "chat_template.jinja", limit_bytes=MAX_TEMPLATE_BYTES)
     if template is None:
@@ -26,11 +26,13 @@ def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
         template = _default_of(template)
     if template is not None and not isinstance(template, str):
         raise BrokenModel(
-            directory, f"the chat template of model {spoken_name(directory)!r} must be text, not {type(template).__name__}"
+            directory,
+            f"the chat template of model {spoken_name(directory)!r} must be text, not {type(template).__name__}",
         )
     if template is not None and len(template.encode()) > MAX_TEMPLATE_BYTES:
         raise BrokenModel(
-            directory, f"the chat template of model {spoken_name(directory)!r} is larger than {MAX_TEMPLATE_BYTES} bytes"
+            directory,
+            f"the chat template of model {spoken_name(directory)!r} is larger than {MAX_TEMPLATE_BYTES} bytes",
         )
     return template
 

@@ -18,9 +18,10 @@ _ALREADY_SCALED = frozenset({"default", "llama3", "longrope", "su", "mrope", "pr
 def find_context_length(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> int:
     """Derive the context length in tokens.
 
-    The text part of a composite configuration comes first. The smallest length named counts; RoPE scaling of the linear,
-    dynamic and YaRN kinds multiplies it (YaRN from the original length); the tokenizer's limit caps a length that was not
-    scaled. A model that says nothing gets DEFAULT_CONTEXT_LENGTH: recurrent models have no limit of their own, and memory is one.
+    The text part of a composite configuration comes first. The smallest length named counts; RoPE scaling of
+    the linear, dynamic and YaRN kinds multiplies it (YaRN from the original length); the tokenizer's limit
+    caps a length that was not scaled. A model that says nothing gets DEFAULT_CONTEXT_LENGTH: recurrent models
+    have no limit of their own, and memory is one.
     """
     for source in (config.get("text_config"), config.get("llm_config"), config):
         length = _length_in(source) if isinstance(source, Mapping) else None
@@ -33,7 +34,9 @@ def find_context_length(config: Mapping[str, Any], tokenizer_config: Mapping[str
 
 
 def _length_in(config: Mapping[str, Any]) -> int | None:
-    return min((length for key in _LENGTH_KEYS if (length := _whole(config.get(key))) is not None), default=None)
+    return min(
+        (length for key in _LENGTH_KEYS if (length := _whole(config.get(key))) is not None), default=None
+    )
 
 
 def _scale(length: int, config: Mapping[str, Any]) -> int:
@@ -42,7 +45,12 @@ def _scale(length: int, config: Mapping[str, Any]) -> int:
         return length
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     factor = scaling.get("factor")
-    if kind in _ALREADY_SCALED or isinstance(factor, bool) or not isinstance(factor, int | float) or not 1 <= factor <= 1024:
+    if (
+        kind in _ALREADY_SCALED
+        or isinstance(factor, bool)
+        or not isinstance(factor, int | float)
+        or not 1 <= factor <= 1024
+    ):
         return length
     if str(config.get("model_type", "")).startswith("gemma3"):
         return length

@@ -14,15 +14,15 @@ from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
+from mlxctl.models.directory_reader import read_model
 from mlxctl.models.encoders import BERT_KINDS
 from mlxctl.models.files import read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
 from mlxctl.models.names import spoken_name
 from mlxctl.models.quantization import Quantization, find_quantization
-from mlxctl.models.reading import read_model
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.safetensors_headers import read_tensors
-from mlxctl.models.speech_recipe import HEARING_TYPES
+from mlxctl.models.transcription_recipe import HEARING_TYPES
 from mlxctl.models.weights import Weights, weigh
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
@@ -34,11 +34,14 @@ _MAX_FILES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """A model as it lies on disk. What could not be told is None; `problem` says in one line why it cannot be used.
+    """A model as it lies on disk.
 
-    `disk_bytes` counts every file of the directory. `context_length` is in tokens, and None for a model that reads no text.
-    `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with code for it, None if none is there
-    to be asked. `cache` is what it keeps of a conversation in `kv_format`, None being as it computes it.
+    What could not be told is None; `problem` says in one line why it cannot be used.
+
+    `disk_bytes` counts every file of the directory. `context_length` is in tokens, and None for a model that
+    reads no text. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages
+    with code for it, None if none is there to be asked. `cache` is what it keeps of a conversation in
+    `kv_format`, None being as it computes it.
     """
 
     name: str
@@ -60,17 +63,21 @@ class ModelDescription:
     problem: str | None = None
 
     def served_with(self, kv_format: KVFormat | None) -> "ModelDescription":
-        """Return the same as it is when it runs with keys and values in this format; embedding models keep none."""
+        """Return the same as it is when it runs with keys and values in this format; embedding models keep
+        none.
+        """
         if kv_format is None or self.detection.kind == "embeddings":
             return self
         float_bytes = (self.weights.float_bytes if self.weights else None) or _USUAL_FLOAT_BYTES
-        cache = self.cache.quantised(kv_format, float_bytes=float_bytes) if self.cache else None
+        cache = self.cache.quantized(kv_format, float_bytes=float_bytes) if self.cache else None
         return replace(self, cache=cache, kv_format=kv_format)
 
 
 def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
     """Describe the directory. Never raises for what lies in it."""
-    blank = ModelDescription(name=name or spoken_name(path), path=path, disk_bytes=disk_bytes(path), config={})
+    blank = ModelDescription(
+        name=name or spoken_name(path), path=path, disk_bytes=disk_bytes(path), config={}
+    )
     try:
         config = read_json_object(path, "config.json")
     except BrokenModel as error:
@@ -96,13 +103,17 @@ def _weigh(path: Path, config: Mapping[str, Any]) -> tuple[Weights | None, str |
 
 
 def _with_words(blank: ModelDescription) -> ModelDescription:
-    """Add what follows from configuration, tokenizer and template; raises BrokenModel when these cannot be read."""
+    """Add what follows from configuration, tokenizer and template; raises BrokenModel when these cannot be
+    read.
+    """
     config, weights = blank.config, blank.weights
     model_type = config.get("model_type")
     model_type = model_type if isinstance(model_type, str) and model_type else None
     tokenizer = read_json_object(blank.path, "tokenizer_config.json") or {}
     template = find_chat_template(blank.path, tokenizer)
-    found = detect(blank.path, config, template=template, sees=weights.sees if weights else None, name=blank.name)
+    found = detect(
+        blank.path, config, template=template, sees=weights.sees if weights else None, name=blank.name
+    )
     speaks = found.kind in _SPEECH
     float_bytes = (weights.float_bytes if weights else None) or _USUAL_FLOAT_BYTES
     return replace(
@@ -112,23 +123,35 @@ def _with_words(blank: ModelDescription) -> ModelDescription:
         context_length=None if speaks else find_context_length(config, tokenizer),
         has_template=template is not None,
         takes_tools=template is not None and "tools" in template,
-        cache=find_cache_shape(model_type, config, float_bytes=float_bytes) if model_type and not speaks else None,
+        cache=find_cache_shape(model_type, config, float_bytes=float_bytes)
+        if model_type and not speaks
+        else None,
         runtimes=find_runtimes(BERT_KINDS.get(model_type, model_type)) if model_type else None,
     )
 
 
 def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | None]:
-    """Add what reading the model for serving tells, or say why it cannot be used, in the words in which that is refused."""
+    """Add what reading the model for serving tells, or say why it cannot be used, in the words in which that
+    is refused.
+    """
     # Reading these says which extra has their code.
     has_extra = described.model_type in (*HEARING_TYPES, *BERT_KINDS)
     if described.runtimes == () and not has_extra:
-        return described, f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}"
+        return (
+            described,
+            f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}",
+        )
     if described.detection.kind in ("text", "vision", "embeddings", "unknown") or has_extra:
         try:
             facts = read_model(described.path)
         except ModelError as error:
             return described, str(error)
-        return replace(described, context_length=facts.context_length, embedding=facts.embedding, dimensions=facts.dimensions), None
+        return replace(
+            described,
+            context_length=facts.context_length,
+            embedding=facts.embedding,
+            dimensions=facts.dimensions,
+        ), None
     if not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
         return described, f"model {described.name!r} has no weights (*.safetensors)"
     return described, None

@@ -1,4 +1,6 @@
-"""What kind of model a directory holds, told from its small files. A fallback: a probe that generates knows better.
+"""What kind of model a directory holds, told from its small files.
+
+A fallback: a probe that generates knows better.
 
 Each rule names what it saw, so that a person can judge it. What no rule knows stays unknown.
 """
@@ -39,7 +41,10 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """The verdict. `evidence` says in words what kind and family follow from; `family` is None when it has no name here."""
+    """The verdict.
+
+    `evidence` says in words what kind and family follow from; `family` is None when it has no name here.
+    """
 
     kind: Kind
     family: str | None
@@ -47,9 +52,17 @@ class Detection:
 
 
 def detect(
-    directory: Path, config: Mapping[str, Any], *, template: str | None, sees: bool | None = None, name: str | None = None
+    directory: Path,
+    config: Mapping[str, Any],
+    *,
+    template: str | None,
+    sees: bool | None = None,
+    name: str | None = None,
 ) -> Detection:
-    """Tell kind and family. `sees` is whether the weights hold a vision tower (None: not looked at); raises BrokenModel."""
+    """Tell kind and family.
+
+    `sees` is whether the weights hold a vision tower (None: not looked at); raises BrokenModel.
+    """
     model_type = str(config.get("model_type") or "")
     family, by_family = find_family(model_type, template)
     sighting = (
@@ -61,7 +74,9 @@ def detect(
         or _text(config, template)
         or Sighting("unknown", "nothing in its files says what it is for")
     )
-    return Detection(kind=sighting.kind, family=family, evidence=(sighting.evidence, *([by_family] if family else [])))
+    return Detection(
+        kind=sighting.kind, family=family, evidence=(sighting.evidence, *([by_family] if family else []))
+    )
 
 
 def _speech(model_type: str, config: Mapping[str, Any]) -> Sighting | None:
@@ -70,7 +85,7 @@ def _speech(model_type: str, config: Mapping[str, Any]) -> Sighting | None:
     if model_type.startswith(_SPEECH_TO_TEXT):
         return Sighting("speech-to-text", f"model_type {model_type!r}")
     if str(config.get("target", "")).startswith("nemo.collections.asr"):
-        return Sighting("speech-to-text", "config.json names a NeMo speech recogniser")
+        return Sighting("speech-to-text", "config.json names a NeMo speech recognizer")
     for kind, fields in _SPEECH_FIELDS:
         if fields <= config.keys():
             return Sighting(kind, f"config.json has {' and '.join(sorted(fields))}")
@@ -102,7 +117,9 @@ def _named(name: str, model_type: str) -> Sighting | None:
     """Conversions often drop the files that would tell; then only the name does."""
     for word, kind in _BY_NAME.items():
         if word in name.lower():
-            return Sighting(kind, f"its name holds {word!r}; nothing else tells it from a {model_type or 'text'} model")
+            return Sighting(
+                kind, f"its name holds {word!r}; nothing else tells it from a {model_type or 'text'} model"
+            )
     return None
 
 

@@ -1,4 +1,7 @@
-"""Downloads one after the other, beside whatever else runs. Any thread may ask; one thread of its own fetches."""
+"""Downloads one after the other, beside whatever else runs.
+
+Any thread may ask; one thread of its own fetches.
+"""
 
 import threading
 from collections import deque
@@ -19,7 +22,10 @@ DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """How one download is. `num_bytes_total` is what had to be fetched, None before the hub said so; `error` is one line."""
+    """How one download is.
+
+    `num_bytes_total` is what had to be fetched, None before the hub said so; `error` is one line.
+    """
 
     repository: str
     state: DownloadState = "waiting"
@@ -47,9 +53,14 @@ class Downloads:
         self._is_closed = False
 
     def start(self, repository: str) -> Download:
-        """Have the repository fetched and return how it is now. Raises DownloadFailed for a bad name, QueueFull."""
+        """Have the repository fetched and return how it is now.
+
+        Raises DownloadFailed for a bad name, QueueFull.
+        """
         if not is_repository(repository):
-            raise DownloadFailed(repository, f"{repository!r} is no repository of the hub: it is called ORGANISATION/NAME")
+            raise DownloadFailed(
+                repository, f"{repository!r} is no repository of the hub: it is called ORGANIZATION/NAME"
+            )
         with self._lock:
             current = self._downloads.get(repository)
             if current is not None and not current.is_over:
@@ -120,7 +131,9 @@ class Downloads:
             self._downloads[repository] = replace(self._downloads[repository], **changes)  # type: ignore[arg-type]
 
     def _with_progress(self, download: Download) -> Download:
-        return replace(download, num_bytes=self._progress.num_bytes) if download.state == "running" else download
+        return (
+            replace(download, num_bytes=self._progress.num_bytes) if download.state == "running" else download
+        )
 
     def _forget_old(self) -> None:
         over = [download.repository for download in self._downloads.values() if download.is_over]

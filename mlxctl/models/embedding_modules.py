@@ -1,7 +1,8 @@
-"""What comes after the layers of an embedding model: the modules of sentence-transformers, in the order of `modules.json`.
+"""What comes after the layers of an embedding model: the modules of sentence-transformers, in the order of
+`modules.json`.
 
-The pooling module's directory says which states count, a Dense module's what the pooled vector goes through. Format: the files that
-sentence-transformers saves. A conversion may have lost them.
+The pooling module's directory says which states count, a Dense module's what the pooled vector goes through.
+Format: the files that sentence-transformers saves. A conversion may have lost them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,14 +67,20 @@ def read_modules(path: Path, *, width: int | None) -> Modules:
     """
     listed = read_json_array(path, "modules.json")
     if listed is None:
-        return Modules(pooled=_read_pooling(path, _POOLING_FOLDER), dense=_dense_among_weights(path, width), is_normalized=True)
+        return Modules(
+            pooled=_read_pooling(path, _POOLING_FOLDER),
+            dense=_dense_among_weights(path, width),
+            is_normalized=True,
+        )
     if not all(isinstance(module, dict) for module in listed):
         raise _refusal(path, "has a modules.json that is no list of modules")
     modules = [(str(module.get("type")).rpartition(".")[2], str(module.get("path", ""))) for module in listed]
     kinds = [kind for kind, _ in modules]
     if unknown := set(kinds) - set(_ORDER):
         raise _refusal(path, f"has a {min(unknown)} module (modules.json), which is not computed here")
-    if kinds != sorted(kinds, key=_ORDER.index) or any(kinds.count(kind) > 1 for kind in _ORDER if kind != "Dense"):
+    if kinds != sorted(kinds, key=_ORDER.index) or any(
+        kinds.count(kind) > 1 for kind in _ORDER if kind != "Dense"
+    ):
         raise _refusal(path, f"has its modules in another order than {', '.join(_ORDER)} (modules.json)")
     folders = {kind: [_inside(path, folder) for name, folder in modules if name == kind] for kind in _ORDER}
     return Modules(
@@ -110,7 +117,9 @@ def _read_dense(path: Path, folders: Sequence[str], width: int | None) -> tuple[
         if len(found) < len(folders):
             raise _refusal(path, f"lost its Dense modules, which modules.json names: {', '.join(folders)}")
         return found
-    return tuple(_dense_layer(path, folder, config or {}) for folder, config in zip(folders, configs, strict=True))
+    return tuple(
+        _dense_layer(path, folder, config or {}) for folder, config in zip(folders, configs, strict=True)
+    )
 
 
 def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLayer:
@@ -120,7 +129,10 @@ def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLay
     if not num_inputs or not num_outputs:
         raise _refusal(path, f"does not say how wide its Dense module is ({folder}/config.json)")
     if name not in _ACTIVATIONS:
-        raise _refusal(path, f"has a Dense module with {name} behind it, which is unknown here; known: {', '.join(_ACTIVATIONS)}")
+        raise _refusal(
+            path,
+            f"has a Dense module with {name} behind it, which is unknown here; known: {', '.join(_ACTIVATIONS)}",
+        )
     return DenseLayer(
         file=file if (path / file).is_file() else None,
         num_inputs=num_inputs,
@@ -131,7 +143,8 @@ def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLay
 
 
 def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...]:
-    """Read what mlx-embeddings leaves of EmbeddingGemma's Dense modules, which have nothing behind them, from the weights' shapes.
+    """Read what mlx-embeddings leaves of EmbeddingGemma's Dense modules, which have nothing behind them, from
+    the weights' shapes.
 
     `width` is that of the pooled vector. Packed weights have as many rows as others.
     """
@@ -139,7 +152,9 @@ def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...
     layers: list[DenseLayer] = []
     while width and (shape := shapes.get(f"dense.{len(layers)}.weight")):
         has_bias = f"dense.{len(layers)}.bias" in shapes
-        layers.append(DenseLayer(num_inputs=width, num_outputs=shape[0], has_bias=has_bias, activation="identity"))
+        layers.append(
+            DenseLayer(num_inputs=width, num_outputs=shape[0], has_bias=has_bias, activation="identity")
+        )
         width = shape[0]
     return tuple(layers)
 

@@ -1,8 +1,9 @@
-"""How an embedding model's vectors are made, from the files that sentence-transformers lays beside the weights.
+"""How an embedding model's vectors are made, from the files that sentence-transformers lays beside the
+weights.
 
-Where a conversion lost them, a model that reads onwards is taken for what most such models are: the state of the last token,
-normalised. Encoders differ there, and only those are taken whose name tells. What is not computed here is refused, because its
-vectors would be wrong without anybody noticing.
+Where a conversion lost them, a model that reads onwards is taken for what most such models are: the state of
+the last token, normalized. Encoders differ there, and only those are taken whose name tells. What is not
+computed here is refused, because its vectors would be wrong without anybody noticing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,10 @@ _POOLING_BY_NAME: Mapping[str, Pooling] = {
 
 
 def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_length: int) -> EmbeddingRecipe:
-    """Read how the model in `path` makes vectors. Raises BrokenModel for what is not computed here, and for broken files."""
+    """Read how the model in `path` makes vectors.
+
+    Raises BrokenModel for what is not computed here, and for broken files.
+    """
     encoder = find_encoder(path, config)
     if encoder is None:
         _refuse_other_models(path, config)
@@ -68,7 +72,9 @@ def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *,
     before = width * num_pooled if width else None
     for layer in dense:
         if before is not None and layer.num_inputs != before:
-            raise _refusal(path, f"has a Dense module for {layer.num_inputs} numbers, but {before} come before it")
+            raise _refusal(
+                path, f"has a Dense module for {layer.num_inputs} numbers, but {before} come before it"
+            )
         before = layer.num_outputs
 
 
@@ -90,7 +96,11 @@ def _read_prompts(path: Path) -> tuple[dict[str, str], str]:
     """Return the prompts by name, and the one that stands before a text when none is named."""
     config = read_json_object(path, "config_sentence_transformers.json") or {}
     listed = config.get("prompts")
-    prompts = {name: prompt for name, prompt in listed.items() if isinstance(prompt, str)} if isinstance(listed, dict) else {}
+    prompts = (
+        {name: prompt for name, prompt in listed.items() if isinstance(prompt, str)}
+        if isinstance(listed, dict)
+        else {}
+    )
     return prompts, prompts.get(str(config.get("default_prompt_name")), "")
 
 

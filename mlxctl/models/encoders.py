@@ -1,7 +1,8 @@
-"""Encoders, whose tokens see those behind them, too: which kinds are computed here, and what their code takes for granted.
+"""Encoders, whose tokens see those behind them, too: which kinds are computed here, and what their code takes
+for granted.
 
-The classes of the packages read only a part of a configuration and leave the rest as most models have it. A model that differs
-there is refused, because its vectors would be wrong without anybody noticing.
+The classes of the packages read only a part of a configuration and leave the rest as most models have it. A
+model that differs there is refused, because its vectors would be wrong without anybody noticing.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,8 @@ _TAKEN_FOR_GRANTED: Mapping[EncoderKind, Mapping[str, Any]] = {
     "modernbert": {"hidden_activation": "gelu"},
     "gemma3_text": {"hidden_activation": "gelu_pytorch_tanh", "attention_bias": False},
 }
-# Where the two kinds that have windows say how far their rotations go, and what counts when they do not say it.
+# Where the two kinds that have windows say how far their rotations go, and what counts when they do not say
+# it.
 _ROTATIONS: Mapping[EncoderKind, Mapping[str, tuple[str, float]]] = {
     "modernbert": {
         "full_attention": ("global_rope_theta", 160_000.0),
@@ -60,7 +62,10 @@ def is_encoder(config: Mapping[str, Any]) -> bool:
 
 
 def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
-    """Return what computes the model in `path`, None for one that reads onwards only. Raises BrokenModel for what nothing does."""
+    """Return what computes the model in `path`, None for one that reads onwards only.
+
+    Raises BrokenModel for what nothing does.
+    """
     model_type = str(config.get("model_type"))
     if model_type in BERT_KINDS:
         kind = BERT_KINDS[model_type]
@@ -69,11 +74,16 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
     elif model_type == "gemma3_text":
         kind = "gemma3_text"
     else:
-        raise _refusal(path, f"lets a token see those behind it, which is not computed here for model_type {model_type!r}")
+        raise _refusal(
+            path,
+            f"lets a token see those behind it, which is not computed here for model_type {model_type!r}",
+        )
     _check_runtime(path, kind)
     for field, usual in _TAKEN_FOR_GRANTED[kind].items():
         if config.get(field, usual) != usual:
-            raise _refusal(path, f"has {field} {config[field]!r} (config.json); only {usual!r} is computed here")
+            raise _refusal(
+                path, f"has {field} {config[field]!r} (config.json); only {usual!r} is computed here"
+            )
     _check_layers(path, kind, config)
     return kind
 
@@ -93,11 +103,15 @@ def longest_text(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
 def _check_runtime(path: Path, kind: EncoderKind) -> None:
     runtimes, needed = find_runtimes(kind), _RUNTIMES[kind]
     if runtimes is not None and needed not in runtimes:
-        raise _refusal(path, f"is computed by {needed}, which is not installed: pip install 'mlxctl[encoders]'")
+        raise _refusal(
+            path, f"is computed by {needed}, which is not installed: pip install 'mlxctl[encoders]'"
+        )
 
 
 def _check_layers(path: Path, kind: EncoderKind, config: Mapping[str, Any]) -> None:
-    """Refuse layers in another order, and rotations by another base, than the code reads from the configuration."""
+    """Refuse layers in another order, and rotations by another base, than the code reads from the
+    configuration.
+    """
     if kind not in _ROTATIONS:
         return
     layers = config.get("layer_types")
@@ -108,7 +122,9 @@ def _check_layers(path: Path, kind: EncoderKind, config: Mapping[str, Any]) -> N
         rotation = rotations.get(layer) if isinstance(rotations, Mapping) else None
         if not isinstance(rotation, Mapping):
             continue
-        if rotation.get("rope_type", "default") != "default" or rotation.get("rope_theta", usual) != config.get(field, usual):
+        if rotation.get("rope_type", "default") != "default" or rotation.get(
+            "rope_theta", usual
+        ) != config.get(field, usual):
             raise _refusal(path, f"has rope_parameters for {layer} that are not computed here (config.json)")
 
 

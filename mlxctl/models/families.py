@@ -1,6 +1,9 @@
-"""Which family a model talks like. The architecture says it, unless the template plainly speaks for another family.
+"""Which family a model talks like.
 
-Distilled and derived models borrow an architecture (a DeepSeek distillation is a `qwen2`), but bring the template of their own.
+The architecture says it, unless the template plainly speaks for another family.
+
+Distilled and derived models borrow an architecture (a DeepSeek distillation is a `qwen2`), but bring the
+template of their own.
 """
 
 # By the beginning of `model_type`; the longest that fits counts.

@@ -1,4 +1,6 @@
-"""Bounded reading of a model directory's small files: it may come from anywhere, so nothing about it is taken on trust."""
+"""Bounded reading of a model directory's small files: it may come from anywhere, so nothing about it is taken
+on trust.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +15,9 @@ Shape = TypeVar("Shape")
 
 
 def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
-    """Return the text of a file, None if it is not there; raises BrokenModel if it is unreadable, too large or no UTF-8."""
+    """Return the text of a file, None if it is not there; raises BrokenModel if it is unreadable, too large
+    or no UTF-8.
+    """
     path = directory / name
     if not path.is_file():
         return None
@@ -21,19 +25,27 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
         with path.open("rb") as file:
             data = file.read(limit_bytes + 1)
         if len(data) > limit_bytes:
-            raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} is larger than {limit_bytes} bytes")
+            raise BrokenModel(
+                directory, f"{name} of model {spoken_name(directory)!r} is larger than {limit_bytes} bytes"
+            )
         return data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} cannot be read: {error}") from error
+        raise BrokenModel(
+            directory, f"{name} of model {spoken_name(directory)!r} cannot be read: {error}"
+        ) from error
 
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file, None if the file is not there; raises BrokenModel if it holds anything else."""
+    """Return the JSON object in a file, None if the file is not there; raises BrokenModel if it holds
+    anything else.
+    """
     return _read_json(directory, name, dict, "object")
 
 
 def read_json_array(directory: Path, name: str) -> list[Any] | None:
-    """Return the JSON array in a file, None if the file is not there; raises BrokenModel if it holds anything else."""
+    """Return the JSON array in a file, None if the file is not there; raises BrokenModel if it holds anything
+    else.
+    """
     return _read_json(directory, name, list, "array")
 
 
@@ -44,9 +56,12 @@ def _read_json(directory: Path, name: str, kind: type[Shape], shape: str) -> Sha
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BrokenModel(directory, f"{name} of model {spoken_name(directory)!r} is not valid JSON: {error}") from error
+        raise BrokenModel(
+            directory, f"{name} of model {spoken_name(directory)!r} is not valid JSON: {error}"
+        ) from error
     if not isinstance(value, kind):
         raise BrokenModel(
-            directory, f"{name} of model {spoken_name(directory)!r} must hold a JSON {shape}, not {type(value).__name__}"
+            directory,
+            f"{name} of model {spoken_name(directory)!r} must hold a JSON {shape}, not {type(value).__name__}",
         )
     return value

@@ -1,7 +1,8 @@
 """Which model it is, whatever it is called and wherever it lies: a digest of what decides how it behaves.
 
-All of the small files go in, and of the weights the header and a little from the middle of every tensor: reading 100 GB to tell
-two models apart would take longer than loading one, and training changes every part of the tensors that it touches.
+All of the small files go in, and of the weights the header and a little from the middle of every tensor:
+reading 100 GB to tell two models apart would take longer than loading one, and training changes every part of
+the tensors that it touches.
 """
 
 import hashlib
@@ -33,7 +34,10 @@ _SAMPLE_BYTES = 256
 
 
 def fingerprint(path: Path) -> str:
-    """Return 64 hexadecimal digits. Raises BrokenModel when a weight file is malformed or a file cannot be read."""
+    """Return 64 hexadecimal digits.
+
+    Raises BrokenModel when a weight file is malformed or a file cannot be read.
+    """
     digest = hashlib.sha256()
     try:
         for name in _SMALL_FILES:

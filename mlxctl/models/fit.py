@@ -1,9 +1,13 @@
-"""Whether a model fits a machine, with how long a conversation, and how fast it can be at best. Sums, nothing measured.
+"""Whether a model fits a machine, with how long a conversation, and how fast it can be at best.
 
-Memory: weights + cache of one conversation + what reading its prompt takes for a moment, which is an estimate.
+Sums, nothing measured.
 
-Speed: every decoded token reads all the weights that take part and the whole cache once, so tokens per second cannot exceed
-`bandwidth / (decode bytes + cache bytes)`. Real speed stays below it. It is a prediction and is always to be called one.
+Memory: weights + cache of one conversation + what reading its prompt takes for a moment, which is an
+estimate.
+
+Speed: every decoded token reads all the weights that take part and the whole cache once, so tokens per second
+cannot exceed `bandwidth / (decode bytes + cache bytes)`. Real speed stays below it. It is a prediction and is
+always to be called one.
 """
 
 from dataclasses import dataclass
@@ -22,7 +26,9 @@ DEFAULT_CHUNK_TOKENS = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How a model fits a machine at `context_tokens`. What cannot be told is None; `max_context_tokens` is 0 if not even one fits.
+    """How a model fits a machine at `context_tokens`.
+
+    What cannot be told is None; `max_context_tokens` is 0 if not even one fits.
 
     `is_capped_by_model` says that the model's own context length ends before the memory does.
     """
@@ -46,9 +52,16 @@ class Fit:
 
 
 def fit_model(
-    model: ModelDescription, machine: Machine, *, context_tokens: int | None = None, chunk_tokens: int = DEFAULT_CHUNK_TOKENS
+    model: ModelDescription,
+    machine: Machine,
+    *,
+    context_tokens: int | None = None,
+    chunk_tokens: int = DEFAULT_CHUNK_TOKENS,
 ) -> Fit | None:
-    """Work out the fit, None for a model whose weights cannot be read. Without a context, DEFAULT_CONTEXT_TOKENS or the model's."""
+    """Work out the fit, None for a model whose weights cannot be read.
+
+    Without a context, DEFAULT_CONTEXT_TOKENS or the model's.
+    """
     if model.weights is None:
         return None
     context = context_tokens or min(DEFAULT_CONTEXT_TOKENS, model.context_length or DEFAULT_CONTEXT_TOKENS)
@@ -96,7 +109,9 @@ def _fits(weights: int, cache: int | None, transient: int | None, usable: int) -
 
 
 def _longest(model: ModelDescription, machine: Machine, room_bytes: int, chunk_tokens: int) -> int | None:
-    """The longest conversation that fits into `room_bytes`, by bisection: what is needed never shrinks as it grows longer."""
+    """The longest conversation that fits into `room_bytes`, by bisection: what is needed never shrinks as it
+    grows longer.
+    """
     if model.cache is None or model.context_length is None:
         return None
     low, high = 0, model.context_length
@@ -120,7 +135,9 @@ def _speed(model: ModelDescription, cache_bytes: int | None, machine: Machine) -
     return machine.bandwidth_bytes_per_second / (read + cache_bytes)
 
 
-def _transient_bytes(model: ModelDescription, machine: Machine, *, chunk_tokens: int, context_tokens: int) -> int | None:
+def _transient_bytes(
+    model: ModelDescription, machine: Machine, *, chunk_tokens: int, context_tokens: int
+) -> int | None:
     float_bytes = (model.weights.float_bytes if model.weights else None) or 2
     if is_encoder(model.config):
         # An encoder reads a text as a whole.

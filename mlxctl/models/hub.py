@@ -1,7 +1,8 @@
 """Downloads a model from the hub into the cache, with `huggingface_hub` doing the work.
 
-Only files that a model needs are taken. Files that arrived stay, so a download that was interrupted goes on with the next file.
-The library is imported when a download begins: it costs more than everything else here together.
+Only files that a model needs are taken. Files that arrived stay, so a download that was interrupted goes on
+with the next file. The library is imported when a download begins: it costs more than everything else here
+together.
 """
 
 import errno
@@ -35,7 +36,10 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadPlan:
-    """What a download will fetch. `num_bytes` counts all files of the model, `num_bytes_left` those that are not here yet."""
+    """What a download will fetch.
+
+    `num_bytes` counts all files of the model, `num_bytes_left` those that are not here yet.
+    """
 
     repository: str
     num_files: int
@@ -44,7 +48,10 @@ class DownloadPlan:
 
 
 class DownloadProgress:
-    """How far a download is; written by its threads, read by any. `cancel` ends it at the next piece of a file."""
+    """How far a download is; written by its threads, read by any.
+
+    `cancel` ends it at the next piece of a file.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +60,10 @@ class DownloadProgress:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that arrived. One bar counts what came over the network, another what was written: the further one counts."""
+        """Bytes that arrived.
+
+        One bar counts what came over the network, another what was written: the further one counts.
+        """
         with self._lock:
             return max(self._done_by_bar.values(), default=0)
 
@@ -72,7 +82,9 @@ class DownloadProgress:
 def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
     """Ask the hub what there is to fetch and check that it has room. Raises DownloadFailed."""
     if not is_repository(repository):
-        raise DownloadFailed(repository, f"{repository!r} is no repository of the hub: it is called ORGANISATION/NAME")
+        raise DownloadFailed(
+            repository, f"{repository!r} is no repository of the hub: it is called ORGANIZATION/NAME"
+        )
     from huggingface_hub import snapshot_download
 
     _set_up_library()
@@ -92,13 +104,18 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
         num_bytes_left=sum(file.file_size or 0 for file in files if file.will_download),
     )
     if not any(file.filename.endswith((".safetensors", ".npz")) for file in files):
-        raise DownloadFailed(repository, f"repository {repository!r} holds no weights that MLX could load (*.safetensors)")
+        raise DownloadFailed(
+            repository, f"repository {repository!r} holds no weights that MLX could load (*.safetensors)"
+        )
     _check_room(plan, cache)
     return plan
 
 
 def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> Path:
-    """Fetch what the plan lacks and return the directory of the model. Raises DownloadFailed and, after `cancel`, Cancelled."""
+    """Fetch what the plan lacks and return the directory of the model.
+
+    Raises DownloadFailed and, after `cancel`, Cancelled.
+    """
     from huggingface_hub import snapshot_download
 
     _set_up_library()
@@ -163,7 +180,14 @@ def _plain_failures(repository: str) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, httpx2.HTTPError, DryRunError, EntryNotFoundError, RevisionNotFoundError, ValueError) as error:
+    except (
+        OSError,
+        httpx2.HTTPError,
+        DryRunError,
+        EntryNotFoundError,
+        RevisionNotFoundError,
+        ValueError,
+    ) as error:
         raise DownloadFailed(repository, _explain(repository, _first_cause(error))) from error
 
 
@@ -180,7 +204,12 @@ def _first_cause(error: BaseException) -> BaseException:
 def _explain(repository: str, error: BaseException) -> str:
     import httpx2
     from huggingface_hub import constants
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
 
     match error:
         case GatedRepoError():

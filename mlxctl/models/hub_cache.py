@@ -1,6 +1,8 @@
-"""The cache that Hugging Face's own tools keep: which repositories lie there, and in which directory each is complete.
+"""The cache that Hugging Face's own tools keep: which repositories lie there, and in which directory each is
+complete.
 
-Layout: `models--ORGANISATION--NAME` with `refs/main` (a commit), `snapshots/COMMIT` (links) and `blobs` (what they point to).
+Layout: `models--ORGANIZATION--NAME` with `refs/main` (a commit), `snapshots/COMMIT` (links) and `blobs` (what
+they point to).
 """
 
 import os
@@ -37,7 +39,9 @@ def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]:
     """Yield the models in the cache by name, looking at no more than `most` entries."""
-    names = {folder: name for folder in _listed(cache, most=most) if (name := repository_of_folder(folder.name))}
+    names = {
+        folder: name for folder in _listed(cache, most=most) if (name := repository_of_folder(folder.name))
+    }
     for folder in sorted(names):
         if folder.is_dir() and not folder.is_symlink():
             yield _repository(names[folder], folder, most)
@@ -50,13 +54,17 @@ def cached_repository(cache: Path, name: str) -> CachedRepository | None:
 
 
 def _repository(name: str, folder: Path, most: int) -> CachedRepository:
-    snapshots = [path for path in _listed(folder / "snapshots", most=most) if path.is_dir() and not path.is_symlink()]
+    snapshots = [
+        path for path in _listed(folder / "snapshots", most=most) if path.is_dir() and not path.is_symlink()
+    ]
     commit = _main_commit(folder)
     chosen = next((path for path in snapshots if path.name == commit), None)
     if chosen is None and commit is None and snapshots:
         chosen = max(snapshots, key=lambda path: path.stat().st_mtime)
     if chosen is None:
-        return CachedRepository(name, folder, None, f"model {name!r} is not downloaded: the cache holds no snapshot of it")
+        return CachedRepository(
+            name, folder, None, f"model {name!r} is not downloaded: the cache holds no snapshot of it"
+        )
     return CachedRepository(name, folder, chosen, None)
 
 

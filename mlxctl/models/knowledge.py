@@ -1,4 +1,6 @@
-"""What is known of a model's abilities on this machine: found out by probing, laid down by a person, or nothing."""
+"""What is known of a model's abilities on this machine: found out by probing, laid down by a person, or
+nothing.
+"""
 
 import difflib
 import logging
@@ -8,12 +10,20 @@ from pathlib import Path
 
 from mlxctl import locations
 from mlxctl.errors import BrokenModel, SettingsError, StoreError
-from mlxctl.ir import ModelCapabilities
+from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.library import Library
 from mlxctl.models.names import spoken_name
 from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
-from mlxctl.stores import CapabilityStore, Finding, Override, ProbeRecord, Verdict, capabilities_of, effective, read_overrides
+from mlxctl.stores import (
+    CapabilityStore,
+    Finding,
+    Override,
+    ProbeRecord,
+    capabilities_of,
+    effective,
+    read_overrides,
+)
 
 _DELIVERIES = ("template", "injected")
 _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -26,8 +36,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownModel:
-    """What is known of one model. `record` is None for a model that was never probed; `findings` are what holds."""
+class ProbedModel:
+    """What is known of one model.
+
+    `record` is None for a model that was never probed; `findings` are what holds.
+    """
 
     record: ProbeRecord | None = None
     findings: tuple[Finding, ...] = ()
@@ -38,7 +51,7 @@ class KnownModel:
         return capabilities_of(self.findings)
 
     @property
-    def verdicts(self) -> Mapping[str, Verdict]:
+    def verdicts(self) -> Mapping[str, ProbeVerdict]:
         """The answers by question."""
         return {finding.question: finding.verdict for finding in self.findings}
 
@@ -46,12 +59,12 @@ class KnownModel:
 class Knowledge:
     """Looks models up by what they are, not by what they are called.
 
-    Any thread; every answer may read files: not for the event loop. A store that cannot be used is warned of once, and then
-    nothing counts as probed: a server goes on with what the models' files say.
+    Any thread; every answer may read files: not for the event loop. A store that cannot be used is warned of
+    once, and then nothing counts as probed: a server goes on with what the models' files say.
     """
 
     def __init__(self, store: CapabilityStore, overrides_file: Path) -> None:
-        """Read what a person laid down; raises SettingsError for what cannot be honoured there."""
+        """Read what a person laid down; raises SettingsError for what cannot be honored there."""
         self._store = store
         self._overrides = read_overrides(overrides_file)
         self._matched: set[str] = set()
@@ -59,37 +72,66 @@ class Knowledge:
         for model, override in self._overrides.items():
             _check_choices(model, override)
 
-    def of(self, name: str, path: Path, library: Library | None = None, *, served_as: str | None = None) -> KnownModel:
-        """Return what is known of the model in `path`, which goes by `name`. Never raises for what lies there.
+    def of(
+        self, name: str, path: Path, library: Library | None = None, *, served_as: str | None = None
+    ) -> ProbedModel:
+        """Return what is known of the model in `path`, which goes by `name`.
 
-        A table of overrides may be called like any name that the model has: `name`, `served_as`, those of the library, its aliases,
-        its directory's name, or its path.
+        Never raises for what lies there.
+
+        A table of overrides may be called like any name that the model has: `name`, `served_as`, those of the
+        library, its aliases, its directory's name, or its path.
         """
         return self.over(self._record(path), name, path, library, served_as=served_as)
 
     def over(
-        self, record: ProbeRecord | None, name: str, path: Path, library: Library | None = None, *, served_as: str | None = None
-    ) -> KnownModel:
+        self,
+        record: ProbeRecord | None,
+        name: str,
+        path: Path,
+        library: Library | None = None,
+        *,
+        served_as: str | None = None,
+    ) -> ProbedModel:
         """Return what holds for the model when this was found out about it."""
         override = self._override(name, path, library, served_as) if self._overrides else None
-        return KnownModel(record=record, findings=effective(record.findings if record else (), override))
+        return ProbedModel(record=record, findings=effective(record.findings if record else (), override))
 
     def warn_of_unmatched(self, names: Iterable[str], library: Library) -> None:
-        """Log every table that belongs to no model: neither to one that was looked up, nor to one of the library or of `names`."""
+        """Log every table that belongs to no model: neither to one that was looked up, nor to one of the
+        library or of `names`.
+        """
         left = [table for table in self._overrides if table not in self._matched]
         if not left:
             return
         known = dict.fromkeys([*names, *library.aliases, *(entry.name for entry in library.entries())])
         for table in left:
-            if table in known or any(name.rpartition("/")[2] == table for name in known) or _is_model_path(table):
+            if (
+                table in known
+                or any(name.rpartition("/")[2] == table for name in known)
+                or _is_model_path(table)
+            ):
                 continue
             close = difflib.get_close_matches(table, known, n=3, cutoff=0.5)
             hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-            _log.warning("%s: no model is called %r, so this table has no effect%s", self._overrides[table].origin, table, hint)
+            _log.warning(
+                "%s: no model is called %r, so this table has no effect%s",
+                self._overrides[table].origin,
+                table,
+                hint,
+            )
 
-    def _override(self, name: str, path: Path, library: Library | None, served_as: str | None) -> Override | None:
+    def _override(
+        self, name: str, path: Path, library: Library | None, served_as: str | None
+    ) -> Override | None:
         place = path.resolve()
-        names = [served_as, name, spoken_name(place), path.name, *(library.names_of(path) if library is not None else ())]
+        names = [
+            served_as,
+            name,
+            spoken_name(place),
+            path.name,
+            *(library.names_of(path) if library is not None else ()),
+        ]
         tables = dict.fromkeys(each for each in names if each in self._overrides)
         tables |= dict.fromkeys(table for table in self._overrides if _leads_to(table, place))
         self._matched.update(each for each in tables if each is not None)
@@ -97,7 +139,13 @@ class Knowledge:
         if first is None:
             return None
         if others:
-            _log.warning("%s: %r and %r are one model; only %r counts", self._overrides[first].origin, first, others[0], first)
+            _log.warning(
+                "%s: %r and %r are one model; only %r counts",
+                self._overrides[first].origin,
+                first,
+                others[0],
+                first,
+            )
         return self._overrides[first]
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """How much memory a conversation takes in a model's cache, from its configuration alone.
 
-A layer that keeps a token keeps its keys and its values: 2 × key-value heads × head dimension × bytes of a float. Latent attention
-keeps one compressed vector and its rotary part instead. A layer with a window stops growing there; a recurrent layer never grows.
+A layer that keeps a token keeps its keys and its values: 2 × key-value heads × head dimension × bytes of a
+float. Latent attention keeps one compressed vector and its rotary part instead. A layer with a window stops
+growing there; a recurrent layer never grows.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,9 @@ from mlxctl.models.encoders import is_encoder
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
 
-_LATENT = frozenset({"deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2", "kimi_k25", "kimi_vl", "mistral4"})
+_LATENT = frozenset(
+    {"deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2", "kimi_k25", "kimi_vl", "mistral4"}
+)
 _EXPANDED = frozenset({"deepseek_v2", "minicpm3"})
 # What Gemma 3's configurations leave to the code.
 _USUAL = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
@@ -25,8 +28,8 @@ _STEP_TOKENS = 256
 class CacheShape:
     """What one sequence keeps. `state_bytes` is None when recurrent layers are there whose size is not known.
 
-    `bytes_per_token` is what each further token costs beyond the window, `window_bytes_per_token` what it costs on top of that
-    as long as fewer than `window_tokens` are kept.
+    `bytes_per_token` is what each further token costs beyond the window, `window_bytes_per_token` what it
+    costs on top of that as long as fewer than `window_tokens` are kept.
     """
 
     bytes_per_token: int
@@ -35,7 +38,9 @@ class CacheShape:
     state_bytes: int | None = 0
 
     def num_bytes(self, num_tokens: int) -> int:
-        """Return the memory of a sequence, rounded up as the cache grows; a state of unknown size counts as none."""
+        """Return the memory of a sequence, rounded up as the cache grows; a state of unknown size counts as
+        none.
+        """
         rounded = -(-num_tokens // _STEP_TOKENS) * _STEP_TOKENS
         return (
             rounded * self.bytes_per_token
@@ -43,13 +48,16 @@ class CacheShape:
             + (self.state_bytes or 0)
         )
 
-    def quantised(self, form: KVFormat, *, float_bytes: int) -> "CacheShape":
-        """Return the same with layers that keep every token in this format; windows and states stay as they are."""
+    def quantized(self, form: KVFormat, *, float_bytes: int) -> "CacheShape":
+        """Return the same with layers that keep every token in this format; windows and states stay as they
+        are.
+        """
         return replace(self, bytes_per_token=form.num_bytes(self.bytes_per_token, float_bytes=float_bytes))
 
 
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:
-    """Return what a sequence keeps in memory, None when the configuration does not tell or its rules are not known here.
+    """Return what a sequence keeps in memory, None when the configuration does not tell or its rules are not
+    known here.
 
     An encoder keeps nothing: it reads a text once, as a whole.
     """
@@ -101,11 +109,18 @@ def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, i
 
 
 def _state_bytes(part: Mapping[str, Any], float_bytes: int, num_layers: int) -> int | None:
-    """The states of gated delta networks (kept in 32 bits) and of short convolutions; other recurrent layers are not known here."""
-    heads, key_heads = whole_number(part, "linear_num_value_heads"), whole_number(part, "linear_num_key_heads")
+    """The states of gated delta networks (kept in 32 bits) and of short convolutions; other recurrent layers
+    are not known here.
+    """
+    heads, key_heads = (
+        whole_number(part, "linear_num_value_heads"),
+        whole_number(part, "linear_num_key_heads"),
+    )
     value, key = whole_number(part, "linear_value_head_dim"), whole_number(part, "linear_key_head_dim")
     kernel = whole_number(part, "linear_conv_kernel_dim")
     if heads and key_heads and value and key and kernel:
-        return num_layers * ((kernel - 1) * (2 * key_heads * key + heads * value) * float_bytes + heads * value * key * 4)
+        return num_layers * (
+            (kernel - 1) * (2 * key_heads * key + heads * value) * float_bytes + heads * value * key * 4
+        )
     width, hidden = whole_number(part, "conv_L_cache"), whole_number(part, "hidden_size")
     return num_layers * (width - 1) * hidden * float_bytes if width and hidden else None

@@ -1,7 +1,9 @@
-"""What each layer of a model keeps while it decodes: every token, a window of tokens, a state of fixed size, or nothing.
+"""What each layer of a model keeps while it decodes: every token, a window of tokens, a state of fixed size,
+or nothing.
 
-The rules are those of mlx-lm's `make_cache` methods, which decide what really lies in memory; where a configuration names a
-window that mlx-lm does not use, every token is kept. A model that follows none of these rules has no plan: nobody guesses.
+The rules are those of mlx-lm's `make_cache` methods, which decide what really lies in memory; where a
+configuration names a window that mlx-lm does not use, every token is kept. A model that follows none of these
+rules has no plan: nobody guesses.
 """
 
 from collections.abc import Mapping
@@ -20,7 +22,8 @@ _WINDOWED = frozenset(
 )  # fmt: skip
 # These use a window only where `layer_types` names one.
 _WINDOW_ONLY_IF_NAMED = frozenset({"llama", "ministral3", "mistral", "mistral3"})
-# Their caches follow rules of their own: two caches a layer, loops over layers, heads that differ from layer to layer.
+# Their caches follow rules of their own: two caches a layer, loops over layers, heads that differ from layer
+# to layer.
 _OWN_RULES = frozenset(
     {
         "afm7", "baichuan_m1", "bailing_hybrid", "bailing_moe_linear", "bailing_moe_v3", "deepseek_v32", "deepseek_v41",
@@ -46,21 +49,36 @@ def plan_layers(model_type: str, config: Mapping[str, Any]) -> tuple[Kept, ...] 
         return None
     if model_type in _STATE_ONLY:
         return _repeat(("state",), num_layers)
-    plan = _named(config) or _patterned(config, model_type, num_layers) or _uniform(config, model_type, num_layers)
+    plan = (
+        _named(config)
+        or _patterned(config, model_type, num_layers)
+        or _uniform(config, model_type, num_layers)
+    )
     if plan is None or len(plan) < num_layers:
         return None
     own = num_layers - (whole_number(config, "num_kv_shared_layers") or 0)
-    return tuple("all" if kept == "window" and model_type not in _WINDOWED else kept for kept in plan[: max(0, own)])
+    return tuple(
+        "all" if kept == "window" and model_type not in _WINDOWED else kept for kept in plan[: max(0, own)]
+    )
 
 
 def _named(config: Mapping[str, Any]) -> tuple[Kept, ...] | None:
-    names, letters, chosen = (config.get(key) for key in ("layer_types", "hybrid_override_pattern", "full_attn_idxs"))
-    if isinstance(names, list) and names and all(isinstance(name, str) and name in _BY_NAME for name in names):
+    names, letters, chosen = (
+        config.get(key) for key in ("layer_types", "hybrid_override_pattern", "full_attn_idxs")
+    )
+    if (
+        isinstance(names, list)
+        and names
+        and all(isinstance(name, str) and name in _BY_NAME for name in names)
+    ):
         return tuple(_BY_NAME[name] for name in names)
     if isinstance(letters, str | list) and letters and all(letter in _BY_LETTER for letter in letters):
         return tuple(_BY_LETTER[letter] for letter in letters)
     if isinstance(chosen, list) and chosen:
-        return tuple("all" if number in chosen else "state" for number in range(whole_number(config, "num_hidden_layers") or 0))
+        return tuple(
+            "all" if number in chosen else "state"
+            for number in range(whole_number(config, "num_hidden_layers") or 0)
+        )
     return None
 
 
@@ -79,7 +97,9 @@ def _patterned(config: Mapping[str, Any], model_type: str, num_layers: int) -> t
 
 def _uniform(config: Mapping[str, Any], model_type: str, num_layers: int) -> tuple[Kept, ...] | None:
     """Every layer keeps all, unless something in the configuration says that this cannot be so."""
-    is_open = any(key.startswith(_FOREIGN) for key in config) or model_type in _WINDOWED - _WINDOW_ONLY_IF_NAMED
+    is_open = (
+        any(key.startswith(_FOREIGN) for key in config) or model_type in _WINDOWED - _WINDOW_ONLY_IF_NAMED
+    )
     return None if is_open else _repeat(("all",), num_layers)
 
 
@@ -88,4 +108,11 @@ def _repeat(pattern: tuple[Kept, ...], num_layers: int) -> tuple[Kept, ...]:
 
 
 # Where a configuration says nothing, this is what mlx-lm takes.
-_USUAL_PATTERN = {"gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gemma4": 5, "gemma4_text": 5, "gemma4_unified": 5}
+_USUAL_PATTERN = {
+    "gemma3": 6,
+    "gemma3_text": 6,
+    "cohere2": 4,
+    "gemma4": 5,
+    "gemma4_text": 5,
+    "gemma4_unified": 5,
+}

@@ -1,7 +1,9 @@
-"""The models on this machine: the person's directories first, then the hub's cache. Finds and names them; loads nothing.
+"""The models on this machine: the person's directories first, then the hub's cache.
 
-A model directory may be a link, to another disk for example: that is the operator's choice. A link inside a model directory that
-leads out of it and out of the library is never followed; the entry says so.
+Finds and names them; loads nothing.
+
+A model directory may be a link, to another disk for example: that is the operator's choice. A link inside a
+model directory that leads out of it and out of the library is never followed; the entry says so.
 """
 
 import difflib
@@ -25,7 +27,9 @@ MAX_ENTRIES = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryEntry:
-    """A model that was found: `path` is its directory, `folder` what would have to be removed to be rid of it."""
+    """A model that was found: `path` is its directory, `folder` what would have to be removed to be rid of
+    it.
+    """
 
     name: str
     path: Path
@@ -56,13 +60,20 @@ class Library:
         return self._cache
 
     def entries(self) -> list[LibraryEntry]:
-        """Return every model that lies here, broken ones with their reason. A name that is taken already is said to be hidden."""
+        """Return every model that lies here, broken ones with their reason.
+
+        A name that is taken already is said to be hidden.
+        """
         found: dict[str, LibraryEntry] = {}
         hidden: list[LibraryEntry] = []
         for entry in (*self._in_directories(), *self._in_cache()):
             first = found.setdefault(entry.name, entry)
             if first is not entry:
-                hidden.append(_with_problem(entry, f"model {entry.name!r} of the {entry.origin} is hidden by another of this name"))
+                hidden.append(
+                    _with_problem(
+                        entry, f"model {entry.name!r} of the {entry.origin} is hidden by another of this name"
+                    )
+                )
         return [*found.values(), *hidden]
 
     def describe(self, entry: LibraryEntry) -> "ModelDescription":
@@ -71,11 +82,16 @@ class Library:
         from mlxctl.models.description import ModelDescription, describe_model
 
         if entry.problem is not None:
-            return ModelDescription(name=entry.name, path=entry.path, disk_bytes=0, config={}, problem=entry.problem)
+            return ModelDescription(
+                name=entry.name, path=entry.path, disk_bytes=0, config={}, problem=entry.problem
+            )
         return describe_model(entry.path, name=entry.name)
 
     def find(self, name: str) -> LibraryEntry:
-        """Return the entry of this name; the part after the slash is enough when only one has it. Raises ModelNotFoundOnDisk."""
+        """Return the entry of this name; the part after the slash is enough when only one has it.
+
+        Raises ModelNotFoundOnDisk.
+        """
         entries = self.entries()
         for entry in entries:
             if entry.name == name:
@@ -83,10 +99,13 @@ class Library:
         short = [entry for entry in entries if entry.name.rpartition("/")[2] == name]
         if len(short) == 1:
             return short[0]
-        raise ModelNotFoundOnDisk(name, _unknown(name, [entry.name for entry in (short or entries)], is_ambiguous=bool(short)))
+        raise ModelNotFoundOnDisk(
+            name, _unknown(name, [entry.name for entry in (short or entries)], is_ambiguous=bool(short))
+        )
 
     def resolve(self, name: str) -> NamedDirectory:
-        """Return the directory that a person on this machine means: an alias, a directory, or a name of the library.
+        """Return the directory that a person on this machine means: an alias, a directory, or a name of the
+        library.
 
         Raises ModelNotFoundOnDisk, which names what comes close.
         """
@@ -96,7 +115,9 @@ class Library:
         return self.find_named(name)
 
     def find_named(self, name: str) -> NamedDirectory:
-        """Return the directory that an alias or a name of the library stands for, and never a path; raises ModelNotFoundOnDisk."""
+        """Return the directory that an alias or a name of the library stands for, and never a path; raises
+        ModelNotFoundOnDisk.
+        """
         if name in self.aliases:
             return NamedDirectory(name=name, path=self._target(name))
         entry = self.find(name)
@@ -139,7 +160,9 @@ class Library:
         for cached in cached_repositories(self._cache, most=MAX_ENTRIES):
             path = cached.snapshot or cached.folder
             problem = cached.problem or _strays(path, cached.name, self._roots())
-            yield LibraryEntry(name=cached.name, path=path, folder=cached.folder, origin="hub cache", problem=problem)
+            yield LibraryEntry(
+                name=cached.name, path=path, folder=cached.folder, origin="hub cache", problem=problem
+            )
 
     def _in_directories(self) -> Iterator[LibraryEntry]:
         for directory in self._directories:
@@ -148,7 +171,9 @@ class Library:
                     yield self._entry(path, path.name)
                 else:
                     yield from (
-                        self._entry(inner, f"{path.name}/{inner.name}") for inner in _subdirectories(path) if _is_model(inner)
+                        self._entry(inner, f"{path.name}/{inner.name}")
+                        for inner in _subdirectories(path)
+                        if _is_model(inner)
                     )
 
     def _entry(self, path: Path, name: str) -> LibraryEntry:
@@ -165,7 +190,9 @@ def _subdirectories(directory: Path) -> list[Path]:
             first = [entry for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
     except OSError:
         return []
-    return sorted(Path(entry.path) for entry in first if entry.is_dir() and not entry.name.startswith((".", "models--")))
+    return sorted(
+        Path(entry.path) for entry in first if entry.is_dir() and not entry.name.startswith((".", "models--"))
+    )
 
 
 def _is_model(directory: Path) -> bool:
@@ -173,7 +200,9 @@ def _is_model(directory: Path) -> bool:
 
 
 def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
-    """SEC: a model from elsewhere could hold a link to any file of this machine; say so instead of reading it."""
+    """SEC: a model from elsewhere could hold a link to any file of this machine; say so instead of reading
+    it.
+    """
     inside = (*roots, _own_root(path))
     for num_files, file in enumerate(_files(path)):
         if num_files >= MAX_ENTRIES:
@@ -185,7 +214,9 @@ def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
 
 
 def _own_root(path: Path) -> Path:
-    """Return the place that all files of a model lie in: its directory, or the hub cache that it is a snapshot of."""
+    """Return the place that all files of a model lie in: its directory, or the hub cache that it is a
+    snapshot of.
+    """
     directory = path.resolve()
     repository = directory.parent.parent
     is_snapshot = directory.parent.name == "snapshots" and repository_of_folder(repository.name) is not None
@@ -193,7 +224,9 @@ def _own_root(path: Path) -> Path:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield files and links below a model directory; nothing is read from hidden directories, so they are left out."""
+    """Yield files and links below a model directory; nothing is read from hidden directories, so they are
+    left out.
+    """
     for folder, folders, files in os.walk(path):
         links = [name for name in folders if Path(folder, name).is_symlink()]
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -201,7 +234,9 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:
-    return LibraryEntry(name=entry.name, path=entry.path, folder=entry.folder, origin=entry.origin, problem=problem)
+    return LibraryEntry(
+        name=entry.name, path=entry.path, folder=entry.folder, origin=entry.origin, problem=problem
+    )
 
 
 def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:

@@ -11,8 +11,9 @@ from mlxctl.models.apple_chips import find_chip
 GIB = 1024**3
 # Off Apple Silicon the engine takes this share of the memory when nobody says otherwise.
 _SHARE_ELSEWHERE = 0.85
-# What Metal recommends unless told otherwise: macOS 15 gave two thirds of a small memory and three quarters of a large one; later
-# versions give more (about 0.74 of 16 GiB, 0.84 of 128 GiB), so this is what a model can count on.
+# What Metal recommends unless told otherwise: macOS 15 gave two thirds of a small memory and three quarters
+# of a large one; later versions give more (about 0.74 of 16 GiB, 0.84 of 128 GiB), so this is what a model
+# can count on.
 _SMALL_MEMORY_BYTES = 36 * GIB
 _SMALL_SHARE, _LARGE_SHARE = 2 / 3, 3 / 4
 # MLX must not be imported here, but it alone knows what Metal recommends on this very machine.
@@ -22,7 +23,8 @@ _ASK_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """`usable_bytes` is what weights and caches may take together; `is_exact` says that the machine itself said so.
+    """`usable_bytes` is what weights and caches may take together; `is_exact` says that the machine itself
+    said so.
 
     `bandwidth_bytes_per_second` is the published one of the chip, None where it is not known.
     """
@@ -41,12 +43,20 @@ def recommended_share(memory_bytes: int) -> float:
 
 
 def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
-    """Look at this machine. A memory limit from the settings counts as it does for the engine. May take a moment on a Mac."""
+    """Look at this machine.
+
+    A memory limit from the settings counts as it does for the engine. May take a moment on a Mac.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not locations.is_apple_silicon():
         usable = memory_limit_bytes or int(memory * _SHARE_ELSEWHERE)
         return Machine(
-            chip=None, memory_bytes=memory, usable_bytes=usable, is_exact=True, has_metal=False, bandwidth_bytes_per_second=None
+            chip=None,
+            memory_bytes=memory,
+            usable_bytes=usable,
+            is_exact=True,
+            has_metal=False,
+            bandwidth_bytes_per_second=None,
         )
     brand = _answer(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"])
     chip = find_chip(brand, memory)

@@ -8,7 +8,7 @@ _FOLDER_PREFIX = "models--"
 
 
 def is_repository(name: str) -> bool:
-    """Return whether `name` could be a repository of the hub: `NAME` or `ORGANISATION/NAME`."""
+    """Return whether `name` could be a repository of the hub: `NAME` or `ORGANIZATION/NAME`."""
     return _REPOSITORY.fullmatch(name) is not None and ".." not in name and "--" not in name
 
 
@@ -26,7 +26,9 @@ def folder_of_repository(repository: str) -> str:
 
 
 def spoken_name(directory: Path) -> str:
-    """Return what a person calls the model in `directory`: its repository if it is a snapshot, else the directory's name."""
+    """Return what a person calls the model in `directory`: its repository if it is a snapshot, else the
+    directory's name.
+    """
     if directory.parent.name == "snapshots":
         return repository_of_folder(directory.parent.parent.name) or directory.name
     return directory.name

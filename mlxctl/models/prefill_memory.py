@@ -1,17 +1,21 @@
-"""What prefill takes for a moment, beside weights and cache: an estimate, held against measured peaks of small models.
+"""What prefill takes for a moment, beside weights and cache: an estimate, held against measured peaks of
+small models.
 
-A chunk of prompt goes through one layer at a time. Alive at once are about eight copies of its hidden states, in 32 bits where they
-are normalized, four of the layer's inner ones, and one layer's keys and values while its cache grows. Where attention is not one
-fused kernel, its scores are there in full, with their mask: a number for every head, every token of the chunk and every token that
-it attends to. Attention sinks are concatenated to them, which copies them twice more. Of the logits only one row is computed.
+A chunk of prompt goes through one layer at a time. Alive at once are about eight copies of its hidden states,
+in 32 bits where they are normalized, four of the layer's inner ones, and one layer's keys and values while
+its cache grows. Where attention is not one fused kernel, its scores are there in full, with their mask: a
+number for every head, every token of the chunk and every token that it attends to. Attention sinks are
+concatenated to them, which copies them twice more. Of the logits only one row is computed.
 
-Measured with MLX 0.32 on its CPU backend (x86, two cores): small models of qwen3, llama3, mistral, gemma3 (window), lfm2 and
-qwen3_next (recurrent layers, experts) and gpt_oss (window, sinks, experts) in 32 bits, qwen3 in 16 and packed in 4 bits; chunks of
-64 to 2,048 tokens, prompts of 128 to 4,096. For a given chunk the estimates were 0.9 to 1.3 times the peaks.
+Measured with MLX 0.32 on its CPU backend (x86, two cores): small models of qwen3, llama3, mistral, gemma3
+(window), lfm2 and qwen3_next (recurrent layers, experts) and gpt_oss (window, sinks, experts) in 32 bits,
+qwen3 in 16 and packed in 4 bits; chunks of 64 to 2,048 tokens, prompts of 128 to 4,096. For a given chunk the
+estimates were 0.9 to 1.3 times the peaks.
 
-How large chunks are depends on the time that they take. With the engine's own, the estimates for prompts of 1,000 to 6,000 tokens
-were 0.8 to 1.4 times the peaks of the same models on a CPU that others used, too. Nothing was measured on Metal: there the largest
-chunk that the settings allow is assumed, so the estimate is an upper bound.
+How large chunks are depends on the time that they take. With the engine's own, the estimates for prompts of
+1,000 to 6,000 tokens were 0.8 to 1.4 times the peaks of the same models on a CPU that others used, too.
+Nothing was measured on Metal: there the largest chunk that the settings allow is assumed, so the estimate is
+an upper bound.
 """
 
 from collections.abc import Mapping
@@ -21,20 +25,22 @@ from mlxctl.models.encoders import is_encoder
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
 
-# Metal's fused kernel knows these head dimensions when it reads prompts (MLX, scaled_dot_product_attention.cpp).
+# Metal's fused kernel knows these head dimensions when it reads prompts (MLX,
+# scaled_dot_product_attention.cpp).
 _FUSED_HEAD_DIMENSIONS = (64, 80, 128)
 _HIDDEN_COPIES, _INNER_COPIES = 8, 4
 _HIDDEN_BYTES, _LOGIT_BYTES, _MASK_BYTES = 4, 4, 1
 _WITH_SINKS = frozenset({"gpt_oss"})
 _SINK_COPIES, _SINK_SLOWNESS = 3, 1.5
 
-# How the engine's PrefillPacer sizes chunks before it knows a model: this many tokens first, at most twice as many each time, and
-# no more than take this share of `prefill_slice_seconds`.
+# How the engine's PrefillPacer sizes chunks before it knows a model: this many tokens first, at most twice as
+# many each time, and no more than take this share of `prefill_slice_seconds`.
 FIRST_CHUNK_TOKENS = 128
 SLICE_SHARE = 1 / 4
 DEFAULT_SLICE_SECONDS = 0.5
 _LEAST_CHUNK_TOKENS = 4
-# What a chunk takes on the CPU backend, measured there: for every score (of one head), and for every multiplication.
+# What a chunk takes on the CPU backend, measured there: for every score (of one head), and for every
+# multiplication.
 _CPU_SECONDS_PER_SCORE = 16e-9
 _CPU_SECONDS_PER_PRODUCT = 1 / 20e9
 _NUM_PLACES = 32
@@ -51,7 +57,8 @@ def estimate_prompt_bytes(
     num_parameters: int = 0,
     slice_seconds: float = DEFAULT_SLICE_SECONDS,
 ) -> int | None:
-    """Return the estimated peak while a prompt of `context_tokens` is read, in the chunks that the engine chooses.
+    """Return the estimated peak while a prompt of `context_tokens` is read, in the chunks that the engine
+    chooses.
 
     `num_parameters` are those that one token is multiplied with. None when the configuration does not tell.
     """
@@ -63,7 +70,12 @@ def estimate_prompt_bytes(
         if not has_metal:
             chunk = min(chunk, _cpu_chunk_tokens(config, end, num_parameters, SLICE_SHARE * slice_seconds))
         moment = estimate_prefill_bytes(
-            config, chunk_tokens=chunk, context_tokens=end, float_bytes=float_bytes, has_metal=has_metal, is_fused=is_fused
+            config,
+            chunk_tokens=chunk,
+            context_tokens=end,
+            float_bytes=float_bytes,
+            has_metal=has_metal,
+            is_fused=is_fused,
         )
         if moment is None:
             return None
@@ -72,7 +84,9 @@ def estimate_prompt_bytes(
 
 
 def largest_chunk_tokens(end: int) -> int:
-    """Return the most tokens that a chunk can have that ends `end` tokens into a prompt, if each has twice as many as the last."""
+    """Return the most tokens that a chunk can have that ends `end` tokens into a prompt, if each has twice as
+    many as the last.
+    """
     start, chunk, most = 0, FIRST_CHUNK_TOKENS, 0
     while start < end:
         most = max(most, min(chunk, end - start))
@@ -89,12 +103,16 @@ def estimate_prefill_bytes(
     has_metal: bool,
     is_fused: bool = True,
 ) -> int | None:
-    """Return the estimate for a chunk at the end of a prompt of `context_tokens`, None when the configuration does not tell.
+    """Return the estimate for a chunk at the end of a prompt of `context_tokens`, None when the configuration
+    does not tell.
 
     Attention is never fused off Metal; `is_fused` says whether it may be there.
     """
     part = text_part(config)
-    hidden, vocabulary = whole_number(part, "hidden_size", "n_embd", "d_model"), whole_number(part, "vocab_size")
+    hidden, vocabulary = (
+        whole_number(part, "hidden_size", "n_embd", "d_model"),
+        whole_number(part, "vocab_size"),
+    )
     heads = _num_heads(part)
     if not hidden or not vocabulary or not heads:
         return None
@@ -110,16 +128,26 @@ def estimate_prefill_bytes(
     return states + scores + grown + vocabulary * _LOGIT_BYTES
 
 
-def _cpu_chunk_tokens(config: Mapping[str, Any], context_tokens: int, num_parameters: int, seconds: float) -> int:
-    """Return how many tokens the CPU backend computes in the time, at the end of a prompt of `context_tokens`."""
+def _cpu_chunk_tokens(
+    config: Mapping[str, Any], context_tokens: int, num_parameters: int, seconds: float
+) -> int:
+    """Return how many tokens the CPU backend computes in the time, at the end of a prompt of
+    `context_tokens`.
+    """
     part = text_part(config)
-    layers = _layers(config) or ("all",) * (whole_number(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers") or 1)
+    layers = _layers(config) or ("all",) * (
+        whole_number(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers") or 1
+    )
     window = whole_number(part, "sliding_window") or context_tokens
     num_scores = layers.count("all") * context_tokens + layers.count("window") * min(window, context_tokens)
     slowness = _SINK_SLOWNESS if _model_type(config, part) in _WITH_SINKS else 1
-    a_token = num_scores * slowness * (_num_heads(part) or 1) * _CPU_SECONDS_PER_SCORE + num_parameters * _CPU_SECONDS_PER_PRODUCT
+    a_token = (
+        num_scores * slowness * (_num_heads(part) or 1) * _CPU_SECONDS_PER_SCORE
+        + num_parameters * _CPU_SECONDS_PER_PRODUCT
+    )
     allowed = int(seconds / a_token) if a_token else context_tokens
-    # The first chunk is computed before anything is known, the second has another size, so that both costs are measured.
+    # The first chunk is computed before anything is known, the second has another size, so that both costs
+    # are measured.
     second = 2 * FIRST_CHUNK_TOKENS
     if context_tokens <= FIRST_CHUNK_TOKENS:
         least = FIRST_CHUNK_TOKENS
@@ -161,8 +189,18 @@ def _num_heads(part: Mapping[str, Any]) -> int | None:
 
 
 def _inner_width(part: Mapping[str, Any]) -> int:
-    """How many numbers the widest layer holds of one token: its feed-forward part, of all experts that take part."""
-    dense = whole_number(part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp") or 0
+    """How many numbers the widest layer holds of one token: its feed-forward part, of all experts that take
+    part.
+    """
+    dense = (
+        whole_number(
+            part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp"
+        )
+        or 0
+    )
     # Without a width of their own, the experts are as wide as `intermediate_size` says.
-    expert, chosen = whole_number(part, "moe_intermediate_size"), whole_number(part, "num_experts_per_tok", "num_experts_per_token")
+    expert, chosen = (
+        whole_number(part, "moe_intermediate_size"),
+        whole_number(part, "num_experts_per_tok", "num_experts_per_token"),
+    )
     return max(dense, (expert or dense) * (chosen or 1))

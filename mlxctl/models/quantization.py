@@ -19,7 +19,11 @@ class Quantization:
     def label(self) -> str:
         """How a person would say it."""
         bits = f"{self.bits}-bit" if self.bits else ""
-        return bits if self.method == "affine" and bits else " ".join(word for word in (bits, self.method) if word)
+        return (
+            bits
+            if self.method == "affine" and bits
+            else " ".join(word for word in (bits, self.method) if word)
+        )
 
 
 def find_quantization(config: Mapping[str, Any]) -> Quantization | None:
@@ -28,7 +32,9 @@ def find_quantization(config: Mapping[str, Any]) -> Quantization | None:
     if not isinstance(found, Mapping):
         return None
     method = found.get("mode") or found.get("quant_method") or "affine"
-    return Quantization(method=str(method), bits=whole_number(found, "bits"), group_size=whole_number(found, "group_size"))
+    return Quantization(
+        method=str(method), bits=whole_number(found, "bits"), group_size=whole_number(found, "group_size")
+    )
 
 
 def group_sizes(config: Mapping[str, Any]) -> dict[str, int]:
@@ -36,5 +42,7 @@ def group_sizes(config: Mapping[str, Any]) -> dict[str, int]:
     found = config.get("quantization") or config.get("quantization_config")
     if not isinstance(found, Mapping):
         return {}
-    named = {name: whole_number(entry, "group_size") for name, entry in found.items() if isinstance(entry, Mapping)}
+    named = {
+        name: whole_number(entry, "group_size") for name, entry in found.items() if isinstance(entry, Mapping)
+    }
     return {name: size for name, size in {**named, "": whole_number(found, "group_size")}.items() if size}

@@ -1,4 +1,6 @@
-"""Which installed package has code for an architecture, found out by looking at its files: importing it would import mlx."""
+"""Which installed package has code for an architecture, found out by looking at its files: importing it would
+import mlx.
+"""
 
 import ast
 from functools import cache
@@ -10,13 +12,19 @@ from mlxctl.installed import file_of
 _PACKAGES = {
     "mlx-lm": ("mlx_lm", ("models",), ("utils.py",)),
     "mlx-vlm": ("mlx_vlm", ("models",), ("utils.py",)),
-    "mlx-audio": ("mlx_audio", ("tts/models", "stt/models", "sts/models"), ("tts/utils.py", "stt/utils.py", "sts/utils.py")),
+    "mlx-audio": (
+        "mlx_audio",
+        ("tts/models", "stt/models", "sts/models"),
+        ("tts/utils.py", "stt/utils.py", "sts/utils.py"),
+    ),
     "mlx-embeddings": ("mlx_embeddings", ("models",), ("utils.py",)),
 }
 
 
 def find_runtimes(model_type: str) -> tuple[str, ...] | None:
-    """Return the packages that can load `model_type`, best first; None when none of them is installed, so nobody knows."""
+    """Return the packages that can load `model_type`, best first; None when none of them is installed, so
+    nobody knows.
+    """
     known = {package: types for package in _PACKAGES if (types := _model_types(package))}
     return tuple(package for package, types in known.items() if model_type in types) if known else None
 
@@ -28,9 +36,15 @@ def _model_types(package: str) -> frozenset[str]:
     if file is None:
         return frozenset()
     root = file.parent
-    files = {path.stem if path.suffix == ".py" else path.name for folder in folders for path in (root / folder).glob("*")}
+    files = {
+        path.stem if path.suffix == ".py" else path.name
+        for folder in folders
+        for path in (root / folder).glob("*")
+    }
     names = {name for name in files if not name.startswith("_")}
-    return frozenset(names | {old for table in tables for old, new in _remapping(root / table).items() if new in names})
+    return frozenset(
+        names | {old for table in tables for old, new in _remapping(root / table).items() if new in names}
+    )
 
 
 def _remapping(file: Path) -> dict[str, str]:

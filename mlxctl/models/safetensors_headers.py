@@ -1,7 +1,7 @@
 """What weight files say about themselves: the JSON header of the safetensors format, and nothing behind it.
 
-A file starts with the header's length (8 bytes, little endian) and the header: tensor name to dtype, shape and place in the rest.
-Format: the safetensors repository's README.
+A file starts with the header's length (8 bytes, little endian) and the header: tensor name to dtype, shape
+and place in the rest. Format: the safetensors repository's README.
 """
 
 import json
@@ -32,7 +32,9 @@ class Tensor(NamedTuple):
 
 
 def read_tensors(directory: Path) -> list[Tensor]:
-    """Return the tensors of all weight files in `directory`; raises BrokenModel for a file that is cut off or malformed."""
+    """Return the tensors of all weight files in `directory`; raises BrokenModel for a file that is cut off or
+    malformed.
+    """
     return [tensor for file in sorted(directory.glob("*.safetensors")) for tensor in read_header(file)]
 
 
@@ -47,7 +49,11 @@ def read_header(file: Path) -> list[Tensor]:
             if length > MAX_HEADER_BYTES:
                 raise _broken(file, f"has a header of {length} bytes, more than {MAX_HEADER_BYTES}")
             header = json.loads(stream.read(length))
-        tensors = [(_tensor(name, entry), entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+        tensors = [
+            (_tensor(name, entry), entry["data_offsets"][1])
+            for name, entry in header.items()
+            if name != "__metadata__"
+        ]
     except OSError as error:
         raise _broken(file, f"cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:

@@ -8,7 +8,9 @@ _PARTS = ("text_config", "llm_config", "language_config")
 
 def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what holds for the language model: its own part over the outer configuration."""
-    part: Mapping[str, Any] = next((config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), {})
+    part: Mapping[str, Any] = next(
+        (config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), {}
+    )
     return {**config, **part}
 
 

@@ -1,4 +1,6 @@
-"""Models, fits and downloads as they are told in JSON. Sizes are in bytes, lengths in tokens; what is not known is null.
+"""Models, fits and downloads as they are told in JSON.
+
+Sizes are in bytes, lengths in tokens; what is not known is null.
 
 Paths of this machine are not in them: who may ask for a model need not know where it lies.
 """
@@ -67,7 +69,10 @@ class ModelView(Struct, frozen=True, kw_only=True):
 
 
 class FitView(Struct, frozen=True, kw_only=True):
-    """How a model fits a machine. Of one whose weights cannot be read only the name and the problem are told."""
+    """How a model fits a machine.
+
+    Of one whose weights cannot be read only the name and the problem are told.
+    """
 
     model: str
     problem: str | None

@@ -10,7 +10,7 @@ from mlxctl.models.quantization import group_sizes
 from mlxctl.models.safetensors_headers import Tensor
 from mlxctl.models.text_config import text_part, whole_number
 
-# Packed weights of MLX's quantised layers: `X.weight` in 32-bit words beside `X.scales`.
+# Packed weights of MLX's quantized layers: `X.weight` in 32-bit words beside `X.scales`.
 _PACKED = "U32"
 _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 _EXPERTS = re.compile(r"(^|\.)(experts|switch_mlp|switch_glu)\.")
@@ -25,9 +25,10 @@ _ROWS_ONLY = re.compile(r"(^|\.)(embed_tokens_per_layer|wpe|position_embeddings)
 class Weights:
     """What the headers of a model's weight files add up to.
 
-    `decode_bytes` are read for every decoded token: without vision and audio towers, without an embedding that is only looked
-    up, and of a mixture of experts only the chosen share; None when that share cannot be told. `float_bytes` is the size of
-    one number in the layers that are not packed, which is that of keys and values, too.
+    `decode_bytes` are read for every decoded token: without vision and audio towers, without an embedding
+    that is only looked up, and of a mixture of experts only the chosen share; None when that share cannot be
+    told. `float_bytes` is the size of one number in the layers that are not packed, which is that of keys and
+    values, too.
     """
 
     num_bytes: int
@@ -54,19 +55,25 @@ def weigh(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
 
 
 def hold_vision_tower(tensors: Sequence[Tensor]) -> bool:
-    """Whether what a model sees with is among them: conversions for text leave it out, and keep its configuration."""
+    """Whether what a model sees with is among them: conversions for text leave it out, and keep its
+    configuration.
+    """
     return any(re.match(r"(.*\.)?(vision\w*|visual)\.", tensor.name) for tensor in tensors)
 
 
 def _num_parameters(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int:
     sizes = group_sizes(config)
-    scales = {tensor.name.removesuffix(".scales"): tensor for tensor in tensors if tensor.name.endswith(".scales")}
+    scales = {
+        tensor.name.removesuffix(".scales"): tensor for tensor in tensors if tensor.name.endswith(".scales")
+    }
     total = 0
     for tensor in tensors:
         layer, _, kind = tensor.name.rpartition(".")
         if layer in scales and kind == "weight" and tensor.dtype == _PACKED:
             total += scales[layer].num_elements * sizes.get(layer, sizes.get("", 64))
-        elif not (layer in scales and kind in ("scales", "biases")) and not kind.endswith(("_scale_inv", "_scales")):
+        elif not (layer in scales and kind in ("scales", "biases")) and not kind.endswith(
+            ("_scale_inv", "_scales")
+        ):
             total += tensor.num_elements * (2 if kind.endswith("_blocks") else 1)
     return total
 
@@ -90,9 +97,17 @@ def _decode_bytes(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int |
 
 
 def _expert_share(config: Mapping[str, Any]) -> float | None:
-    num_experts = whole_number(config, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    num_experts = whole_number(
+        config, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"
+    )
     num_chosen = whole_number(
-        config, "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_k"
+        config,
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "experts_per_token",
+        "top_k_experts",
+        "moe_topk",
+        "moe_k",
     )
     return min(1.0, num_chosen / num_experts) if num_experts and num_chosen else None
 

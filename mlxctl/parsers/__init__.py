@@ -1,9 +1,10 @@
-"""How model text becomes events: parsers declare markers and bodies, one machine runs them. Knows no tokens and no models."""
+"""How model text becomes events: parsers declare markers and bodies, one machine runs them.
 
-from mlxctl.parsers.combination import combined
-from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser
-from mlxctl.parsers.extraction import extract
-from mlxctl.parsers.machine import AnswerMachine, LogprobsBetween
+Knows no tokens and no models.
+"""
+
+from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser, combined
+from mlxctl.parsers.machine import AnswerMachine, LogprobsBetween, extract
 from mlxctl.parsers.registry import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
 
 __all__ = [

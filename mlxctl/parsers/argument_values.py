@@ -1,11 +1,13 @@
-"""Argument values that a format writes as plain text, as JSON text of the type that the tool's schema asks for."""
+"""Argument values that a format writes as plain text, as JSON text of the type that the tool's schema asks
+for.
+"""
 
 import math
 import re
 from typing import Any
 
 from mlxctl.parsers.json_value import parse_json, quote
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, Kinds, kind_of
 
 _WORDS = {"true": "true", "false": "false", "none": "null", "null": "null"}
@@ -16,9 +18,10 @@ _WORD_KINDS = {"true": "boolean", "false": "boolean", "null": "null"}
 def value_as_json(text: str, kinds: Kinds) -> str:
     """The JSON text of a value that was written without quotes.
 
-    A string stays as it is, whatever it looks like. Where a string is one possibility among others, only exact JSON of one of
-    the others is taken for it; where nothing is known, any JSON. Where it is none, Python's way of writing values is understood,
-    too. What fits nothing is a string: to lose it would be worse.
+    A string stays as it is, whatever it looks like. Where a string is one possibility among others, only
+    exact JSON of one of the others is taken for it; where nothing is known, any JSON. Where it is none,
+    Python's way of writing values is understood, too. What fits nothing is a string: to lose it would be
+    worse.
     """
     if kinds == STRING:
         return quote(text)

@@ -1,6 +1,7 @@
 """Calls of Google's function models: `call:f{a:1,b:<escape>text<escape>}`, JSON without quotes around keys.
 
-Strings stand between two marks of their own, which are the same on both sides, and stream. Keys and other values are awaited.
+Strings stand between two marks of their own, which are the same on both sides, and stream. Keys and other
+values are awaited.
 """
 
 import re
@@ -19,7 +20,7 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.json_value import escape, quote
 from mlxctl.parsers.markers import MarkerSet
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, ToolSchemas
 
 MAX_HEAD_CHARS = 256

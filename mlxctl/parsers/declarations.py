@@ -1,18 +1,19 @@
-"""What a parser declares: its markers, and how the body of a block becomes tool calls. The machine does the rest.
+"""What a parser declares: its markers, and how the body of a block becomes tool calls.
 
-A new tool parser is one module with one `ToolParser` value, one row in the registry and one file of transcripts. Its reader is
-one of the grammars that formats share, or one of its own:
+The machine does the rest.
+
+A new tool parser is one module with one `ToolParser` value, one row in the registry and one file of
+transcripts. Its reader is one of the grammars that formats share, or one of its own:
 
     json_calls      objects with a name and arguments     {"name": "f", "arguments": {"a": 1}}
     headed_json     a name in a head, then arguments      f[ARGS]{"a": 1}
     tagged_calls    a tag for each argument               <function=f><parameter=a>1</parameter></function>
     python_calls    calls as Python writes them           [f(a=1)]
     brace_calls     bare keys in braces                   call:f{a:1}
-    whole_body      anything that is awaited whole
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mlxctl.ir import JsonNotation, Notation
@@ -50,12 +51,16 @@ class Punctuation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyEnded:
-    """The rest of the text is no longer this body's; what was read since the last decision is dropped, trailing blanks excepted."""
+    """The rest of the text is no longer this body's; what was read since the last decision is dropped,
+    trailing blanks excepted.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyRejected:
-    """This is no call after all: what was read since the last decision, the opening marker included, is plain text."""
+    """This is no call after all: what was read since the last decision, the opening marker included, is plain
+    text.
+    """
 
 
 Signal = CallStarted | CallArguments | CallEnded | Punctuation | BodyEnded | BodyRejected
@@ -94,10 +99,12 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a call goes on whose forced prefix has this `begin`, and ends with `behind`: arguments in their notation, then `text`.
+    """How a call goes on whose forced prefix has this `begin`, and ends with `behind`: arguments in their
+    notation, then `text`.
 
-    Where a block holds several calls, `joint` stands between them, and `block` is how it begins and ends, itself a part of the
-    forced prefix and of `text`. `counter` is what stands around the number of a call, which is 0 in the forced prefix.
+    Where a block holds several calls, `joint` stands between them, and `block` is how it begins and ends,
+    itself a part of the forced prefix and of `text`. `counter` is what stands around the number of a call,
+    which is 0 in the forced prefix.
     """
 
     begin: str = ""
@@ -113,16 +120,17 @@ class Closing:
 class ToolParser:
     """One format of tool calls. No opener means that it has no calls at all.
 
-    `other_openers` and `other_closers` are markers that do the same; `bare_openers` are characters that open a body where nothing
-    else was said before them, and belong to it. `inner_markers` are markers inside a body: only its reader looks at them.
+    `other_openers` and `other_closers` are markers that do the same; `bare_openers` are characters that open
+    a body where nothing else was said before them, and belong to it. `inner_markers` are markers inside a
+    body: only its reader looks at them.
 
-    `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of any for None); None
-    where the format cannot be forced. `dialects` are prefixes of models that write the format in another way. `arguments_opening`
-    is how arguments that are not empty go on behind `forced_prefix` of a named tool: where a tokenizer has a token across that
-    seam, the prompt takes it in.
+    `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of
+    any for None); None where the format cannot be forced. `dialects` are prefixes of models that write the
+    format in another way. `arguments_opening` is how arguments that are not empty go on behind
+    `forced_prefix` of a named tool: where a tokenizer has a token across that seam, the prompt takes it in.
 
-    `closings` say how a call goes on behind its forced prefix, by how that ends.
-    `separator` is what stands between two whole blocks; None where a second one looks different from the first.
+    `closings` say how a call goes on behind its forced prefix, by how that ends. `separator` is what stands
+    between two whole blocks; None where a second one looks different from the first.
     """
 
     id: str
@@ -141,7 +149,11 @@ class ToolParser:
 
     def closing_behind(self, prefix: str) -> Closing | None:
         """How the call that a forced `prefix` begins goes on; None where there are no such calls."""
-        fits = (closing for closing in self.closings if prefix.startswith(closing.begin) and prefix.endswith(closing.behind))
+        fits = (
+            closing
+            for closing in self.closings
+            if prefix.startswith(closing.begin) and prefix.endswith(closing.behind)
+        )
         return next(fits, None)
 
     @property
@@ -160,22 +172,50 @@ class ToolParser:
         return self.openers | self.closers | frozenset(self.inner_markers)
 
 
+def combined(first: ToolParser, others: Sequence[ToolParser]) -> ToolParser:
+    """Return the first parser, which reads what begins with a marker of the others as they do.
+
+    Calls are forced in its own way.
+    """
+    readers = {opener: parser for parser in reversed((first, *others)) for opener in parser.openers}
+    if readers.keys() == first.openers:
+        return first
+
+    def open_body(opening: Opening) -> BodyReader:
+        reader = readers.get(opening.marker, first).open_body
+        assert reader is not None, "a parser with markers has a reader"
+        return reader(opening)
+
+    return replace(
+        first,
+        open_body=open_body,
+        other_openers=tuple(sorted(readers.keys() - {first.opener})),
+        other_closers=tuple(
+            sorted(first.closers.union(*(parser.closers for parser in others)) - {first.closer})
+        ),
+        inner_markers=tuple(
+            sorted({*first.inner_markers, *(mark for parser in others for mark in parser.inner_markers)})
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingParser:
     """One way to mark thinking. No opener means that the model does not think aloud.
 
-    `trims` are characters dropped inside both markers and behind the closing one. `wrappers` are markers that say nothing but
-    what the text around them is, such as the head of the message that is the answer; they are dropped.
+    `trims` are characters dropped inside both markers and behind the closing one. `wrappers` are markers that
+    say nothing but what the text around them is, such as the head of the message that is the answer; they are
+    dropped.
 
-    `other_openers` and `other_closers` are markers that do the same as the first ones; a closer may be the head of what follows.
-    With `ends_at_calls`, a call's marker is the head of a message, which no thought quotes.
-    `asides` begin messages that are neither for the user nor, where they do not turn out to be one, a call: they are dropped.
-    `prompt_ends` are what a prompt may end with that the answer's first marker goes on from.
-    `signs` tell a model that writes the format where its opener and closer are not enough to.
+    `other_openers` and `other_closers` are markers that do the same as the first ones; a closer may be the
+    head of what follows. With `ends_at_calls`, a call's marker is the head of a message, which no thought
+    quotes. `asides` begin messages that are neither for the user nor, where they do not turn out to be one, a
+    call: they are dropped. `prompt_ends` are what a prompt may end with that the answer's first marker goes
+    on from. `signs` tell a model that writes the format where its opener and closer are not enough to.
 
-    `closed_block` is a whole empty block, `closing` ends an open one: either, put at the end of a prompt, makes the model answer
-    without thinking. `supports_toggle` says that models of the format are made to be switched so; where they are not, an empty
-    block only makes thinking less likely.
+    `closed_block` is a whole empty block, `closing` ends an open one: either, put at the end of a prompt,
+    makes the model answer without thinking. `supports_toggle` says that models of the format are made to be
+    switched so; where they are not, an empty block only makes thinking less likely.
     """
 
     id: str
@@ -186,9 +226,9 @@ class ThinkingParser:
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
     ends_at_calls: bool = False
-    asides: tuple[str, ...] = ()
+    dropped_openers: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()
-    signs: tuple[str, ...] = ()
+    identifying_texts: tuple[str, ...] = ()
     closed_block: str = ""
     closing: str = ""
     supports_toggle: bool = False
@@ -206,4 +246,4 @@ class ThinkingParser:
     @property
     def markers(self) -> frozenset[str]:
         """All that the format is held together by: a special token among them has to be read."""
-        return self.openers | self.closers | frozenset((*self.wrappers, *self.asides))
+        return self.openers | self.closers | frozenset((*self.wrappers, *self.dropped_openers))

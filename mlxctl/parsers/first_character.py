@@ -6,7 +6,8 @@ from mlxctl.parsers.declarations import WHITESPACE, BodyReader, BodyRejected, Si
 
 
 class FirstCharacterBody:
-    """Waits for the first character that is neither white space nor one of `skips`, and has `choose` make a reader for it.
+    """Waits for the first character that is neither white space nor one of `skips`, and has `choose` make a
+    reader for it.
 
     The reader begins with what was skipped.
     """

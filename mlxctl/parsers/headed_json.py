@@ -1,6 +1,8 @@
-"""Calls whose name stands in a head before the arguments: `f[ARGS]{"a": 1}`, `<function=f>{"a": 1}</function>` and their kin.
+"""Calls whose name stands in a head before the arguments: `f[ARGS]{"a": 1}`, `<function=f>{"a":
+1}</function>` and their kin.
 
-Whatever a format puts around the name, its head ends where the arguments' brace begins. From there the arguments stream verbatim.
+Whatever a format puts around the name, its head ends where the arguments' brace begins. From there the
+arguments stream verbatim.
 """
 
 import re
@@ -8,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyRejected, CallEnded, CallStarted, Punctuation, Signal
+from mlxctl.parsers.declarations import (
+    WHITESPACE,
+    BodyEnded,
+    BodyRejected,
+    CallEnded,
+    CallStarted,
+    Punctuation,
+    Signal,
+)
 from mlxctl.parsers.json_arguments import JsonArguments
 from mlxctl.parsers.schemas import ToolSchemas
 
@@ -20,10 +30,11 @@ _REJECTED = (BodyRejected(),)
 class CallHead:
     """How a format writes the head.
 
-    `pattern` matches a whole head and has a group `name`. `may_begin` matches every beginning of one, so that what is none is
-    given up early. `tails` are what may stand behind the arguments and is dropped; `opener` is what another head begins with. With
-    `is_bare`, the head has no marker that no text has: only tools that are on offer are called. `others` are first parts of names
-    that stand for somebody else, unless a tool is called so.
+    `pattern` matches a whole head and has a group `name`. `may_begin` matches every beginning of one, so that
+    what is none is given up early. `tails` are what may stand behind the arguments and is dropped; `opener`
+    is what another head begins with. With `is_bare`, the head has no marker that no text has: only tools that
+    are on offer are called. `others` are first parts of names that stand for somebody else, unless a tool is
+    called so.
     """
 
     pattern: re.Pattern[str]
@@ -71,7 +82,10 @@ class HeadedJsonBody:
             return at, _REJECTED if is_hopeless else ()
         found = self._head.pattern.fullmatch(text, at, end)
         name = "" if found is None else self._tools.resolve(found["name"])
-        if not name or (not self._tools.may_call(name) and (self._head.is_bare or name.partition(".")[0] in self._head.others)):
+        if not name or (
+            not self._tools.may_call(name)
+            and (self._head.is_bare or name.partition(".")[0] in self._head.others)
+        ):
             return at, _REJECTED
         self._place, self._arguments = "arguments", JsonArguments()
         return end, (CallStarted(name=name),)

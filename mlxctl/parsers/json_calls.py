@@ -1,8 +1,9 @@
 """Calls as JSON objects: `{"name": "f", "arguments": {"a": 1}}`, alone, in a list, or several in a row.
 
-The object has a name and arguments, in either order, perhaps inside an object called `function`. A call starts as soon as its
-name and the first character of its arguments are known; from there the arguments stream verbatim. Arguments that are a string
-of JSON, null, or before the name are awaited whole and then given at once.
+The object has a name and arguments, in either order, perhaps inside an object called `function`. A call
+starts as soon as its name and the first character of its arguments are known; from there the arguments stream
+verbatim. Arguments that are a string of JSON, null, or before the name are awaited whole and then given at
+once.
 """
 
 from collections.abc import Sequence
@@ -26,16 +27,27 @@ from mlxctl.parsers.schemas import ToolSchemas
 _NOTHING: tuple[Signal, ...] = ()
 _REJECTED = (BodyRejected(),)
 
-Place = Literal["body", "first_key", "key", "key_text", "colon", "value", "value_text", "arguments_text", "member_end", "after"]
+Place = Literal[
+    "body",
+    "first_key",
+    "key",
+    "key_text",
+    "colon",
+    "value",
+    "value_text",
+    "arguments_text",
+    "member_end",
+    "after",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallObject:
     """How a format writes the object of a call.
 
-    `separators` may stand between objects that are not in a list. A `is_bare` object has no marker before it: it is only taken
-    for a call if all its members are those of calls and it names a tool that is on offer. A `is_keyed` object has the tool's name
-    as its only key, and the arguments as that key's value.
+    `separators` may stand between objects that are not in a list. A `is_bare` object has no marker before it:
+    it is only taken for a call if all its members are those of calls and it names a tool that is on offer. A
+    `is_keyed` object has the tool's name as its only key, and the arguments as that key's value.
     """
 
     name_keys: tuple[str, ...] = ("name",)
@@ -52,7 +64,8 @@ _OTHER_KEYS = ("type", "id", "function")
 class JsonCallsBody:
     """One block, read character by character around the values; each value is left to a scanner of its own.
 
-    `_place` says what comes next: `*_text` is inside a value, the others are structure. `is_in_list` begins behind a bracket.
+    `_place` says what comes next: `*_text` is inside a value, the others are structure. `is_in_list` begins
+    behind a bracket.
     """
 
     def __init__(self, tools: ToolSchemas, form: CallObject = _HERMES, *, is_in_list: bool = False) -> None:
@@ -158,7 +171,11 @@ class JsonCallsBody:
         self._place = "member_end"
         if self._has_ended:
             return _NOTHING
-        if not (self._take_member(value, self._scanner.text) if self._key != "function" else self._take_function(value)):
+        if not (
+            self._take_member(value, self._scanner.text)
+            if self._key != "function"
+            else self._take_function(value)
+        ):
             return _REJECTED
         return self._whole_call() if self._name is not None and self._arguments is not None else _NOTHING
 
@@ -169,7 +186,11 @@ class JsonCallsBody:
     def _take_member(self, value: Any, text: str) -> bool:
         """Keep a name or arguments; say whether the object may still be a call."""
         if self._key in self._form.name_keys and self._name is None:
-            if not isinstance(value, str) or not value or (self._form.is_bare and not self._tools.may_call(value)):
+            if (
+                not isinstance(value, str)
+                or not value
+                or (self._form.is_bare and not self._tools.may_call(value))
+            ):
                 return False
             self._name = value
         elif self._key in self._form.argument_keys and self._arguments is None:
@@ -180,7 +201,9 @@ class JsonCallsBody:
         return True
 
     def _take_function(self, value: Any) -> bool:
-        """Look for name and arguments in the object that OpenAI's format has them in; Llama may give the name alone."""
+        """Look for name and arguments in the object that OpenAI's format has them in; Llama may give the name
+        alone.
+        """
         if isinstance(value, str):
             self._name = self._name or value or None
             return not self._form.is_bare or self._tools.may_call(value)

@@ -1,7 +1,7 @@
 """Finds the end of a JSON value that arrives in pieces, without parsing it.
 
-It follows strings, escapes and brackets, so that a brace or a marker inside a string ends nothing. What else is wrong with
-a value is found by parsing it once it is whole.
+It follows strings, escapes and brackets, so that a brace or a marker inside a string ends nothing. What else
+is wrong with a value is found by parsing it once it is whole.
 """
 
 import json
@@ -11,14 +11,15 @@ from typing import Any
 _PLAIN_IN_STRING = re.compile(r'[^"\\]*')
 _PLAIN_BETWEEN = re.compile(r"[\s\w+\-.,:]*", re.ASCII)
 _SCALAR = re.compile(r"[\w+\-.]*", re.ASCII)
-_PARTNER = {"}": "{", "]": "["}
+_OPENER_OF = {"}": "{", "]": "["}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonValueScanner:
     """Scans one value. `is_whole` once it has ended, `is_broken` once it cannot be JSON any more.
 
-    A number or literal ends before the first character that cannot belong to it, so at least one more is needed.
+    A number or literal ends before the first character that cannot belong to it, so at least one more is
+    needed.
     """
 
     __slots__ = ("_escaped", "_in_scalar", "_in_string", "_open", "_pieces", "is_broken", "is_whole")
@@ -83,7 +84,7 @@ class JsonValueScanner:
             self._in_string = True
         elif char in "{[":
             self._open.append(char)
-        elif self._open and self._open[-1] == _PARTNER.get(char):
+        elif self._open and self._open[-1] == _OPENER_OF.get(char):
             self._open.pop()
             self.is_whole = not self._open
         else:
@@ -106,12 +107,16 @@ def quote(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return what stands between the quotes of a JSON string; half a surrogate pair, which no encoding can carry, as an escape."""
+    """Return what stands between the quotes of a JSON string; half a surrogate pair, which no encoding can
+    carry, as an escape.
+    """
     return json_text(text)[1:-1]
 
 
 def json_text(value: Any) -> str:
-    """Return a parsed value as JSON text; "" for one that JSON cannot say, such as a number that became infinite."""
+    """Return a parsed value as JSON text; "" for one that JSON cannot say, such as a number that became
+    infinite.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):

@@ -23,7 +23,10 @@ class MarkerSet:
         self._attention = re.compile(f"[{first}]{tail}" if first else r"(?!)")
 
     def is_plain(self, text: str) -> bool:
-        """Whether the text, with nothing held before it, can be passed on as it is. PERF: one search per token."""
+        """Whether the text, with nothing held before it, can be passed on as it is.
+
+        PERF: one search per token.
+        """
         return self._attention.search(text) is None
 
     def find(self, text: str, *, is_final: bool = False) -> re.Match[str] | None:
@@ -38,7 +41,9 @@ class MarkerSet:
         return text in self._beginnings
 
     def certain_length(self, text: str) -> int:
-        """How much of a text without a marker stays text, whatever follows: all but the beginning of a marker and trims."""
+        """How much of a text without a marker stays text, whatever follows: all but the beginning of a marker
+        and trims.
+        """
         certain = len(text) - self._beginning_length(text)
         return len(text[:certain].rstrip(self.trims)) if self.trims else certain
 

@@ -1,7 +1,8 @@
 """Calls as Python writes them: `[f(a=1), g(b="x")]`, in a list, or one behind the other.
 
-A call is certain with its first keyword, or the parenthesis that closes it. Strings stream as they come, their escapes resolved;
-any other value is awaited whole. Arguments without a keyword take their names, in order, from the schema, if there is one.
+A call is certain with its first keyword, or the parenthesis that closes it. Strings stream as they come,
+their escapes resolved; any other value is awaited whole. Arguments without a keyword take their names, in
+order, from the schema, if there is one.
 """
 
 import re
@@ -21,8 +22,7 @@ from mlxctl.parsers.declarations import (
     Signal,
 )
 from mlxctl.parsers.json_value import escape, quote
-from mlxctl.parsers.python_literal import literal_as_json, unescape
-from mlxctl.parsers.python_value import PythonValueScanner
+from mlxctl.parsers.python_value import PythonValueScanner, literal_as_json, unescape
 from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
 
 MAX_NAME_CHARS = 128
@@ -44,8 +44,8 @@ Step = tuple[int, Sequence[Signal]]
 class PythonForm:
     """How a format writes Python.
 
-    `wrapper` is a function that a call may stand in, since the model believes that it writes a program. A `is_bare` list has no
-    marker before it: only tools that are on offer are called in it.
+    `wrapper` is a function that a call may stand in, since the model believes that it writes a program. A
+    `is_bare` list has no marker before it: only tools that are on offer are called in it.
     """
 
     wrapper: str = ""
@@ -56,7 +56,10 @@ _PLAIN_FORM = PythonForm()
 
 
 class PythonCallsBody:
-    """One block. Each step reads one token or a part of one value; None from a step means that it needs more text."""
+    """One block.
+
+    Each step reads one token or a part of one value; None from a step means that it needs more text.
+    """
 
     def __init__(self, tools: ToolSchemas, form: PythonForm = _PLAIN_FORM) -> None:
         self._tools = tools
@@ -90,7 +93,7 @@ class PythonCallsBody:
         """End a started call as it is; what did not become a call is text."""
         signals: list[Signal] = []
         if self._place == "string" and rest.startswith(self._quote):
-            # Nothing more comes that could continue the string.
+            # The stream is over: nothing can continue the string.
             at, more = self.read(rest + "\n", 0)
             while more:
                 signals += more
@@ -133,7 +136,9 @@ class PythonCallsBody:
                 return self._read_between(text, at)
 
     def _give_up(self, at: int) -> Step:
-        """This is no call: a block's later ones end it, its first one rejects it, one that has started is broken."""
+        """This is no call: a block's later ones end it, its first one rejects it, one that has started is
+        broken.
+        """
         if self._is_started:
             return self._begin, (CallEnded(is_complete=False), BodyEnded())
         return at, (BodyRejected(),)
@@ -223,7 +228,9 @@ class PythonCallsBody:
         return at + 1, _more(escape(text[at]))
 
     def _read_quote(self, text: str, at: int) -> Step | None:
-        """End the string, unless it goes on behind the quote: some templates teach their models not to escape any."""
+        """End the string, unless it goes on behind the quote: some templates teach their models not to escape
+        any.
+        """
         end = at + len(self._quote)
         if len(self._quote) == 1:
             ends = self._ends_behind(text, end)
@@ -235,7 +242,9 @@ class PythonCallsBody:
         return end, (CallArguments(json='"'),)
 
     def _ends_behind(self, text: str, at: int) -> bool | None:
-        """Whether what stands behind a quote ends the call or begins another argument; None as long as more may tell."""
+        """Whether what stands behind a quote ends the call or begins another argument; None as long as more
+        may tell.
+        """
         behind = _BEHIND_QUOTE.match(text, at)
         if behind is None:
             return None

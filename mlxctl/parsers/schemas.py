@@ -1,4 +1,6 @@
-"""What the tools on offer say about their arguments, as far as a reader has to know it: names, and JSON types."""
+"""What the tools on offer say about their arguments, as far as a reader has to know it: names, and JSON
+types.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +23,9 @@ class SchemaNode:
 
     __slots__ = ("_depth", "_root", "_schema", "kinds")
 
-    def __init__(self, schema: Any = None, root: Mapping[str, Any] | None = None, *, depth: int = _MAX_DEPTH) -> None:
+    def __init__(
+        self, schema: Any = None, root: Mapping[str, Any] | None = None, *, depth: int = _MAX_DEPTH
+    ) -> None:
         self._root = root or {}
         self._depth = depth
         self._schema = _resolved(schema, self._root)
@@ -48,7 +52,10 @@ class SchemaNode:
 
 
 class ToolSchemas:
-    """The tools of one request. Schemas come from the client: whatever is strange in them means that nothing is known."""
+    """The tools of one request.
+
+    Schemas come from the client: whatever is strange in them means that nothing is known.
+    """
 
     def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tools}
@@ -115,14 +122,19 @@ def _kinds(schema: Any, root: Mapping[str, Any], depth: int) -> Kinds:
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema, behind its references; empty for what is none. Of several choices, the first that has a structure."""
+    """The schema, behind its references; empty for what is none.
+
+    Of several choices, the first that has a structure.
+    """
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, Mapping):
             return {}
         if isinstance(reference := schema.get("$ref"), str):
             schema = _find(reference, root)
         elif isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list):
-            structured = (choice for choice in choices if isinstance(choice, Mapping) and choice.keys() & _STRUCTURE)
+            structured = (
+                choice for choice in choices if isinstance(choice, Mapping) and choice.keys() & _STRUCTURE
+            )
             schema = next(structured, {})
         else:
             return schema

@@ -1,7 +1,8 @@
 """Calls with a tag for each argument: `<function=f><parameter=a>1</parameter></function>` and its kin.
 
-A call is certain once its name and the first tag behind it are read. Then its arguments are put together as JSON: a value that
-the schema wants to be a string streams as it comes, any other is awaited whole and becomes what the schema asks for.
+A call is certain once its name and the first tag behind it are read. Then its arguments are put together as
+JSON: a value that the schema wants to be a string streams as it comes, any other is awaited whole and becomes
+what the schema asks for.
 """
 
 import re
@@ -11,17 +12,27 @@ from html import unescape
 from typing import Any, Literal
 
 from mlxctl.parsers.argument_values import value_as_json
-from mlxctl.parsers.declarations import WHITESPACE, BodyEnded, BodyRejected, CallArguments, CallEnded, CallStarted, Signal
+from mlxctl.parsers.declarations import (
+    WHITESPACE,
+    BodyEnded,
+    BodyRejected,
+    CallArguments,
+    CallEnded,
+    CallStarted,
+    Signal,
+)
 from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
 from mlxctl.parsers.markers import MarkerSet
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 
 MAX_TAG_CHARS = 256
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*)["']?""")
-_NAME_TAG = re.compile(r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)""")
-# What models put around all arguments of a call, as if it were one of them.
+_NAME_TAG = re.compile(
+    r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)"""
+)
+# Names that models wrap around all arguments of a call as if they were one.
 _WRAPPERS = ("arguments", "parameters", "properties", "input")
 
 Place = Literal["between", "name", "named", "inside", "key", "value_start", "value"]
@@ -43,12 +54,13 @@ def plain_value(text: str, schema: SchemaNode) -> str:
 class CallTags:
     """The tags of a format.
 
-    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of `name_end`; a call without
-    an opener follows the block's marker at once, and there is only one. `key_opener` and `key_end` are before and behind what
-    `read_key` reads: the argument's name, and whether it is a string, where the tag says it. A value ends with `value_closer`, in
-    which `{name}` stands for the argument's name, or before one of `value_ends`, where models forget the closer. `trims` is
-    dropped once on both sides of it, or on neither. `has_cdata` says that a value may be a CDATA section. `read_value` makes JSON
-    text of a value that is no string.
+    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of
+    `name_end`; a call without an opener follows the block's marker at once, and there is only one.
+    `key_opener` and `key_end` are before and behind what `read_key` reads: the argument's name, and whether
+    it is a string, where the tag says it. A value ends with `value_closer`, in which `{name}` stands for the
+    argument's name, or before one of `value_ends`, where models forget the closer. `trims` is dropped once on
+    both sides of it, or on neither. `has_cdata` says that a value may be a CDATA section. `read_value` makes
+    JSON text of a value that is no string.
     """
 
     call_opener: str
@@ -133,7 +145,9 @@ class TaggedCallsBody:
         if self._tags.name_end:
             return self._read_name_tag(text, at)
         begin = _skip_white_space(text, at)
-        end = next((index for index in range(begin, len(text)) if text[index] in self._tags.name_ends), len(text))
+        end = next(
+            (index for index in range(begin, len(text)) if text[index] in self._tags.name_ends), len(text)
+        )
         name = _NAME.fullmatch(text[begin:end].rstrip())
         if name is None or end - begin > MAX_TAG_CHARS:
             return at, (BodyRejected(),)
@@ -171,7 +185,10 @@ class TaggedCallsBody:
             return begin + len(self._tags.key_opener), ()
         if closes is None or opens is None:
             return None
-        return at, (BodyRejected(),) if self._place == "named" else (CallEnded(is_complete=False), BodyEnded())
+        return at, (BodyRejected(),) if self._place == "named" else (
+            CallEnded(is_complete=False),
+            BodyEnded(),
+        )
 
     def _end_call(self, at: int) -> Step:
         """The closing tag of a call that has no opener is the block's: it is left to the machine."""
@@ -193,9 +210,13 @@ class TaggedCallsBody:
         self._schema = self._schema_of(self._key, is_string)
         self._place, self._pieces = "value_start", []
         self._is_wrapper = self._may_wrap(self._key)
-        self._is_streaming = self._schema.kinds == STRING and not self._tags.has_cdata and not self._is_wrapper
+        self._is_streaming = (
+            self._schema.kinds == STRING and not self._tags.has_cdata and not self._is_wrapper
+        )
         end += len(self._tags.key_end)
-        return end, () if self._is_wrapper else (CallArguments(json=self._open_value() + '"' * self._is_streaming),)
+        return end, () if self._is_wrapper else (
+            CallArguments(json=self._open_value() + '"' * self._is_streaming),
+        )
 
     def _open_value(self) -> str:
         opening = f"{self._separator}{quote(self._key)}: "
@@ -203,7 +224,9 @@ class TaggedCallsBody:
         return opening
 
     def _may_wrap(self, key: str) -> bool:
-        """Whether what stands under this name may be all arguments, since the tool has no argument of the name."""
+        """Whether what stands under this name may be all arguments, since the tool has no argument of the
+        name.
+        """
         names = self._tools.argument_names(self._name)
         return key in _WRAPPERS and not self._num_arguments and bool(names) and key not in names
 
@@ -218,7 +241,11 @@ class TaggedCallsBody:
             return schema
         if is_string:
             return schema.narrowed(STRING)
-        return schema.narrowed(kinds - {"string"}) if kinds and kinds != STRING and is_string is False else schema
+        return (
+            schema.narrowed(kinds - {"string"})
+            if kinds and kinds != STRING and is_string is False
+            else schema
+        )
 
     def _choose_closer(self, text: str, at: int) -> Step | None:
         """Find out how the value will end, and drop what is trimmed before it."""
@@ -247,7 +274,10 @@ class TaggedCallsBody:
         self._place = "inside"
         is_closed = end[0].endswith(self._value_closer)
         length = end.start() + len(_CDATA_END) * end[0].startswith(_CDATA_END)
-        last = (*self._take(rest[:length].removesuffix(self._tags.trims if self._is_trimmed else "")), *self._end_value())
+        last = (
+            *self._take(rest[:length].removesuffix(self._tags.trims if self._is_trimmed else "")),
+            *self._end_value(),
+        )
         return at + (end.end() if is_closed else end.start()), last
 
     def _take(self, text: str) -> Sequence[Signal]:
@@ -282,7 +312,11 @@ class TaggedCallsBody:
             case "value" | "value_start":
                 more = self._take(rest)
                 opening = self._open_value() if self._is_wrapper else ""
-                return more if self._is_streaming else (CallArguments(json=opening + '"' + escape("".join(self._pieces))),)
+                return (
+                    more
+                    if self._is_streaming
+                    else (CallArguments(json=opening + '"' + escape("".join(self._pieces))),)
+                )
             case _:
                 return ()
 
@@ -299,11 +333,15 @@ def _wrapped_arguments(json: str) -> dict[str, Any] | None:
 
 
 def _without_cdata(text: str) -> str:
-    """The text of a CDATA section, in which its end is written as the end of one section and the beginning of the next."""
+    """The text of a CDATA section, in which its end is written as the end of one section and the beginning of
+    the next.
+    """
     bare = text.strip()
     if not (bare.startswith(_CDATA) and bare.endswith(_CDATA_END)):
         return text
-    return bare[len(_CDATA) : -len(_CDATA_END)].replace(_CDATA_END[:2] + _CDATA_END + _CDATA + _CDATA_END[2:], _CDATA_END)
+    return bare[len(_CDATA) : -len(_CDATA_END)].replace(
+        _CDATA_END[:2] + _CDATA_END + _CDATA + _CDATA_END[2:], _CDATA_END
+    )
 
 
 def _skip_white_space(text: str, at: int) -> int:

@@ -1,4 +1,7 @@
-"""Prefix-cache namespaces: which callers share what was computed. Digests only, the same after every restart."""
+"""Prefix-cache namespaces: which callers share what was computed.
+
+Digests only, the same after every restart.
+"""
 
 from hashlib import blake2b
 
@@ -16,7 +19,8 @@ def group_scope(name: str) -> bytes:
 
 
 def cache_namespace(scope: bytes, salt: str) -> bytes:
-    """Return the namespace of a request: its caller's scope, divided by the request's `cache_salt` unless that is empty.
+    """Return the namespace of a request: its caller's scope, divided by the request's `cache_salt` unless
+    that is empty.
 
     A salt is hashed under the scope, so that no salt leads into another caller's namespace.
     """

@@ -1,56 +1,38 @@
-"""The facade that the engine calls: plan, restore, remember. MLX thread only.
+"""Prefix cache of one model: plans, restores and stores prompt prefixes. MLX thread only.
 
-A failure in here is a miss, logged once, and never an error: restoring and remembering catch broadly, and nothing else in the house
-does. What a sequence has in its working caches is its own; what is kept is immutable and shared.
+Policy:
+
+- Everything computed is stored: full chunks during prefill and decoding, the partial chunk and the layer
+  states at checkpoints. Stored records are immutable and shared; a sequence computes in its own caches.
+- The longest stored prefix of a prompt is restored, if it has MIN_REUSE_TOKENS tokens or more: to the token in
+  models whose layers can all be cut, else up to the last checkpoint.
+- A failure in this package is a miss, logged once, never an error of the request: `restore` and `store` catch
+  every exception.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any
 
-import numpy as np
-
-from mlxctl.prefix_cache.checkpoints import planned_positions, surplus
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens
-from mlxctl.prefix_cache.departures import Departure
-from mlxctl.prefix_cache.disk.promotion import Promotion, Wanted
+from mlxctl.ir.tokens import Salt, Tokens
+from mlxctl.prefix_cache.checkpoints import surplus
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
+from mlxctl.prefix_cache.disk.promotion import Promotion, RecordRequest
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
-from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 from mlxctl.prefix_cache.packing import Packing, Record, pack_record, unpack_record
+from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS, UNLIMITED_LIFETIME, EvictionReason, Lifetime
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
-
-Hit = Literal["exact", "prefix", "common_prefix", "checkpoint", "miss"]
-P = TypeVar("P")
-
-# Below this a copy costs more than reading the tokens again.
-_MIN_TOKENS = 16
+from mlxctl.prefix_cache.restore_plan import HitKind, RestorePlan, make_plan, usable_part
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is known of a prompt: how many tokens can be taken over, from which chunks and state, and where to keep new states."""
-
-    match: Match[Record]
-    chunks: tuple[Chunk[Record], ...]
-    checkpoint: Checkpoint[Record] | None
-    num_cached: int
-    hit: Hit
-    positions: tuple[int, ...]
-
-    @property
-    def num_known(self) -> int:
-        """How many tokens of the prompt are known; more than `num_cached` where the state to go on with is missing."""
-        return self.match.num_tokens
-
-
 @dataclass(slots=True)
-class Counters:
-    """What the cache did since it was made."""
+class CacheCounters:
+    """Totals of a prefix cache since it was created."""
 
     hits: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("exact", "prefix", "common_prefix", "checkpoint", "miss"), 0)
@@ -61,7 +43,7 @@ class Counters:
 
 
 class PrefixCache:
-    """What one model has already computed, in an index, and a disk, that all models share."""
+    """Prefixes of one model, in an index and a disk tier that all models share."""
 
     def __init__(
         self,
@@ -77,228 +59,233 @@ class PrefixCache:
         self._packing = packing
         self._namespace = namespace
         self._layout = layout
-        self.counters = Counters()
+        self.counters = CacheCounters()
 
     @property
     def has_states(self) -> bool:
-        """Whether some layers can only be taken up where their state was kept."""
+        """Whether some layers can only be restored at checkpoints."""
         return self._layout.has_states
 
-    def keeps(self, num_tokens: int) -> bool:
-        """Whether a prompt of so many tokens is kept once it has been read."""
-        return num_tokens >= _MIN_TOKENS and self._index.max_bytes > 0
+    def is_cacheable(self, num_tokens: int) -> bool:
+        """Whether a prefix of this length is stored."""
+        return num_tokens >= MIN_REUSE_TOKENS and self._index.max_bytes > 0
 
-    def plan(self, tokens: Tokens, *, boundary_ids: frozenset[int], salts: Sequence[Salt] = ()) -> Plan:
-        """Look up the longest usable prefix of a prompt; its last token is always left to be run. `salts` are its images."""
-        most = len(tokens) - 1
+    def plan(
+        self, tokens: Tokens, *, boundary_ids: frozenset[int], salts: Sequence[Salt] = ()
+    ) -> RestorePlan:
+        """Match a prompt and return what can be restored of it; its last token never is.
+
+        `boundary_ids` are the tokens that end a message, `salts` those of the prompt.
+        """
         match = self._index.match(self._namespace, tokens, salts)
-        num_cached, chunks, checkpoint = self._usable(match, most)
-        if num_cached < _MIN_TOKENS:
-            num_cached, chunks, checkpoint = 0, (), None
-        positions: list[int] = []
-        if self._layout.has_states:
-            positions = planned_positions(
-                num_prompt_tokens=len(tokens),
-                boundaries=_boundaries(tokens, boundary_ids),
-                branch=match.num_tokens if match.num_tokens - num_cached >= _MIN_TOKENS else None,
-                num_cached=num_cached,
-            )
-        hit = self._classify(match, num_cached, most)
-        return Plan(match=match, chunks=chunks, checkpoint=checkpoint, num_cached=num_cached, hit=hit, positions=tuple(positions))
+        return make_plan(match, tokens, boundary_ids=boundary_ids, has_states=self.has_states)
 
-    def why_gone(self, tokens: Tokens, plan: Plan) -> Departure | None:
-        """Why what was known beyond the plan is not there any more."""
-        return self._index.why_gone(self._namespace, plan.match, tokens)
+    def eviction_reason(self, tokens: Tokens, plan: RestorePlan) -> EvictionReason | None:
+        """Return why the chunk after the match was removed; None if none was."""
+        return self._index.eviction_reason(self._namespace, plan.match, tokens)
 
     def num_on_disk(self, tokens: Tokens, salts: Sequence[Salt] = ()) -> int:
-        """Return how many tokens of a prompt could be brought back from disk."""
+        """Return how many tokens of a prompt could be restored from disk."""
         if self._disk is None:
             return 0
-        num_tokens, _, _ = self._usable(self._disk.index.match(self._namespace, tokens, salts), len(tokens) - 1)
-        return num_tokens
+        match = self._disk.index.match(self._namespace, tokens, salts)
+        return usable_part(match, len(tokens) - 1, has_states=self.has_states)[0]
 
-    def promote(self, tokens: Tokens, plan: Plan, salts: Sequence[Salt] = ()) -> Promotion | None:
-        """Begin to bring back from disk what it has beyond the plan; None when that is nothing. Make a new plan when it is done."""
+    def promote(self, tokens: Tokens, plan: RestorePlan, salts: Sequence[Salt] = ()) -> Promotion | None:
+        """Start to copy from disk to memory what the plan lacks; None if there is nothing.
+
+        The caller makes a new plan when the promotion is done.
+        """
         if self._disk is None:
             return None
         match = self._disk.index.match(self._namespace, tokens, salts)
-        num_cached, chunks, checkpoint = self._usable(match, len(tokens) - 1)
-        if num_cached < plan.num_cached + _MIN_TOKENS:
+        num_cached, chunks, checkpoint = usable_part(match, len(tokens) - 1, has_states=self.has_states)
+        if num_cached < plan.num_cached + MIN_REUSE_TOKENS:
             return None
         path = [chunk for chunk in chunks if chunk.start < num_cached]
-        wanted = [Wanted(chunk, chunk.payload) for chunk in path if self._index.find(chunk.key) is None]
+        requests = [
+            RecordRequest(chunk, chunk.payload) for chunk in path if self._index.find(chunk.key) is None
+        ]
         if checkpoint is not None:
-            wanted.append(Wanted(path[-1], checkpoint.payload, checkpoint.position))
-        if not wanted:
+            requests.append(RecordRequest(path[-1], checkpoint.payload, checkpoint.position))
+        if not requests:
             return None
         self.counters.num_promotions += 1
         self._disk.touch(path[-1].key)
-        return Promotion(self._disk, self._index, self._layout, match=match, wanted=wanted)
+        return Promotion(self._disk, self._index, self._layout, match=match, requests=requests)
 
     def restore(
-        self, plan: Plan, caches: list[Any], *, capacity: int, lifetime: Lifetime = FOR_GOOD, is_lazy: bool = False
+        self,
+        plan: RestorePlan,
+        caches: list[Any],
+        *,
+        capacity: int,
+        lifetime: Lifetime = UNLIMITED_LIFETIME,
+        is_lazy: bool = False,
     ) -> "tuple[int, Chunk[Record] | None]":
-        """Fill fresh caches with what the plan found; return how many tokens they hold now and the last full chunk of these.
+        """Fill empty caches with the planned tokens; return their number and the last full chunk.
 
-        They get room for `capacity` tokens. What was used lives on for its `lifetime`. With `is_lazy` the copy is
-        made when it is used. After a failure nothing is held, and the caches are in no usable state.
+        The caches get room for `capacity` tokens, the used chunks the `lifetime`. With `is_lazy` the copy is
+        not evaluated yet. After a failure the number is 0 and the caches are in an undefined state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
         if num_cached:
             self._index.lease(plan.match)
             try:
-                held = [payload for chunk in chunks for place, payload in chunk.payloads() if place < num_cached]
-                records = [unpack_record(payload) for payload in held]
-                self._layout.restore(caches, records, num_cached, _state_of(plan.checkpoint), capacity=capacity, is_lazy=is_lazy)
-                self._use(chunks[-1], lifetime)
+                records = [
+                    unpack_record(payload)
+                    for chunk in chunks
+                    for position, payload in chunk.payloads()
+                    if position < num_cached
+                ]
+                state = _state_of(plan.checkpoint)
+                self._layout.restore(caches, records, num_cached, state, capacity=capacity, is_lazy=is_lazy)
+                self._touch_path(chunks[-1], lifetime)
                 if plan.checkpoint is not None:
                     self._index.touch_state(plan.checkpoint)
                 for chunk in chunks:
                     chunk.num_hits += 1
             except Exception:
-                self._failed("restoring")
+                self._log_failure("restoring")
                 return 0, None
             finally:
                 self._index.release(plan.match)
-        self._count(plan.hit, num_cached)
+        self._count_hit(plan.hit, num_cached)
         return num_cached, _last_full(chunks, num_cached)
 
-    def take_over(self, plan: Plan, num_tokens: int, *, lifetime: Lifetime = FOR_GOOD) -> "Chunk[Record] | None":
-        """Take note that somebody goes on with a cache of his own that holds `num_tokens`, at least what the plan found.
+    def record_reuse(
+        self, plan: RestorePlan, num_tokens: int, *, lifetime: Lifetime = UNLIMITED_LIFETIME
+    ) -> "Chunk[Record] | None":
+        """Count a hit of a sequence that continues in a working cache, without a copy.
 
-        Returns the last full chunk of these that is here.
+        That cache holds `num_tokens`, at least the planned ones. Returns their last full chunk in the index.
         """
         for chunk in plan.chunks:
             chunk.num_hits += 1
         if plan.chunks:
-            self._use(plan.chunks[-1], lifetime)
-        self._count(plan.hit if plan.num_cached else "prefix", num_tokens)
+            self._touch_path(plan.chunks[-1], lifetime)
+        self._count_hit(plan.hit if plan.num_cached else "prefix", num_tokens)
         return _last_full(plan.chunks, num_tokens)
 
-    def _count(self, hit: Hit, num_tokens: int) -> None:
-        self.counters.hits[hit] += 1
-        self.counters.num_tokens_reused += num_tokens
-
-    def remember(
+    def store(
         self,
         tokens: Tokens,
         num_tokens: int,
         caches: list[Any],
         *,
         row: int | None = None,
-        known: "Chunk[Record] | None",
-        is_stop: bool,
-        lifetime: Lifetime = FOR_GOOD,
+        last_chunk: "Chunk[Record] | None",
+        at_checkpoint: bool,
+        lifetime: Lifetime = UNLIMITED_LIFETIME,
         salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
-        """Keep what the caches hold of the first `num_tokens` tokens, going on after the full chunk `known`; `salts` are images.
+        """Store the first `num_tokens` tokens of the caches, from the full chunk `last_chunk` on.
 
-        With `is_stop` the place is one to come back to: a partial chunk and the state are kept, too. It lives for its
-        `lifetime`, or until it is evicted. Returns the last full chunk that is known now.
+        `row` selects one row of a batch. With `at_checkpoint` the partial chunk and the layer states at
+        `num_tokens` are stored, too. Returns the last full chunk that is stored now.
         """
-        if not self.keeps(num_tokens):
-            return known
+        if not self.is_cacheable(num_tokens):
+            return last_chunk
         try:
-            return self._remember(tokens, num_tokens, caches, row, known, is_stop, lifetime, salts)
+            return self._store(tokens, num_tokens, caches, row, last_chunk, at_checkpoint, lifetime, salts)
         except Exception:
-            self._failed("remembering")
-            return known
+            self._log_failure("storing")
+            return last_chunk
 
-    def _usable(self, match: Match[P], most: int) -> "tuple[int, tuple[Chunk[P], ...], Checkpoint[P] | None]":
-        """How much of a match can be taken over: all of it, or up to the last checkpoint when a layer's state is needed."""
-        if not self._layout.has_states:
-            return min(match.num_tokens, most), match.chunks, None
-        found = match.checkpoint(at_most=most)
-        return (found[0].position, found[1], found[0]) if found is not None else (0, (), None)
-
-    def _remember(
+    def _store(
         self,
         tokens: Tokens,
         num_tokens: int,
         caches: list[Any],
         row: int | None,
-        known: "Chunk[Record] | None",
-        is_stop: bool,
+        last_full: "Chunk[Record] | None",
+        at_checkpoint: bool,
         lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
-        place = known
-        start = known.end if known is not None else 0
-        while start + CHUNK_TOKENS <= num_tokens or (is_stop and start < num_tokens):
+        chunk = last_full
+        start = last_full.end if last_full is not None else 0
+        while start + CHUNK_TOKENS <= num_tokens or (at_checkpoint and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            place = self._publish(tokens[start:end].tobytes(), caches, row, known, lifetime, salts)
-            if place is None:
-                return known
+            chunk = self._store_chunk(tokens[start:end].tobytes(), caches, row, last_full, lifetime, salts)
+            if chunk is None:
+                return last_full
             start = end
-            if end % CHUNK_TOKENS == 0 and place.num_tokens == CHUNK_TOKENS:
-                known = place
-        if is_stop and self._layout.has_states and place is not None and place.start < num_tokens <= place.end:
+            if end % CHUNK_TOKENS == 0 and chunk.num_tokens == CHUNK_TOKENS:
+                last_full = chunk
+        if (
+            at_checkpoint
+            and self._layout.has_states
+            and chunk is not None
+            and chunk.start < num_tokens <= chunk.end
+        ):
             state = self._layout.snapshot(caches, row=row)
-            self._index.add_checkpoint(place, Checkpoint(num_tokens, state, state.num_bytes))
-            self._thin(place)
-        if place is not None and self._index.holds(place):
-            self._use(place, lifetime)
-        return known
+            self._index.add_checkpoint(chunk, Checkpoint(num_tokens, state, state.num_bytes))
+            self._drop_surplus_checkpoints(chunk)
+        if chunk is not None and self._index.contains(chunk):
+            self._touch_path(chunk, lifetime)
+        return last_full
 
-    def _publish(
+    def _store_chunk(
         self,
         piece: bytes,
         caches: list[Any],
         row: int | None,
-        known: "Chunk[Record] | None",
+        parent: "Chunk[Record] | None",
         lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
-        """Keep a chunk after the full chunk `known`: of what others have already nothing is copied."""
-        start = known.end if known is not None else 0
-        held = self._index.covering(self._namespace, known, piece, salts)
-        if held is not None:
-            return held
-        offer = self._index.offer(self._namespace, known, piece, salts)
-        cut = self._layout.cut(caches, start + offer.num_tokens, start + len(piece) // 4, row=row)
-        record = self._stored(cut, start)
+        """Store one chunk after `parent`; tokens whose payload is stored already are not copied."""
+        start = parent.end if parent is not None else 0
+        stored = self._index.covering(self._namespace, parent, piece, salts)
+        if stored is not None:
+            return stored
+        reused = self._index.reusable_prefix(self._namespace, parent, piece, salts)
+        end = start + len(piece) // 4
+        record = self._packed(self._layout.cut(caches, start + reused.num_tokens, end, row=row), start)
         return self._index.publish(
-            self._namespace, known, piece, record, record.num_bytes, salts, offer=offer, ttl_seconds=lifetime.of_chunk(start)
+            self._namespace,
+            parent,
+            piece,
+            record,
+            record.num_bytes,
+            salts,
+            reused=reused,
+            ttl_seconds=lifetime.chunk_ttl(start),
         )
 
-    def _use(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
-        """Make the path to the chunk the most recently used, and let each part of it live on."""
-        self._index.touch(chunk, ttl_seconds=lifetime.of_chunk(chunk.start))
-        place: Chunk[Record] | None = chunk if lifetime.num_longer_tokens else None
-        while place is not None and place.start >= lifetime.num_longer_tokens:
-            place = place.parent
-        if place is not None and place is not chunk:
-            self._index.touch(place, ttl_seconds=lifetime.longer_seconds)
+    def _touch_path(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
+        """Make the path to a chunk the most recently used and extend the lifetime of its chunks."""
+        self._index.touch(chunk, ttl_seconds=lifetime.chunk_ttl(chunk.start))
+        if lifetime.num_long_ttl_tokens:
+            long_lived = (other for other in chunk.ancestors() if other.start < lifetime.num_long_ttl_tokens)
+            last = next(long_lived, None)
+            if last is not None and last is not chunk:
+                self._index.touch(last, ttl_seconds=lifetime.long_ttl_seconds)
 
-    def _stored(self, record: KVRecord, start: int) -> Record:
-        is_packed = self._packing is not None and start >= self._packing.exact_tokens
-        return pack_record(record, self._packing.bits) if is_packed and self._packing is not None else record
+    def _packed(self, record: KVRecord, start: int) -> Record:
+        if self._packing is None or start < self._packing.exact_tokens:
+            return record
+        return pack_record(record, self._packing.bits)
 
-    def _thin(self, chunk: Chunk[Record]) -> None:
-        """Keep the checkpoints of the path to `chunk` few and spread."""
-        path: list[Chunk[Record]] = []
-        place: Chunk[Record] | None = chunk
-        while place is not None:
-            path.append(place)
-            place = place.parent
-        held = {checkpoint.position: (owner, checkpoint) for owner in path for checkpoint in owner.checkpoints}
-        for position in surplus(held):
-            self._index.drop_checkpoint(*held[position])
+    def _drop_surplus_checkpoints(self, chunk: Chunk[Record]) -> None:
+        checkpoints = {
+            checkpoint.position: (owner, checkpoint)
+            for owner in chunk.ancestors()
+            for checkpoint in owner.checkpoints
+        }
+        for position in surplus(checkpoints):
+            self._index.drop_checkpoint(*checkpoints[position])
 
-    def _classify(self, match: Match[Record], num_cached: int, most: int) -> Hit:
-        if not num_cached:
-            return "miss"
-        if self._layout.has_states:
-            return "checkpoint"
-        if num_cached == most:
-            return "exact"
-        return "prefix" if match.num_tokens == match.chunks[-1].end else "common_prefix"
+    def _count_hit(self, hit: HitKind, num_tokens: int) -> None:
+        self.counters.hits[hit] += 1
+        self.counters.num_tokens_reused += num_tokens
 
-    def _failed(self, what: str) -> None:
+    def _log_failure(self, what: str) -> None:
         self.counters.num_failures += 1
         if self.counters.num_failures == 1:
-            _log.exception("prefix cache: %s failed; it counts as a miss, and is logged only this once", what)
+            _log.exception("prefix cache: %s failed; it counts as a miss; logged only this once", what)
 
 
 def _last_full(chunks: "Sequence[Chunk[Record]]", num_tokens: int) -> "Chunk[Record] | None":
@@ -307,9 +294,6 @@ def _last_full(chunks: "Sequence[Chunk[Record]]", num_tokens: int) -> "Chunk[Rec
 
 
 def _state_of(checkpoint: Checkpoint[Record] | None) -> StateRecord | None:
-    return checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
-
-
-def _boundaries(tokens: Tokens, boundary_ids: frozenset[int]) -> list[int]:
-    """Positions after the tokens that end a message."""
-    return [int(place) + 1 for place in np.flatnonzero(np.isin(np.frombuffer(tokens, dtype=np.uint32), list(boundary_ids)))]
+    return (
+        checkpoint.payload if checkpoint is not None and isinstance(checkpoint.payload, StateRecord) else None
+    )

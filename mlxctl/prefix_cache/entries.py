@@ -1,18 +1,22 @@
-"""What the index is made of: chunks of a sequence, states at places in them, and a way through them that fits a prompt. Pure."""
+"""Entries of the prefix index: chunks, checkpoints, shared segments, matches. Pure."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mlxctl.prefix_cache.chunks import ID_BYTES, Key, Salt, overlapping, widened
+from mlxctl.ir.tokens import Salt, overlapping
+from mlxctl.prefix_cache.chunks import ID_BYTES, Key, from_24_bit
 
 P = TypeVar("P")
 
 
 @dataclass(slots=True, eq=False)
 class Checkpoint(Generic[P]):
-    """The state after the first `position` tokens. Chunks that begin alike share it, as its `owners`; its bytes count once."""
+    """State of the layers that cannot be cut, after `position` tokens.
+
+    Sibling chunks with the same tokens up to there share it as its `owners`; its bytes count once.
+    """
 
     position: int
     payload: P
@@ -21,8 +25,8 @@ class Checkpoint(Generic[P]):
 
 
 @dataclass(slots=True, eq=False)
-class Stem(Generic[P]):
-    """What chunks have in common that begin alike and part later: the payload of `num_tokens` tokens, whose bytes count once."""
+class SharedSegment(Generic[P]):
+    """Payload of leading tokens that several sibling chunks share; its bytes count once."""
 
     num_tokens: int
     payload: P
@@ -32,11 +36,12 @@ class Stem(Generic[P]):
 
 @dataclass(slots=True, eq=False)
 class Chunk(Generic[P]):
-    """A run of at most CHUNK_TOKENS tokens after its parent; `start` is its place in the sequence, `expires_at` in unix seconds.
+    """At most CHUNK_TOKENS consecutive tokens of a prompt, after a parent chunk.
 
-    `salts` are those of the images that reach into it. `stems` hold the payload of its first tokens, in order, where others begin
-    alike; `payload` is for the rest. There are many chunks, and what they take beside their payload counts: `ids` are the tokens in
-    three bytes each, `children` is None for a leaf, and `older` and `newer` are its neighbours in the order of use.
+    `start` is the position of its first token, `expires_at` is in unix seconds, `salts` are those that cover
+    one of its tokens. `shared_segments` hold the payload of its first tokens, in order; `payload` is that of
+    the rest. Memory per chunk matters, since there are many: `ids` are the tokens in three bytes each,
+    `children` is None for a leaf, and `older` and `newer` link the order of use.
     """
 
     key: Key
@@ -47,7 +52,7 @@ class Chunk(Generic[P]):
     payload_bytes: int
     namespace: bytes
     salts: tuple[Salt, ...] = ()
-    stems: "tuple[Stem[P], ...]" = ()
+    shared_segments: "tuple[SharedSegment[P], ...]" = ()
     checkpoints: "tuple[Checkpoint[P], ...]" = ()
     children: "dict[Key, Chunk[P]] | None" = None
     num_leases: int = 0
@@ -60,65 +65,87 @@ class Chunk(Generic[P]):
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in the chunk."""
+        """Number of tokens in the chunk."""
         return len(self.ids) // ID_BYTES
 
     @property
     def end(self) -> int:
-        """Position after its last token."""
+        """Position after the last token."""
         return self.start + self.num_tokens
 
     @property
     def tokens(self) -> bytes:
-        """Its tokens, as packed uint32."""
-        return widened(self.ids)
+        """Token ids as packed uint32."""
+        return from_24_bit(self.ids)
 
     @property
-    def num_stem_tokens(self) -> int:
-        """How many of its tokens stems hold."""
-        return sum(stem.num_tokens for stem in self.stems)
+    def num_shared_tokens(self) -> int:
+        """Number of leading tokens whose payload is in shared segments."""
+        return sum(segment.num_tokens for segment in self.shared_segments)
 
     @property
-    def is_held(self) -> bool:
-        """Whether nothing in it may go for want of room."""
+    def is_protected(self) -> bool:
+        """Whether a lease or a pin forbids eviction."""
         return bool(self.num_leases or self.is_pinned)
 
     @property
-    def may_go(self) -> bool:
-        """Whether nothing builds on it, and nobody holds it."""
-        return not (self.children or self.is_held)
+    def is_evictable(self) -> bool:
+        """Whether it is a leaf without lease or pin."""
+        return not (self.children or self.is_protected)
 
-    def and_descendants(self) -> "list[Chunk[P]]":
-        """It and all that builds on it, every chunk behind its parent."""
-        found = [self]
-        for place in found:
-            found += (place.children or {}).values()
-        return found
+    def ancestors(self) -> "Iterator[Chunk[P]]":
+        """Yield the chunk, its parent and so on up to the first chunk of the prompt."""
+        chunk: Chunk[P] | None = self
+        while chunk is not None:
+            yield chunk
+            chunk = chunk.parent
+
+    def path(self) -> "list[Chunk[P]]":
+        """Return the chunks from the first of the prompt to this one."""
+        return list(self.ancestors())[::-1]
+
+    def with_descendants(self) -> "list[Chunk[P]]":
+        """Return the chunk and its descendants, parents before children."""
+        chunks = [self]
+        for chunk in chunks:
+            chunks += (chunk.children or {}).values()
+        return chunks
 
     def payloads(self) -> Iterator[tuple[int, P]]:
-        """Its payloads in order, each with the position of its first token."""
-        place = self.start
-        for stem in self.stems:
-            yield place, stem.payload
-            place += stem.num_tokens
-        yield place, self.payload
+        """Yield the payloads in token order, each with the position of its first token."""
+        position = self.start
+        for segment in self.shared_segments:
+            yield position, segment.payload
+            position += segment.num_tokens
+        yield position, self.payload
 
-    def begins_with(self, ids: bytes, salts: Sequence[Salt]) -> bool:
-        """Whether it says the same as a chunk of these ids, at the same place, and perhaps more."""
+    def starts_with(self, ids: bytes, salts: Sequence[Salt]) -> bool:
+        """Whether the chunk has these leading ids, under the same salts."""
         end = self.start + len(ids) // ID_BYTES
-        return self.ids.startswith(ids) and overlapping(self.salts, self.start, end) == overlapping(salts, self.start, end)
+        return self.ids.startswith(ids) and overlapping(self.salts, self.start, end) == overlapping(
+            salts, self.start, end
+        )
+
+    def agrees_with(self, sibling: "Chunk[P]", position: int) -> bool:
+        """Whether both chunks reach `position` with the same tokens and salts."""
+        ids = self.ids[: ID_BYTES * (position - self.start)]
+        return (
+            self.end >= position <= sibling.end
+            and self.starts_with(ids, sibling.salts)
+            and sibling.starts_with(ids, self.salts)
+        )
 
     def has_checkpoint_at(self, position: int) -> bool:
-        """Whether a state is kept there."""
+        """Whether there is a checkpoint at this position."""
         return any(checkpoint.position == position for checkpoint in self.checkpoints)
 
 
 @dataclass(frozen=True, slots=True)
-class Match(Generic[P]):
-    """The longest known prefix of a prompt, to the token.
+class PrefixMatch(Generic[P]):
+    """Longest prefix of a prompt that is in the index.
 
-    `full` are the chunks that agree whole, in order; `partial` those of their children that agree for some tokens more, each with
-    the position up to which it does, the furthest first.
+    `full` are the chunks that match whole, in order; `partial` are children of the last one that match for
+    some more tokens, each with the position up to which it does, the longest first.
     """
 
     full: "tuple[Chunk[P], ...]"
@@ -126,27 +153,29 @@ class Match(Generic[P]):
 
     @property
     def num_tokens(self) -> int:
-        """Its length."""
+        """Length of the match in tokens."""
         if self.partial:
             return self.partial[0][1]
         return self.full[-1].end if self.full else 0
 
     @property
     def chunks(self) -> "tuple[Chunk[P], ...]":
-        """The path to its end."""
+        """Chunks of the longest match, in order."""
         return (*self.full, self.partial[0][0]) if self.partial else self.full
 
     def checkpoint(self, *, at_most: int) -> "tuple[Checkpoint[P], tuple[Chunk[P], ...]] | None":
-        """Return the last checkpoint in it up to position `at_most`, and the path of chunks to it."""
-        found = [
+        """Return the last checkpoint up to position `at_most`, with the chunks up to it."""
+        candidates = [
             (checkpoint, (*self.full, chunk))
             for chunk, end in self.partial
             for checkpoint in chunk.checkpoints
             if checkpoint.position <= min(at_most, end)
         ]
-        for place in range(len(self.full) - 1, -1, -1):
-            if found:
+        for index in range(len(self.full) - 1, -1, -1):
+            if candidates:
                 break
-            path = self.full[: place + 1]
-            found = [(checkpoint, path) for checkpoint in path[-1].checkpoints if checkpoint.position <= at_most]
-        return max(found, key=lambda pair: pair[0].position, default=None)
+            path = self.full[: index + 1]
+            candidates = [
+                (checkpoint, path) for checkpoint in path[-1].checkpoints if checkpoint.position <= at_most
+            ]
+        return max(candidates, key=lambda pair: pair[0].position, default=None)

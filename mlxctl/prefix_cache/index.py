@@ -1,36 +1,28 @@
-"""Which prefixes are there, and what may go. Pure; payloads are opaque, and no method interprets one.
+"""Prefix index: which prefixes are stored, and which may be evicted. Pure; payloads are opaque.
 
-A tree of chunks, named by their chain. Every chunk holds the payload of exactly its tokens, of which the first may be shared with
-others (see `stems`), and any number of checkpoints (the state of layers that cannot be cut, at one position). Invariants, recounted
-by `check_integrity`: a chunk's parent is in the index as long as the chunk is; a chunk shorter than the full size has no children;
-`num_bytes` is the sum of all payloads, `num_state_bytes` that of the states among them, `num_buffers` that of their buffers.
+Policy:
 
-States have an order of use of their own, and a share of the room: one state may be as large as the keys and values of thousands of
-tokens, and would push out all the rest.
+- Eviction is LRU over leaves. A chunk is always older in the order of use than its parent, so the oldest
+  evictable chunk is a leaf. States have an LRU order of their own within MAX_STATE_SHARE of the bytes.
+- A chunk expires after the longest `ttl_seconds` of those who published or used it, counted from the last
+  use; without a `ttl_seconds` never. An expired chunk does not match. A parent outlives its children.
+- A pinned chunk neither expires nor is evicted; a leased one is not evicted until its release.
 
-A chunk lives until it is evicted, or for a time: until the last of those who published or used it with a `ttl_seconds` need it no
-more; who names none needs it for good. What has expired is not found. A pinned chunk neither expires nor is evicted.
-
-Recency is one order over all chunks in which a chunk is always older than its parent, so that the oldest is always a leaf and
-eviction is O(1). Owned by one thread.
+Owned by one thread.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, Tokens, chunk_key, narrow, overlapping, root_key
-from mlxctl.prefix_cache.departures import Departure, Departures, begins_alike
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match, P, Stem
-from mlxctl.prefix_cache.integrity import check_books
-from mlxctl.prefix_cache.lookup import agree, covering, walk
-from mlxctl.prefix_cache.recency import Recency
-from mlxctl.prefix_cache.states import States
-from mlxctl.prefix_cache.stems import Divide, Offer, best_offer, share
-
-# How much of the room may be states.
-STATE_SHARE = 0.5
+from mlxctl.ir.tokens import Salt, Tokens, overlapping
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, to_24_bit
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch
+from mlxctl.prefix_cache.eviction import EvictionLog, have_equal_start
+from mlxctl.prefix_cache.policy import MAX_STATE_SHARE, EvictionReason
+from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, longest_reusable_prefix
+from mlxctl.prefix_cache.tree import ChunkTree, covering, longest_match
 
 
 def _one_buffer(_: object) -> int:
@@ -38,11 +30,11 @@ def _one_buffer(_: object) -> int:
 
 
 class PrefixIndex(Generic[P]):
-    """All prefixes of all namespaces within one budget, in bytes and in buffers (`buffers_of` counts those of a payload).
+    """Prefixes of all namespaces within one budget of bytes and buffers.
 
-    `clock` gives unix seconds. Where payloads cannot be cut by `divide`, chunks that begin alike share none.
-    `on_evict` is told of every leaf that is about to go for want of room, `on_release` of every payload that has left the index,
-    for whatever reason. Neither may change the index.
+    `buffers_of` counts the buffers of a payload; `clock` returns unix seconds. `split` cuts a payload after
+    some of its tokens; without it, sibling chunks share no payload. `on_evict` receives every leaf before it
+    is evicted for the budget, `on_release` every payload that left the index. Neither may change the index.
     """
 
     def __init__(
@@ -51,62 +43,60 @@ class PrefixIndex(Generic[P]):
         max_bytes: int,
         max_buffers: int | None = None,
         buffers_of: Callable[[P], int] = _one_buffer,
-        divide: "Divide[P] | None" = None,
+        split: "SplitPayload[P] | None" = None,
         clock: Callable[[], float] = time.time,
         on_evict: "Callable[[Chunk[P]], object] | None" = None,
         on_release: Callable[[P], None] | None = None,
     ) -> None:
         self.max_bytes = max_bytes
         self.max_buffers = max_buffers
-        self._buffers_of = buffers_of
-        self._divide = divide
+        self.num_evicted = 0
         self._clock = clock
         self._on_evict = on_evict
-        self._on_release = on_release
-        self.num_evicted = 0
-        self.departures = Departures()
-        self._payload_bytes = 0
-        self._payload_buffers = 0
-        self._chunks: dict[Key, Chunk[P]] = {}
-        self._order: Recency[P] = Recency()
-        self._states: States[P] = States(buffers_of)
-        self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
-        # No chunk expires before.
+        self._tree: ChunkTree[P] = ChunkTree(buffers_of=buffers_of, split=split, on_release=on_release)
+        self._eviction_log = EvictionLog()
+        # Lower bound of all expiry times.
         self._next_expiry = math.inf
 
     def __len__(self) -> int:
-        return len(self._chunks)
+        return len(self._tree)
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all payloads and states."""
-        return self._payload_bytes + self._states.num_bytes
+        return self._tree.num_bytes
 
     @property
     def num_state_bytes(self) -> int:
         """Bytes of the states alone."""
-        return self._states.num_bytes
+        return self._tree.states.num_bytes
 
     @property
     def num_buffers(self) -> int:
         """Buffers of all payloads and states."""
-        return self._payload_buffers + self._states.num_buffers
+        return self._tree.num_buffers
 
     @property
     def num_states(self) -> int:
-        """Checkpoints that are kept; what chunks share counts once."""
-        return len(self._states)
+        """Number of states; one that several chunks own counts once."""
+        return len(self._tree.states)
 
-    def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> Match[P]:
-        """Return the longest prefix of `tokens` that is known. Touches nothing: a look is no use."""
-        root = root_key(namespace)
-        return walk(self._roots.get(root, {}), root, tokens, salts, now=self._clock())
+    def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> PrefixMatch[P]:
+        """Return the longest stored prefix of `tokens`; does not count as a use."""
+        children = self._tree.children_of(namespace, None)
+        return longest_match(children, root_key(namespace), tokens, salts, now=self._clock())
 
-    def offer(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Offer[P]":
-        """Return what a chunk of packed `tokens` after `parent` need not bring along. It holds until the index changes."""
-        if self._divide is None:
-            return Offer()
-        return best_offer(self._following(namespace, parent).values(), narrow(tokens), salts)
+    def reusable_prefix(
+        self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
+    ) -> "ReusablePrefix[P]":
+        """Return which leading tokens of a new chunk have a stored payload.
+
+        `tokens` are packed. The result is valid until the index changes.
+        """
+        if not self._tree.can_split:
+            return ReusablePrefix()
+        siblings = self._tree.children_of(namespace, parent).values()
+        return longest_reusable_prefix(siblings, to_24_bit(tokens), salts)
 
     def publish(
         self,
@@ -117,274 +107,219 @@ class PrefixIndex(Generic[P]):
         num_bytes: int,
         salts: Sequence[Salt] = (),
         *,
-        offer: "Offer[P] | None" = None,
+        reused: "ReusablePrefix[P] | None" = None,
         ttl_seconds: float | None = None,
     ) -> "Chunk[P] | None":
-        """Add a chunk of packed `tokens` after `parent` (None: at the beginning), which must be a full chunk that is still there.
+        """Add a chunk of packed `tokens` after `parent`, a full chunk or None.
 
-        With an `offer` the payload is that of the tokens behind what is offered. Returns the chunk, or the one that was there
-        already and begins with the same tokens; None when its parent is gone or the budget is too small. Whoever has published a
-        run of chunks touches its path once, at the end, with the same `ttl_seconds`. Raises ValueError for ids beyond 24 bits.
+        `payload` is that of the tokens after the `reused` ones. Returns the chunk, or a stored one that
+        starts with the same tokens; None when the parent is not stored or the budget is too small. After
+        the last chunk of a run, the caller calls `touch` once with the same `ttl_seconds`. Raises ValueError
+        for token ids of more than 24 bits.
         """
-        if parent is not None and not self.holds(parent):
+        if parent is not None and not self.contains(parent):
             return None
         start = parent.end if parent is not None else 0
         assert start % CHUNK_TOKENS == 0, "chunks lie on a grid"
-        root = root_key(namespace)
-        ids, reaching = narrow(tokens), overlapping(salts, start, start + len(tokens) // 4)
-        key = chunk_key(parent.key if parent is not None else root, tokens, salts, start=start)
-        existing = covering(self._following(namespace, parent), ids, salts)
+        existing = self.covering(namespace, parent, tokens, salts)
         if existing is not None:
-            self._live_on(existing, self._expiry(ttl_seconds))
+            self._extend_expiry(existing, self._expiry(ttl_seconds))
             return existing
-        chunk = Chunk(key, parent, start, ids, payload, num_bytes, namespace, reaching, expires_at=-math.inf)
-        self._live_on(chunk, self._expiry(ttl_seconds))
+        chunk = Chunk(
+            key=chunk_key(parent.key if parent else root_key(namespace), tokens, salts, start=start),
+            parent=parent,
+            start=start,
+            ids=to_24_bit(tokens),
+            payload=payload,
+            payload_bytes=num_bytes,
+            namespace=namespace,
+            salts=overlapping(salts, start, start + len(tokens) // 4),
+            expires_at=-math.inf,
+        )
+        self._extend_expiry(chunk, self._expiry(ttl_seconds))
         self._next_expiry = min(self._next_expiry, chunk.expires_at)
-        self._add(chunk)
-        if offer is not None and offer.num_tokens:
-            self._share(chunk, offer)
-        self._inherit(chunk)
+        self._tree.add(chunk, reused)
+        self._merge_siblings(chunk)
         self.evict()
-        return chunk if key in self._chunks else None
+        return chunk if self.contains(chunk) else None
 
-    def covering(self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()) -> "Chunk[P] | None":
-        """Return the chunk after `parent` that `publish` would return instead of adding one."""
-        return covering(self._following(namespace, parent), narrow(tokens), salts)
+    def covering(
+        self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
+    ) -> "Chunk[P] | None":
+        """Return the chunk that `publish` would return instead of adding one."""
+        return covering(self._tree.children_of(namespace, parent), to_24_bit(tokens), salts)
 
-    def holds(self, chunk: "Chunk[P]") -> bool:
-        """Whether the chunk is still in the index."""
-        return self._chunks.get(chunk.key) is chunk
+    def contains(self, chunk: "Chunk[P]") -> bool:
+        """Whether this very chunk is in the index."""
+        return self._tree.contains(chunk)
 
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Keep a state in the chunk that covers its position (start < position <= end); one that is there already stays."""
+        """Add a state to the chunk with start < position <= end, unless it has one there."""
         assert chunk.start < checkpoint.position <= chunk.end, "a checkpoint lies in its chunk"
         if chunk.has_checkpoint_at(checkpoint.position):
             return
-        self._states.add(checkpoint)
-        for sibling in self._siblings(chunk).values():
-            if sibling is chunk or agree(sibling, chunk, checkpoint.position):
-                self._states.give(sibling, checkpoint)
+        self._tree.add_checkpoint(chunk, checkpoint)
         self.evict()
 
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Forget a state in this chunk; it is gone when no other has it."""
-        if self._states.take(chunk, checkpoint):
-            self._released(checkpoint.payload)
+        """Remove a state from this chunk; other owners keep it."""
+        self._tree.drop_checkpoint(chunk, checkpoint)
 
     def touch_state(self, checkpoint: Checkpoint[P]) -> None:
-        """Make a state that is in the index the most recently used."""
-        self._states.renew(checkpoint)
+        """Make a stored state the most recently used."""
+        self._tree.states.touch(checkpoint)
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
-        """Make the path to this chunk the most recently used, each chunk on it newer than its children, and let it live on."""
-        self._live_on(chunk, self._expiry(ttl_seconds))
+        """Make the path to a chunk the most recently used and extend its lifetime."""
+        self._extend_expiry(chunk, self._expiry(ttl_seconds))
         now = self._clock()
-        place: Chunk[P] | None = chunk
-        while place is not None:
-            self._order.renew(place)
-            place.used_at = now
-            place = place.parent
+        for ancestor in chunk.ancestors():
+            self._tree.order.touch(ancestor)
+            ancestor.used_at = now
 
     def find(self, key: Key) -> "Chunk[P] | None":
         """Return the chunk with this key."""
-        return self._chunks.get(key)
+        return self._tree.find(key)
 
     def pin(self, key: Key) -> bool:
-        """Keep the prefix that ends with this chunk, whatever the budget, until `unpin`; False when it is not there."""
-        chunk = self._chunks.get(key)
+        """Protect the prefix that ends with this chunk until `unpin`; False when not stored."""
+        chunk = self.find(key)
         if chunk is None:
             return False
         chunk.is_pinned = True
-        self._live_on(chunk, math.inf)
+        self._extend_expiry(chunk, math.inf)
         return True
 
     def unpin(self, key: Key) -> bool:
-        """Let the chunk be evicted like any other, though it does not expire; False when it is not there or was not pinned."""
-        chunk = self._chunks.get(key)
+        """Make a pinned chunk evictable again; it does not expire. False when not pinned."""
+        chunk = self.find(key)
         if chunk is None or not chunk.is_pinned:
             return False
         chunk.is_pinned = False
         return True
 
-    def lease(self, match: Match[P]) -> None:
-        """Keep the chunks of the match from eviction until `release`; does not change recency."""
+    def lease(self, match: PrefixMatch[P]) -> None:
+        """Protect the chunks of the match from eviction until `release`; not a use."""
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases += 1
 
-    def release(self, match: Match[P]) -> None:
+    def release(self, match: PrefixMatch[P]) -> None:
         """End a lease."""
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases -= 1
 
     def evict(self) -> None:
-        """Drop the oldest states beyond their share, then the oldest leaves, until the budget holds; nothing leased or pinned."""
-        while self.num_state_bytes > self.max_bytes * STATE_SHARE:
-            victim = next((state for state in self._states if not any(owner.is_held for owner in state.owners)), None)
+        """Evict the oldest states beyond their share, then the oldest leaves beyond the budget."""
+        states = self._tree.states
+        while states.num_bytes > self.max_bytes * MAX_STATE_SHARE:
+            victim = next(
+                (state for state in states if not any(owner.is_protected for owner in state.owners)), None
+            )
             if victim is None:
                 break
-            self._drop_state(victim)
+            self._evict_state(victim)
         self.shrink(self.max_bytes)
 
     def shrink(self, max_bytes: int) -> None:
-        """Drop the oldest leaves that are neither leased nor pinned until no more than `max_bytes`, or buffers, are held."""
-        while self.num_bytes > max_bytes or (self.max_buffers is not None and self.num_buffers > self.max_buffers):
-            victim = next((chunk for chunk in self._order if chunk.may_go), None)
+        """Evict the oldest leaves until `max_bytes` and the buffer budget hold, or all others are protected."""
+        while self.num_bytes > max_bytes or (
+            self.max_buffers is not None and self.num_buffers > self.max_buffers
+        ):
+            victim = next((chunk for chunk in self._tree.order if chunk.is_evictable), None)
             if victim is None:
                 return
             if self._on_evict is not None:
                 self._on_evict(victim)
-            self._depart(victim, "evicted")
+            self._remove_and_log(victim, "evicted")
             self.num_evicted += 1
 
     def clear(self) -> int:
-        """Drop everything that is neither leased nor pinned, nor what such chunks build on; return how many chunks that were."""
-        return self._drop(list(self._order))
+        """Remove all chunks except protected ones and their ancestors; return how many."""
+        return self._clear(list(self._tree.order))
 
     def drop(self, key: Key) -> int:
-        """Drop the chunk and what builds on it, as `clear` does; return how many chunks that were."""
-        chunk = self._chunks.get(key)
-        return self._drop(chunk.and_descendants()[::-1]) if chunk is not None else 0
+        """Remove a chunk and its descendants as `clear` does; return how many chunks."""
+        chunk = self.find(key)
+        return self._clear(chunk.with_descendants()[::-1]) if chunk is not None else 0
 
     def discard(self, chunk: Chunk[P]) -> None:
-        """Drop the chunk and everything that builds on it, leased, pinned or not: it has turned out to be unusable."""
-        for place in reversed(chunk.and_descendants()):
-            if self.holds(place):
-                self._remove(place)
+        """Remove an unusable chunk and its descendants, even if leased or pinned."""
+        for descendant in reversed(chunk.with_descendants()):
+            if self.contains(descendant):
+                self._tree.remove(descendant)
 
     def expire(self) -> int:
-        """Drop what has outlived its time and return how many chunks that were."""
+        """Remove expired chunks; return how many."""
         now = self._clock()
         if now < self._next_expiry:
             return 0
-        # A child never outlives its parent and is always older, so one pass finds every chunk when its children are gone.
-        expired = [chunk for chunk in self._order if chunk.expires_at <= now]
+        # One pass finds every chunk after its children, which are older and expire no later.
+        expired = [chunk for chunk in self._tree.order if chunk.expires_at <= now]
         num_before = len(self)
         for chunk in expired:
-            if chunk.may_go:
-                self._depart(chunk, "expired")
-        self._next_expiry = min((chunk.expires_at for chunk in self._chunks.values()), default=math.inf)
+            if chunk.is_evictable:
+                self._remove_and_log(chunk, "expired")
+        self._next_expiry = min((chunk.expires_at for chunk in self.chunks()), default=math.inf)
         return num_before - len(self)
 
-    def why_gone(self, namespace: bytes, match: Match[P], tokens: Tokens) -> Departure | None:
-        """Return why what a prompt would go on with behind the full chunks of its match has left; None when nothing did."""
-        start = match.full[-1].end if match.full else 0
-        parent = match.full[-1].key if match.full else root_key(namespace)
-        children = self._following(namespace, match.full[-1] if match.full else None)
-        piece = narrow(tokens[start : start + CHUNK_TOKENS].tobytes())
+    def eviction_reason(
+        self, namespace: bytes, match: PrefixMatch[P], tokens: Tokens
+    ) -> EvictionReason | None:
+        """Return why the chunk after the full chunks of a match was removed; None if none was."""
+        parent = match.full[-1] if match.full else None
+        start = parent.end if parent is not None else 0
+        ids = to_24_bit(tokens[start : start + CHUNK_TOKENS].tobytes())
         now = self._clock()
-        if any(child.expires_at <= now and begins_alike(child.ids, piece) for child in children.values()):
+        children = self._tree.children_of(namespace, parent).values()
+        if any(child.expires_at <= now and have_equal_start(child.ids, ids) for child in children):
             return "expired"
-        return self.departures.reason(parent, piece)
+        return self._eviction_log.reason(parent.key if parent else root_key(namespace), ids)
 
     def chunks(self) -> Iterator[Chunk[P]]:
-        """All chunks, the least recently used first."""
-        return iter(self._order)
+        """Yield all chunks, the least recently used first."""
+        return iter(self._tree.order)
 
     def check_integrity(self) -> None:
-        """Recount everything; an AssertionError is a bug in here."""
-        check_books(self._chunks, list(self._order), list(self._states))
-        stems = {id(stem): stem for chunk in self._chunks.values() for stem in chunk.stems}.values()
-        payloads = [chunk.payload for chunk in self._chunks.values()] + [stem.payload for stem in stems]
-        assert self._payload_bytes == sum(holder.payload_bytes for holder in self._chunks.values()) + sum(
-            stem.num_bytes for stem in stems
-        )
-        assert self._payload_buffers == sum(map(self._buffers_of, payloads))
-        assert self._states.num_bytes == sum(state.num_bytes for state in self._states)
-        assert self._states.num_buffers == sum(self._buffers_of(state.payload) for state in self._states)
-        assert all(chunk.expires_at >= self._next_expiry for chunk in self._chunks.values())
-        assert all(self._siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
+        """Recount all totals and check all links; an AssertionError is a bug in this package."""
+        self._tree.check_integrity()
+        assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
 
-    def _following(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
-        """The chunks after a parent; not to be changed."""
-        return (parent.children if parent is not None else self._roots.get(root_key(namespace))) or {}
-
-    def _add(self, chunk: Chunk[P]) -> None:
-        if chunk.parent is None:
-            children = self._roots.setdefault(root_key(chunk.namespace), {})
-        else:
-            children = chunk.parent.children = chunk.parent.children or {}
-        children[chunk.key] = chunk
-        self._chunks[chunk.key] = chunk
-        self._order.add(chunk)
-        self._payload_bytes += chunk.payload_bytes
-        self._payload_buffers += self._buffers_of(chunk.payload)
-
-    def _share(self, chunk: Chunk[P], offer: "Offer[P]") -> None:
-        assert self._divide is not None, "only what can be cut is offered"
-        for stem in share(chunk, offer, self._divide):
-            self._payload_buffers += self._buffers_of(stem.payload)
-
-    def _inherit(self, chunk: Chunk[P]) -> None:
-        """Share the states of siblings that begin alike, and drop a sibling that says nothing more than the chunk does."""
-        for sibling in list(self._siblings(chunk).values()):
+    def _merge_siblings(self, chunk: Chunk[P]) -> None:
+        """Share states with siblings, and replace siblings that the chunk extends."""
+        for sibling in list(self._tree.siblings(chunk).values()):
             if sibling is chunk:
                 continue
-            for checkpoint in sibling.checkpoints:
-                if agree(sibling, chunk, checkpoint.position):
-                    self._states.give(chunk, checkpoint)
-            if chunk.begins_with(sibling.ids, sibling.salts) and not sibling.num_leases:
-                self._take_over(chunk, sibling)
-                self._remove(sibling)
-
-    def _take_over(self, chunk: Chunk[P], sibling: Chunk[P]) -> None:
-        """Let the chunk live as long as the sibling that it replaces."""
-        chunk.is_pinned = chunk.is_pinned or sibling.is_pinned
-        self._live_on(chunk, sibling.expires_at)
+            self._tree.inherit_checkpoints(chunk, sibling)
+            if chunk.starts_with(sibling.ids, sibling.salts) and not sibling.num_leases:
+                chunk.is_pinned = chunk.is_pinned or sibling.is_pinned
+                self._extend_expiry(chunk, sibling.expires_at)
+                self._tree.remove(sibling)
 
     def _expiry(self, ttl_seconds: float | None) -> float:
         return math.inf if ttl_seconds is None else self._clock() + ttl_seconds
 
     @staticmethod
-    def _live_on(chunk: Chunk[P], expires_at: float) -> None:
-        # A parent lives at least as long as its children, so the first that lives long enough ends the way up.
-        place: Chunk[P] | None = chunk
-        while place is not None and place.expires_at < expires_at:
-            place.expires_at = expires_at
-            place = place.parent
+    def _extend_expiry(chunk: Chunk[P], expires_at: float) -> None:
+        # A parent expires no earlier than its children, so the walk ends at the first chunk that is late enough.
+        for ancestor in chunk.ancestors():
+            if ancestor.expires_at >= expires_at:
+                return
+            ancestor.expires_at = expires_at
 
-    def _siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
-        return self._following(chunk.namespace, chunk.parent)
-
-    def _drop(self, chunks: Sequence[Chunk[P]]) -> int:
-        """Drop those that may go, given with every chunk before its parent."""
+    def _clear(self, chunks: Iterable[Chunk[P]]) -> int:
         num_before = len(self)
         for chunk in chunks:
-            if chunk.may_go:
-                self._depart(chunk, "cleared")
+            if chunk.is_evictable:
+                self._remove_and_log(chunk, "cleared")
         return num_before - len(self)
 
-    def _depart(self, chunk: Chunk[P], reason: Departure) -> None:
-        self._remove(chunk)
+    def _remove_and_log(self, chunk: Chunk[P], reason: EvictionReason) -> None:
+        self._tree.remove(chunk)
         parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
-        self.departures.add(parent, chunk.ids, reason)
+        self._eviction_log.add(parent, chunk.ids, reason)
 
-    def _drop_state(self, state: Checkpoint[P]) -> None:
+    def _evict_state(self, state: Checkpoint[P]) -> None:
         if self._on_evict is not None:
             self._on_evict(state.owners[0])
         for owner in list(state.owners):
             self.drop_checkpoint(owner, state)
-
-    def _remove(self, chunk: Chunk[P]) -> None:
-        for checkpoint in chunk.checkpoints:
-            self.drop_checkpoint(chunk, checkpoint)
-        del self._siblings(chunk)[chunk.key]
-        if chunk.parent is not None and not chunk.parent.children:
-            chunk.parent.children = None
-        del self._chunks[chunk.key]
-        self._order.remove(chunk)
-        self._payload_bytes -= chunk.payload_bytes
-        self._payload_buffers -= self._buffers_of(chunk.payload)
-        self._released(chunk.payload)
-        for stem in chunk.stems:
-            self._leave(stem, chunk)
-
-    def _leave(self, stem: Stem[P], chunk: Chunk[P]) -> None:
-        stem.owners.remove(chunk)
-        if not stem.owners:
-            self._payload_bytes -= stem.num_bytes
-            self._payload_buffers -= self._buffers_of(stem.payload)
-            self._released(stem.payload)
-
-    def _released(self, payload: P) -> None:
-        if self._on_release is not None:
-            self._on_release(payload)

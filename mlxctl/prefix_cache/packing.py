@@ -1,6 +1,8 @@
-"""Keys and values kept in fewer bits than they were computed in: more fits, and what is taken over is no longer exact.
+"""Keys and values kept in fewer bits than they were computed in: more fits, and what is taken over is no
+longer exact.
 
-MLX thread only. Only what is stored is packed: a sequence always computes with what was unpacked, in its own precision.
+MLX thread only. Only what is stored is packed: a sequence always computes with what was unpacked, in its own
+precision.
 """
 
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class PackedKVRecord:
-    """A KVRecord whose arrays are quantised along their last axis, each as (packed numbers, scales, biases)."""
+    """A KVRecord whose arrays are quantized along their last axis, each as (packed numbers, scales, biases)."""
 
     layers: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[tuple[mx.array, mx.array, mx.array], ...], ...]
@@ -45,12 +47,14 @@ Record = KVRecord | PackedKVRecord | StateRecord
 
 
 def pack_record(record: KVRecord, bits: int) -> KVRecord | PackedKVRecord:
-    """Return the record in so many bits, or as it is when its heads cannot be divided into groups or are quantised already."""
+    """Return the record in so many bits, or as it is when its heads cannot be divided into groups or are
+    quantized already.
+    """
     arrays = [array for group in record.groups for array in group]
     fitting = [size for size in _GROUP_SIZES if all(array.shape[-1] % size == 0 for array in arrays)]
     if not fitting or not all(mx.issubdtype(array.dtype, mx.floating) for array in arrays):
         return record
-    groups = tuple(tuple(_quantised(array, fitting[0], bits) for array in group) for group in record.groups)
+    groups = tuple(tuple(_quantized(array, fitting[0], bits) for array in group) for group in record.groups)
     mx.eval([part for group in groups for array in group for part in array])
     return PackedKVRecord(record.layers, groups, bits, fitting[0])
 
@@ -61,11 +65,12 @@ def unpack_record(record: Record) -> KVRecord:
     if isinstance(record, KVRecord):
         return record
     groups = tuple(
-        tuple(mx.dequantize(*array, group_size=record.group_size, bits=record.bits) for array in group) for group in record.groups
+        tuple(mx.dequantize(*array, group_size=record.group_size, bits=record.bits) for array in group)
+        for group in record.groups
     )
     return KVRecord(record.layers, groups)
 
 
-def _quantised(array: mx.array, group_size: int, bits: int) -> tuple[mx.array, mx.array, mx.array]:
+def _quantized(array: mx.array, group_size: int, bits: int) -> tuple[mx.array, mx.array, mx.array]:
     numbers, scales, biases = mx.quantize(array, group_size=group_size, bits=bits)
     return numbers, scales, biases

@@ -1,10 +1,10 @@
 """Payloads: cutting a sequence's caches into records and building caches from records again. MLX thread only.
 
-The one place that looks inside cache objects. Layers whose keys and values grow with the sequence, quantised or not, are cut by
-position and stacked, all layers of one shape in one array: 2 arrays a chunk (6 quantised), not 2 a layer, because live buffers are
-limited in number.
-All other layers (recurrent, convolution, sliding window) are kept whole, as a state at one position.
-Records are contiguous and evaluated, never views: a view would keep the buffer alive that it was cut from.
+The one place that looks inside cache objects. Layers whose keys and values grow with the sequence, quantized
+or not, are cut by position and stacked, all layers of one shape in one array: 2 arrays a chunk (6 quantized),
+not 2 a layer, because live buffers are limited in number. All other layers (recurrent, convolution, sliding
+window) are kept whole, as a state at one position. Records are contiguous and evaluated, never views: a view
+would keep the buffer alive that it was cut from.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,16 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
 # For one sequence, and for the rows of a batch.
-_GROWING = frozenset({"KVCache", "BatchKVCache", "QuantisedKVCache", "BatchQuantisedKVCache"})
+_GROWING = frozenset({"KVCache", "BatchKVCache", "PreallocatedQuantizedKVCache", "BatchQuantizedKVCache"})
 
 
 @dataclass(frozen=True, slots=True)
 class KVRecord:
-    """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim) each.
+    """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim)
+    each.
 
-    Of quantised layers a group has six arrays: packed numbers, scales and biases of the keys, then of the values. `layers` says
-    which layers each group holds, by their place among all layers of the model.
+    Of quantized layers a group has six arrays: packed numbers, scales and biases of the keys, then of the
+    values. `layers` says which layers each group holds, by their place among all layers of the model.
     """
 
     layers: tuple[tuple[int, ...], ...]
@@ -72,12 +73,18 @@ class CacheLayout:
         return bool(self._whole)
 
     def accepts(self, record: KVRecord | StateRecord, num_tokens: int) -> bool:
-        """Whether a record from elsewhere is of this model: all layers are there, keys and values for so many tokens."""
+        """Whether a record from elsewhere is of this model: all layers are there, keys and values for so many
+        tokens.
+        """
         if isinstance(record, StateRecord):
             return len(record.states) == len(self._whole)
         layers = sorted(index for group in record.layers for index in group)
         shapes = [array.shape for arrays in record.groups for array in arrays]
-        sizes = [(len(group), num_tokens) for group, arrays in zip(record.layers, record.groups, strict=False) for _ in arrays]
+        sizes = [
+            (len(group), num_tokens)
+            for group, arrays in zip(record.layers, record.groups, strict=False)
+            for _ in arrays
+        ]
         return layers == self._cut and [(shape[0], shape[2]) for shape in shapes if len(shape) == 4] == sizes
 
     def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
@@ -87,7 +94,9 @@ class CacheLayout:
         padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
         span = slice(padding + start, padding + end)
         place = row or 0
-        spans = {index: [array[place, :, span] for array in growing_arrays(layers[index])] for index in self._cut}
+        spans = {
+            index: [array[place, :, span] for array in growing_arrays(layers[index])] for index in self._cut
+        }
         if self._groups is None:
             self._groups = _grouped(spans)
         groups = tuple(
@@ -115,21 +124,34 @@ class CacheLayout:
         capacity: int,
         is_lazy: bool = False,
     ) -> None:
-        """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state. One copy in all.
+        """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state.
 
-        There is room for `capacity` tokens, so that those to come copy nothing again. With `is_lazy` nothing is computed yet.
+        One copy in all.
+
+        There is room for `capacity` tokens, so that those to come copy nothing again. With `is_lazy` nothing
+        is computed yet.
         """
         layers = list(leaves(caches))
         room = max(0, capacity - num_tokens)
         for group_index, group in enumerate(records[0].layers if records else ()):
             for place, layer_index in enumerate(group):
                 pieces = [[array[place] for array in record.groups[group_index]] for record in records]
-                hold(layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)])
+                hold(
+                    layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)]
+                )
                 layers[layer_index].offset = num_tokens
-        for layer_index, layer_state in zip(self._whole, state.states if state is not None else (), strict=bool(state)):
+        for layer_index, layer_state in zip(
+            self._whole, state.states if state is not None else (), strict=bool(state)
+        ):
             layers[layer_index].state = tree_map(_copied, layer_state)
         if not is_lazy:
-            mx.eval([leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)])
+            mx.eval(
+                [
+                    leaf
+                    for _, leaf in tree_flatten([layer.state for layer in caches])
+                    if isinstance(leaf, mx.array)
+                ]
+            )
 
 
 def leaves(caches: Sequence[Any]) -> Iterator[Any]:
@@ -148,7 +170,9 @@ def grows(layer: Any) -> bool:
 
 
 def growing_arrays(layer: Any) -> list[mx.array]:
-    """Return the arrays of a layer that grow with the sequence, along their third axis; none of one that holds nothing."""
+    """Return the arrays of a layer that grow with the sequence, along their third axis; none of one that
+    holds nothing.
+    """
     if layer.keys is None:
         return []
     return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple) else [layer.keys, layer.values]
@@ -157,15 +181,17 @@ def growing_arrays(layer: Any) -> list[mx.array]:
 def hold(layer: Any, arrays: Sequence[mx.array]) -> None:
     """Put arrays, in the order of `growing_arrays`, into a layer in place of what it holds."""
     half = len(arrays) // 2
-    is_quantised = half > 1
-    layer.keys = tuple(arrays[:half]) if is_quantised else arrays[0]
-    layer.values = tuple(arrays[half:]) if is_quantised else arrays[1]
+    is_quantized = half > 1
+    layer.keys = tuple(arrays[:half]) if is_quantized else arrays[0]
+    layer.values = tuple(arrays[half:]) if is_quantized else arrays[1]
 
 
 def _grouped(spans: dict[int, list[mx.array]]) -> tuple[tuple[int, ...], ...]:
     groups: dict[Any, list[int]] = {}
     for index, arrays in spans.items():
-        groups.setdefault(tuple((array.shape[0], array.shape[2], array.dtype) for array in arrays), []).append(index)
+        groups.setdefault(
+            tuple((array.shape[0], array.shape[2], array.dtype) for array in arrays), []
+        ).append(index)
     return tuple(map(tuple, groups.values()))
 
 
@@ -177,5 +203,6 @@ def _joined(pieces: Sequence[mx.array], num_tokens: int, num_more: int) -> mx.ar
 
 
 def _copied(leaf: Any) -> Any:
-    # A handle of its own: cache classes write into their arrays in place, and a write copies when somebody else holds the buffer.
+    # A handle of its own: cache classes write into their arrays in place, and a write copies when somebody
+    # else holds the buffer.
     return mx.contiguous(leaf) + 0 if isinstance(leaf, mx.array) else leaf

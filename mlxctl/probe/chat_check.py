@@ -1,17 +1,22 @@
-"""Whether a model takes a conversation and ends its answer by itself, and what its template was found to take."""
+"""Whether a model takes a conversation and ends its answer by itself, and what its template was found to
+take.
+"""
 
 from dataclasses import asdict
 
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import CHAT_QUESTION
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _MAX_TOKENS = 256
 
 
 async def check_chat(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Have the model answer something simple. One that does not come to an end in time may only be long-winded."""
+    """Have the model answer something simple.
+
+    One that does not come to an end in time may only be long-winded.
+    """
     request = GenerationRequest(
         model=interview.model,
         messages=(text_message("user", CHAT_QUESTION),),
@@ -20,7 +25,7 @@ async def check_chat(interview: Interview, known: ModelCapabilities) -> tuple[Fi
         max_tokens=_MAX_TOKENS,
     )
     transcript = await interview.ask(interview.adapter(known), request)
-    verdict: Verdict = "yes"
+    verdict: ProbeVerdict = "yes"
     reason = f"it answered and ended by itself after {len(transcript.token_ids)} tokens"
     if transcript.is_cut_off:
         verdict, reason = "unknown", f"it had not come to an end after {_MAX_TOKENS} tokens"
@@ -30,7 +35,10 @@ async def check_chat(interview: Interview, known: ModelCapabilities) -> tuple[Fi
 
 
 async def check_template(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Say what the canary conversations showed; nothing is generated. What a template does not take is converted when served."""
+    """Say what the canary conversations showed; nothing is generated.
+
+    What a template does not take is converted when served.
+    """
     shape = interview.adapter(known).verdict
     takes_turns = shape.takes_calls and shape.takes_results
     turns = {
@@ -40,8 +48,14 @@ async def check_template(interview: Interview, known: ModelCapabilities) -> tupl
         "text beside calls": shape.takes_text_beside_calls,
     }
     taken = [name for name, is_taken in turns.items() if is_taken]
-    reason = f"its template shows {', '.join(taken)}" if taken else "its template shows neither calls nor results"
-    later = "its template shows one that comes later" if shape.takes_later_system else "its template loses one that comes later"
+    reason = (
+        f"its template shows {', '.join(taken)}" if taken else "its template shows neither calls nor results"
+    )
+    later = (
+        "its template shows one that comes later"
+        if shape.takes_later_system
+        else "its template loses one that comes later"
+    )
     value = {"shows": taken, "adapter": asdict(shape)}
     return (
         Finding(question="later_system", verdict="yes" if shape.takes_later_system else "no", reason=later),

@@ -1,4 +1,6 @@
-"""Whether a model makes vectors that tell texts apart: of how many dimensions, of what length, and of how long texts."""
+"""Whether a model makes vectors that tell texts apart: of how many dimensions, of what length, and of how
+long texts.
+"""
 
 import math
 import operator
@@ -11,7 +13,8 @@ from mlxctl.probe.interview import Interview, Vector
 from mlxctl.probe.questions import EMBEDDED_TEXTS
 from mlxctl.stores import Finding
 
-# Half precision moves a batch's vectors a little against those of single texts; padding that leaks moves them a lot.
+# Half precision moves a batch's vectors a little against those of single texts; padding that leaks moves them
+# a lot.
 _SAME_COSINE = 0.995
 _UNIT_TOLERANCE = 1e-3
 # Texts of half the length each, before the longest that works is taken for unknown.
@@ -39,14 +42,17 @@ async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tu
         Finding(
             question="embeddings",
             verdict="yes",
-            reason=f"{num_dimensions} dimensions, {'normalised' if is_normalized else 'not normalised'} ({length}), {limit}",
+            reason=f"{num_dimensions} dimensions, {'normalized' if is_normalized else 'not normalized'} ({length}), {limit}",
             value={
                 "dimensions": num_dimensions,
                 "normalized": is_normalized,
                 "max_length": longest,
                 "pooling": list(recipe.pooling),
             },
-            exchanges=(*exchanges, *([evidence.evidence(f"{longest} times the same token")] if evidence else [])),
+            exchanges=(
+                *exchanges,
+                *([evidence.evidence(f"{longest} times the same token")] if evidence else []),
+            ),
         ),
     )
 
@@ -60,7 +66,11 @@ def find_flaw(alone: Sequence[Sequence[float]], together: Sequence[Sequence[floa
     if any(_cosine(one, other) > 1 - 1e-6 for one, other in combinations(alone, 2)):
         return "different texts have the same vector"
     likeness = min(_cosine(one, other) for one, other in zip(alone, together, strict=True))
-    return None if likeness >= _SAME_COSINE else f"a text has another vector in a batch than alone (cosine {likeness:.3f})"
+    return (
+        None
+        if likeness >= _SAME_COSINE
+        else f"a text has another vector in a batch than alone (cosine {likeness:.3f})"
+    )
 
 
 async def _longest(interview: Interview) -> tuple[int | None, Vector | None]:
@@ -68,7 +78,9 @@ async def _longest(interview: Interview) -> tuple[int | None, Vector | None]:
     recipe = interview.facts.embedding
     assert recipe is not None, "only embedding models are asked this"
     token_id = interview.adapter().prepare_embedding(EMBEDDED_TEXTS[0], "input")[0]
-    lengths = [recipe.max_length >> halving for halving in range(_MAX_HALVINGS) if recipe.max_length >> halving]
+    lengths = [
+        recipe.max_length >> halving for halving in range(_MAX_HALVINGS) if recipe.max_length >> halving
+    ]
     for length in lengths:
         try:
             (vector,) = await interview.embed([[token_id] * length])

@@ -1,4 +1,6 @@
-"""Asks a loaded model, through the adapter and the engine that inference uses, and keeps what was said to the letter."""
+"""Asks a loaded model, through the adapter and the engine that inference uses, and keeps what was said to the
+letter.
+"""
 
 import asyncio
 import math
@@ -8,15 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
-from mlxctl.adapters.sounds import SoundFile
-from mlxctl.engine import EngineClient, ModelLoaded, SoundWindow
+from mlxctl.adapters.media.audio_files import AudioFile
+from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded
 from mlxctl.errors import DeadlineExceeded, EngineDied
-from mlxctl.ir import Collector, FinishReason, GenerationRequest, ModelCapabilities, ModelFacts, SamplingOptions, TextResult
-from mlxctl.probe.watcher import Watcher
+from mlxctl.ir import (
+    Collector,
+    FinishReason,
+    GenerationRequest,
+    ModelCapabilities,
+    ModelFacts,
+    SamplingOptions,
+    TextResult,
+)
+from mlxctl.probe.observer import Watcher
 from mlxctl.stores import Exchange
 
 GREEDY = SamplingOptions(temperature=0.0, seed=0)
-NOTHING_KNOWN = ModelCapabilities()
+UNKNOWN_CAPABILITIES = ModelCapabilities()
 
 _PATIENCE_SECONDS = 30.0
 # Of a vector's numbers, those that are kept as evidence.
@@ -24,8 +34,11 @@ _NUM_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
-    """One generation. `output` is the raw text, special tokens included; `result` is what the adapter read in it."""
+class ProbeTranscript:
+    """One generation.
+
+    `output` is the raw text, special tokens included; `result` is what the adapter read in it.
+    """
 
     request: GenerationRequest
     prepared: PreparedInput
@@ -69,14 +82,29 @@ class Vector:
         first = ", ".join(f"{number:.4f}" for number in self.numbers[:_NUM_SHOWN])
         output = f"{len(self.numbers)} numbers of length {math.hypot(*self.numbers):.4f}: {first}, …"
         duration_seconds = round(self.duration_seconds, 3)
-        return Exchange(prompt=text, output=output, num_tokens=self.num_tokens, duration_seconds=duration_seconds)
+        return Exchange(
+            prompt=text, output=output, num_tokens=self.num_tokens, duration_seconds=duration_seconds
+        )
 
 
 class Interview:
-    """A model that answers. Event-loop thread only; `loaded` is what the engine measured when it loaded the model."""
+    """A model that answers.
 
-    def __init__(self, client: EngineClient, model: str, facts: ModelFacts, *, deadline_seconds: float, watcher: Watcher) -> None:
-        """Take a model that `client` has loaded; `deadline_seconds` is the longest time that one answer may take."""
+    Event-loop thread only; `loaded` is what the engine measured when it loaded the model.
+    """
+
+    def __init__(
+        self,
+        client: EngineClient,
+        model: str,
+        facts: ModelFacts,
+        *,
+        deadline_seconds: float,
+        watcher: Watcher,
+    ) -> None:
+        """Take a model that `client` has loaded; `deadline_seconds` is the longest time that one answer may
+        take.
+        """
         self.model = model
         self.facts = facts
         self.loaded: ModelLoaded = client.loaded[model]
@@ -92,18 +120,22 @@ class Interview:
         assert hello is not None, "the engine is up"
         return hello.memory_limit_bytes
 
-    def adapter(self, capabilities: ModelCapabilities = NOTHING_KNOWN) -> ModelAdapter:
+    def adapter(self, capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES) -> ModelAdapter:
         """Return the adapter with which the model would be served if this were known of it."""
         # A large vocabulary takes a moment to load, and every check wants an adapter.
         if capabilities not in self._adapters:
-            self._adapters[capabilities] = create_adapter(self.facts, name=self.model, capabilities=capabilities)
+            self._adapters[capabilities] = create_adapter(
+                self.facts, name=self.model, capabilities=capabilities
+            )
         return self._adapters[capabilities]
 
-    async def ask(self, adapter: ModelAdapter, request: GenerationRequest) -> Transcript:
+    async def ask(self, adapter: ModelAdapter, request: GenerationRequest) -> ProbeTranscript:
         """Have the model answer. Raises RequestError, CapacityError and EngineError."""
         return (await self.ask_together(adapter, [request]))[0]
 
-    async def ask_together(self, adapter: ModelAdapter, requests: Sequence[GenerationRequest]) -> list[Transcript]:
+    async def ask_together(
+        self, adapter: ModelAdapter, requests: Sequence[GenerationRequest]
+    ) -> list[ProbeTranscript]:
         """Have the model answer all of them in one batch."""
         await self._wait_for_engine()
         try:
@@ -115,7 +147,10 @@ class Interview:
             raise DeadlineExceeded(f"the answer took longer than {self._deadline_seconds:g} s") from None
 
     async def embed(self, texts: Sequence[Sequence[int]]) -> list[Vector]:
-        """Have the model embed texts, given as token ids, in one request. Raises CapacityError and EngineError."""
+        """Have the model embed texts, given as token ids, in one request.
+
+        Raises CapacityError and EngineError.
+        """
         await self._wait_for_engine()
         started = time.monotonic()
         try:
@@ -130,14 +165,17 @@ class Interview:
             for vector, text in zip(packed, texts, strict=True)
         ]
 
-    async def hear(self, sound: SoundFile, what: str) -> Exchange:
-        """Have the model write down a sound that fits into its window; `what` tells people what it holds. Raises as `embed`."""
-        recipe = self.facts.speech
+    async def hear(self, sound: AudioFile, what: str) -> Exchange:
+        """Have the model write down a sound that fits into its window; `what` tells people what it holds.
+
+        Raises as `embed`.
+        """
+        recipe = self.facts.transcription
         assert recipe is not None, "only speech models are asked this"
         await self._wait_for_engine()
         started = time.monotonic()
         samples = await asyncio.to_thread(sound.read_window, 0, recipe.window_samples)
-        window = SoundWindow(model=self.model, samples=samples, language_id=recipe.languages.get("en"))
+        window = AudioWindow(model=self.model, samples=samples, language_id=recipe.languages.get("en"))
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 written = await self._client.transcribe(window)
@@ -153,7 +191,9 @@ class Interview:
         )
 
     async def _wait_for_engine(self) -> None:
-        """After a death it takes a moment, and loading the model again, to come back; one that does not is not waited for."""
+        """After a death it takes a moment, and loading the model again, to come back; one that does not is
+        not waited for.
+        """
         patience_seconds = min(self._deadline_seconds, _PATIENCE_SECONDS + 3 * self.loaded.load_seconds)
         try:
             async with asyncio.timeout(patience_seconds):
@@ -161,14 +201,18 @@ class Interview:
         except TimeoutError:
             raise EngineDied("the engine died and did not come back") from None
 
-    async def _generate(self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput) -> Transcript:
+    async def _generate(
+        self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput
+    ) -> ProbeTranscript:
         started = time.monotonic()
         token_ids, reason = await self._tokens(prepared)
-        return Transcript(
+        return ProbeTranscript(
             request=request,
             prepared=prepared,
             prompt=raw_text(adapter, prepared.token_ids),
-            output=raw_text(adapter, [token_id for token_id in token_ids if token_id not in prepared.stop_token_ids]),
+            output=raw_text(
+                adapter, [token_id for token_id in token_ids if token_id not in prepared.stop_token_ids]
+            ),
             token_ids=tuple(token_ids),
             result=read(adapter, request, prepared, token_ids, reason),
             duration_seconds=time.monotonic() - started,
@@ -182,7 +226,7 @@ class Interview:
             stop_token_ids=prepared.stop_token_ids,
             max_tokens=prepared.max_tokens,
             guidance=prepared.guidance,
-            pictures=prepared.pictures,
+            images=prepared.images,
         )
         token_ids: list[int] = []
         try:

@@ -1,9 +1,11 @@
-"""How long a conversation may become here, what kind of cache the model has, and whether batching changes its answers."""
+"""How long a conversation may become here, what kind of cache the model has, and whether batching changes its
+answers.
+"""
 
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import BATCH_QUESTIONS
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _BATCH_TOKENS = 48
 # Shorter answers hardly share a step with the other one.
@@ -29,15 +31,26 @@ def check_cache(kind: str) -> Finding:
     """Say what the engine found when it made a cache for the model."""
     can_be_cut = kind == "plain"
     return Finding(
-        question="trimmable_cache", verdict="yes" if can_be_cut else "no", reason=_CACHE_KINDS[kind], value={"kind": kind}
+        question="trimmable_cache",
+        verdict="yes" if can_be_cut else "no",
+        reason=_CACHE_KINDS[kind],
+        value={"kind": kind},
     )
 
 
-def check_context(*, context_length: int, kv_bytes_per_token: int, weights_bytes: int, memory_limit_bytes: int) -> Finding:
-    """Divide the memory that the weights leave by what a token takes in the cache; the model's own limit is a limit, too."""
+def check_context(
+    *, context_length: int, kv_bytes_per_token: int, weights_bytes: int, memory_limit_bytes: int
+) -> Finding:
+    """Divide the memory that the weights leave by what a token takes in the cache; the model's own limit is a
+    limit, too.
+    """
     room = max(memory_limit_bytes - weights_bytes, 0)
     tokens = min(context_length, room // kv_bytes_per_token) if kv_bytes_per_token else context_length
-    binding = "the model's context length" if tokens == context_length else f"{room / 1e9:.2f} GB of memory beside the weights"
+    binding = (
+        "the model's context length"
+        if tokens == context_length
+        else f"{room / 1e9:.2f} GB of memory beside the weights"
+    )
     return Finding(
         question="practical_context",
         verdict="yes" if tokens else "no",
@@ -70,10 +83,13 @@ async def check_batch(interview: Interview, known: ModelCapabilities) -> tuple[F
     is_same = all(one.token_ids == other.token_ids for one, other in zip(alone, together, strict=True))
     num_tokens = sum(len(transcript.token_ids) for transcript in together)
     shortest = min(len(transcript.token_ids) for transcript in (*alone, *together))
-    verdict: Verdict = "yes" if is_same else "no"
+    verdict: ProbeVerdict = "yes" if is_same else "no"
     reason = f"{num_tokens} tokens, greedy, {'the same' if is_same else 'not the same'} alone and together"
     if is_same and shortest < _MIN_BATCH_TOKENS:
-        verdict, reason = "unknown", f"an answer of {shortest} tokens is too short to compare; {_MIN_BATCH_TOKENS} are needed"
+        verdict, reason = (
+            "unknown",
+            f"an answer of {shortest} tokens is too short to compare; {_MIN_BATCH_TOKENS} are needed",
+        )
     return (
         Finding(
             question="batch_safe",

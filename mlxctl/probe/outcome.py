@@ -11,8 +11,8 @@ from mlxctl.stores import ProbeRecord
 class ProbeOutcome:
     """What is known of the model now, or in `problem`, one line, why it cannot be asked.
 
-    `name` is what it was called, `directory` what that stands for. `was_known` says that nothing had to be asked. `phases` are the
-    seconds that each part of asking took, in order.
+    `name` is what it was called, `directory` what that stands for. `was_known` says that nothing had to be
+    asked. `phases` are the seconds that each part of asking took, in order.
     """
 
     name: str

@@ -20,7 +20,9 @@ class ToolQuestion:
 def _tool(name: str, description: str) -> ToolSpec:
     city = {"type": "string", "description": "Name of the city"}
     return ToolSpec(
-        name=name, description=description, parameters={"type": "object", "properties": {"city": city}, "required": ["city"]}
+        name=name,
+        description=description,
+        parameters={"type": "object", "properties": {"city": city}, "required": ["city"]},
     )
 
 
@@ -43,12 +45,15 @@ THINKING_QUESTIONS = (
 """The second is asked only when a model whose template offers thinking did not think about the first."""
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
-COLOUR_QUESTION = "Which colour is this picture? Answer with one word."
-COLOURS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
+COLOR_QUESTION = "Which color is this image? Answer with one word."
+COLORS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
 """What is shown, by the one word that is right."""
 
 SPOKEN = ("Please open the window.", "My brother likes music.", "Our garden is green.")
-"""What is said to a model that writes down what it hears. No word is in two of them, and none sounds like another."""
+"""What is said to a model that writes down what it hears.
+
+No word is in two of them, and none sounds like another.
+"""
 
 EMBEDDED_TEXTS = (
     "The ferry to the island leaves at noon.",
@@ -62,7 +67,10 @@ _CONTINENTS = ["Africa", "Antarctica", "Asia", "Australia", "Europe", "North Ame
 _MAX_CITY_CHARS = 40
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"city": {"type": "string", "maxLength": _MAX_CITY_CHARS}, "continent": {"enum": _CONTINENTS}},
+    "properties": {
+        "city": {"type": "string", "maxLength": _MAX_CITY_CHARS},
+        "continent": {"enum": _CONTINENTS},
+    },
     "required": ["city", "continent"],
     "additionalProperties": False,
 }

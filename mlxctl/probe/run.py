@@ -1,22 +1,25 @@
-"""Probes models one after the other, each in an engine of its own, and keeps what was found. Event-loop thread only."""
+"""Probes models one after the other, each in an engine of its own, and keeps what was found.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from mlxctl.engine import EngineClient, EngineProcess, ModelSource
-from mlxctl.engine.launcher import Launcher
+from mlxctl.engine import EngineClient, EngineProcess
+from mlxctl.engine.client.launcher import Launcher
 from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
-from mlxctl.probe.course import EMBEDDING_STEPS, ROUND, SPEECH_STEPS, Course
 from mlxctl.probe.interview import Interview
+from mlxctl.probe.interview_steps import EMBEDDING_STEPS, ROUND, SPEECH_STEPS, Course
+from mlxctl.probe.media_checks import check_senses, refuse_silent
+from mlxctl.probe.observer import Watcher
 from mlxctl.probe.outcome import ProbeOutcome
-from mlxctl.probe.sense_checks import check_senses, refuse_silent
+from mlxctl.probe.probed_model import Subject, read_subject, versions
 from mlxctl.probe.stopwatch import Stopwatch
-from mlxctl.probe.subject import Subject, read_subject, versions
 from mlxctl.probe.targets import Target
-from mlxctl.probe.watcher import Watcher
 from mlxctl.settings import EngineSettings
 from mlxctl.stores import CapabilityStore, Finding, ProbeRecord
 
@@ -24,10 +27,13 @@ _MAX_QUEUE = 8
 
 
 class ProbeRun:
-    """One run over any number of models. `outcomes` grow model by model; a run that is cancelled keeps what was found until then.
+    """One run over any number of models.
 
-    A model that was asked everything by this version's questions is not asked again, unless `is_forced`. What an earlier run
-    left open or failed at is asked, the rest kept, as long as nothing that decides the answers has changed.
+    `outcomes` grow model by model; a run that is cancelled keeps what was found until then.
+
+    A model that was asked everything by this version's questions is not asked again, unless `is_forced`. What
+    an earlier run left open or failed at is asked, the rest kept, as long as nothing that decides the answers
+    has changed.
     """
 
     def __init__(
@@ -52,7 +58,10 @@ class ProbeRun:
         self._launcher = launcher
 
     async def probe(self, targets: Sequence[Target]) -> None:
-        """Probe all of them; a model that cannot be asked does not keep the others from it. Raises StoreError."""
+        """Probe all of them; a model that cannot be asked does not keep the others from it.
+
+        Raises StoreError.
+        """
         await asyncio.to_thread(self._store.has_records)
         for target in targets:
             try:
@@ -68,16 +77,22 @@ class ProbeRun:
             return
         watch = Stopwatch()
         with watch.times("files"):
-            subject = await asyncio.to_thread(read_subject, target.directory, trust_remote_code=self._trust_remote_code)
+            subject = await asyncio.to_thread(
+                read_subject, target.directory, trust_remote_code=self._trust_remote_code
+            )
         before = None if self._is_forced else await asyncio.to_thread(self._store.find, subject.fingerprint)
         if before is not None and before.is_complete and before.round == ROUND:
-            self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=before, was_known=True))
+            self.outcomes.append(
+                ProbeOutcome(name=target.name, directory=target.directory, record=before, was_known=True)
+            )
         elif subject.facts is None:
             self._keep(target, _record(subject, refuse_silent(subject.detection), started=time.time()), watch)
         else:
             await self._ask(target, subject, subject.facts, _still_true(before), watch)
 
-    async def _ask(self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding], watch: Stopwatch) -> None:
+    async def _ask(
+        self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding], watch: Stopwatch
+    ) -> None:
         started = time.time()
         course = _course(subject, known)
         steps = course.missing_steps()
@@ -85,7 +100,13 @@ class ProbeRun:
         self._watcher.asks("loading")
         try:
             async with self._engine(subject, facts, watch) as client:
-                interview = Interview(client, subject.name, facts, deadline_seconds=self._deadline_seconds, watcher=self._watcher)
+                interview = Interview(
+                    client,
+                    subject.name,
+                    facts,
+                    deadline_seconds=self._deadline_seconds,
+                    watcher=self._watcher,
+                )
                 interview.adapter().check_width(interview.loaded.vocabulary_size)
                 for step in steps:
                     self._watcher.asks(step.what)
@@ -99,20 +120,14 @@ class ProbeRun:
             self._watcher.ended()
 
     @asynccontextmanager
-    async def _engine(self, subject: Subject, facts: ModelFacts, watch: Stopwatch) -> AsyncIterator[EngineClient]:
+    async def _engine(
+        self, subject: Subject, facts: ModelFacts, watch: Stopwatch
+    ) -> AsyncIterator[EngineClient]:
         client = EngineClient(self._launcher(self._settings), self._settings, max_queue=_MAX_QUEUE)
-        source = ModelSource(
-            name=subject.name,
-            path=facts.path,
-            weights_bytes=facts.weights_bytes,
-            trust_remote_code=subject.trust_remote_code,
-            embedding=facts.embedding,
-            sight=facts.sight,
-            speech=facts.speech,
-        )
+        spec = facts.spec(subject.name, trust_remote_code=subject.trust_remote_code)
         try:
             with watch.times("loading"):
-                await client.start([source])
+                await client.start([spec])
                 await client.wait_ready()
             yield client
         finally:
@@ -120,17 +135,28 @@ class ProbeRun:
                 await client.stop(drain_seconds=0.0)
 
     def _keep(self, target: Target, record: ProbeRecord, watch: Stopwatch) -> None:
-        """Store the record. A small write, done here so that a run which is being cancelled does not lose it."""
+        """Store the record.
+
+        A small write, done here so that a run which is being cancelled does not lose it.
+        """
         kept = self._store.save(record)
-        self.outcomes.append(ProbeOutcome(name=target.name, directory=target.directory, record=kept, phases=watch.seconds))
+        self.outcomes.append(
+            ProbeOutcome(name=target.name, directory=target.directory, record=kept, phases=watch.seconds)
+        )
 
 
 def _course(subject: Subject, known: Sequence[Finding]) -> Course:
-    """Return what the model is to be asked: one that embeds is asked for vectors only, one that hears what it hears."""
+    """Return what the model is to be asked: one that embeds is asked for vectors only, one that hears what it
+    hears.
+    """
     purpose = "text" if subject.facts is None else subject.facts.purpose
     if purpose == "text":
-        sees = subject.facts is not None and subject.facts.sight is not None
-        told = [finding for finding in check_senses(subject.detection) if not (sees and finding.question == "vision")]
+        sees = subject.facts is not None and subject.facts.vision is not None
+        told = [
+            finding
+            for finding in check_senses(subject.detection)
+            if not (sees and finding.question == "vision")
+        ]
         return Course([*told, *known])
     steps, asked = (EMBEDDING_STEPS, "embeddings") if purpose == "embeddings" else (SPEECH_STEPS, "audio")
     told = [finding for finding in refuse_silent(subject.detection) if finding.question != asked]

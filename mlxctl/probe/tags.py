@@ -15,7 +15,8 @@ _MOST = 20
 
 
 def unknown_tags(transcripts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the tags in the answers that no parser knows, each once; transcripts are pairs of prompt and answer.
+    """Return the tags in the answers that no parser knows, each once; transcripts are pairs of prompt and
+    answer.
 
     What the prompt itself is marked up with (roles, the list of tools) is no sign of a call.
     """
@@ -30,7 +31,9 @@ def unknown_tags(transcripts: Iterable[tuple[str, str]]) -> list[str]:
 @lru_cache(maxsize=1)
 def _known_names() -> frozenset[str]:
     of_tools = (marker for parser in map(tool_parser, TOOL_PARSER_IDS) for marker in parser.markers)
-    of_thinking = (marker for parser in map(thinking_parser, THINKING_PARSER_IDS) for marker in parser.markers)
+    of_thinking = (
+        marker for parser in map(thinking_parser, THINKING_PARSER_IDS) for marker in parser.markers
+    )
     return _INNER | {_name(tag) for marker in (*of_tools, *of_thinking) for tag in _tags(marker)}
 
 

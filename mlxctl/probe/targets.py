@@ -1,4 +1,7 @@
-"""Which models are to be probed: those that were named, or all that lie here. One that cannot be found keeps its reason."""
+"""Which models are to be probed: those that were named, or all that lie here.
+
+One that cannot be found keeps its reason.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

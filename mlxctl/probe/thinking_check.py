@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, text_message
+from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.parsers import THINKING_PARSER_IDS, extract, thinking_parser
-from mlxctl.probe.interview import GREEDY, Interview, Transcript
+from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
 from mlxctl.probe.questions import THINKING_QUESTIONS
-from mlxctl.stores import Finding, Verdict
+from mlxctl.stores import Finding
 
 _MAX_TOKENS = 512
 
@@ -15,12 +15,12 @@ _MAX_TOKENS = 512
 async def check_thinking(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
     """Have the model answer with thinking on and off; returns the findings on thinking and on the switch.
 
-    Only a thought that was generated is a yes. A model whose template offers thinking and that did not think stays unknown: it is
-    served as its template says.
+    Only a thought that was generated is a yes. A model whose template offers thinking and that did not think
+    stays unknown: it is served as its template says.
     """
     own = interview.adapter()
     own_parser_id = own.verdict.thinking_parser_id
-    thoughts: list[Transcript] = []
+    thoughts: list[ProbeTranscript] = []
     parser_id = None
     for question in THINKING_QUESTIONS:
         thoughts.append(await _ask(interview, own, question, is_on=True))
@@ -31,15 +31,25 @@ async def check_thinking(interview: Interview, known: ModelCapabilities) -> tupl
         return _not_seen(own, thoughts)
     adapter = interview.adapter(ModelCapabilities(thinking=True, thinking_parser_id=parser_id))
     plain = await _ask(interview, adapter, THINKING_QUESTIONS[len(thoughts) - 1], is_on=False)
-    reason = "its template offers it, and it did" if own.supports_thinking else "it did, though its template does not offer it"
+    reason = (
+        "its template offers it, and it did"
+        if own.supports_thinking
+        else "it did, though its template does not offer it"
+    )
     evidence = thoughts[-1].evidence(parser_id=parser_id)
     return (
-        Finding(question="thinking", verdict="yes", reason=reason, value={"parser": parser_id}, exchanges=(evidence,)),
+        Finding(
+            question="thinking",
+            verdict="yes",
+            reason=reason,
+            value={"parser": parser_id},
+            exchanges=(evidence,),
+        ),
         _toggle(thoughts[-1], plain, parser_id),
     )
 
 
-async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is_on: bool) -> Transcript:
+async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is_on: bool) -> ProbeTranscript:
     request = GenerationRequest(
         model=interview.model,
         messages=(text_message("user", question),),
@@ -50,31 +60,40 @@ async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is
     return await interview.ask(adapter, request)
 
 
-def _reader(transcript: Transcript, own_parser_id: str) -> str | None:
+def _reader(transcript: ProbeTranscript, own_parser_id: str) -> str | None:
     """Return the parser that reads thinking in the answer: the model's own, or else any."""
     others = (parser_id for parser_id in THINKING_PARSER_IDS if parser_id != own_parser_id)
     return next((parser_id for parser_id in (own_parser_id, *others) if _thinks(transcript, parser_id)), None)
 
 
-def _thinks(transcript: Transcript, parser_id: str) -> bool:
+def _thinks(transcript: ProbeTranscript, parser_id: str) -> bool:
     """Whether the model generated a thought: it closed one that the prompt opened, or opened one by itself."""
     parser, tail = thinking_parser(parser_id), transcript.prepared.prompt_tail
-    if not parser.opener or not extract(transcript.output, thinking=parser, prompt_tail=tail).thinking.strip():
+    if (
+        not parser.opener
+        or not extract(transcript.output, thinking=parser, prompt_tail=tail).thinking.strip()
+    ):
         return False
     # Behind an open marker everything is taken for a thought, also the answer of a model that does not think.
     return parser.closer in transcript.output or parser.opener in transcript.output
 
 
-def _not_seen(own: ModelAdapter, thoughts: Sequence[Transcript]) -> tuple[Finding, Finding]:
+def _not_seen(own: ModelAdapter, thoughts: Sequence[ProbeTranscript]) -> tuple[Finding, Finding]:
     exchanges = tuple(transcript.evidence() for transcript in thoughts)
-    verdict: Verdict
+    verdict: ProbeVerdict
     if not own.supports_thinking:
         reason, verdict, toggle = "neither its template nor its answer shows any", "no", "it does not think"
     elif any(transcript.is_cut_off for transcript in thoughts):
-        reason, verdict = f"its template offers it, but no thought ended within {_MAX_TOKENS} tokens", "unknown"
+        reason, verdict = (
+            f"its template offers it, but no thought ended within {_MAX_TOKENS} tokens",
+            "unknown",
+        )
         toggle = "no thought was seen"
     else:
-        reason, verdict = f"its template offers it, but it did not think in {len(thoughts)} answers", "unknown"
+        reason, verdict = (
+            f"its template offers it, but it did not think in {len(thoughts)} answers",
+            "unknown",
+        )
         toggle = "no thought was seen"
     return (
         Finding(question="thinking", verdict=verdict, reason=reason, exchanges=exchanges),
@@ -82,9 +101,9 @@ def _not_seen(own: ModelAdapter, thoughts: Sequence[Transcript]) -> tuple[Findin
     )
 
 
-def _toggle(thought: Transcript, plain: Transcript, parser_id: str) -> Finding:
+def _toggle(thought: ProbeTranscript, plain: ProbeTranscript, parser_id: str) -> Finding:
     """Judge the switch of a model that thought when it was told to."""
-    verdict: Verdict = "no"
+    verdict: ProbeVerdict = "no"
     if thought.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"
     elif _thinks(plain, parser_id):

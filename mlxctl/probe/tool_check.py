@@ -5,15 +5,16 @@ from typing import Literal, get_args
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, ToolDelivery, text_message
-from mlxctl.probe.interview import GREEDY, Interview, Transcript, read
-from mlxctl.probe.judgement import Judgement, judge
+from mlxctl.probe.call_judgment import Judgement, judge
+from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, read
+from mlxctl.probe.parser_sweep import Reading, ToolAnswers, begins_call, first_credited, read_with_all
 from mlxctl.probe.questions import TOOL_QUESTIONS, ToolQuestion
-from mlxctl.probe.sweep import Reading, ToolAnswers, begins_call, first_credited, read_with_all
 
 _MAX_TOKENS = 256
 # A model that cannot help thinking aloud needs more room before it calls.
 _MAX_THINKING_TOKENS = 2048
-# Which parser reads does not change a prompt whose tools the template writes; any will do for a model without one.
+# Which parser reads does not change a prompt whose tools the template writes; any will do for a model without
+# one.
 _SOME_PARSER = "hermes_json"
 
 Trouble = Literal["made_up", "unread", "unheard", "broken", "silent"]
@@ -21,10 +22,12 @@ Trouble = Literal["made_up", "unread", "unheard", "broken", "silent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What came of one way to offer tools. `reading` is the parser's that is credited; without one, `trouble` says why.
+    """What came of one way to offer tools.
 
-    The troubles: calls that were not asked for; whole calls that no parser reads; no answer before the limit; calls that are begun
-    and come to nothing; no calls.
+    `reading` is the parser's that is credited; without one, `trouble` says why.
+
+    The troubles: calls that were not asked for; whole calls that no parser reads; no answer before the limit;
+    calls that are begun and come to nothing; no calls.
     """
 
     delivery: ToolDelivery
@@ -42,7 +45,9 @@ class ToolCheck:
         self.own_parser_id = interview.adapter(self._known).verdict.tool_parser_id
 
     async def attempts(self) -> list[Attempt]:
-        """Try the template's way and then the system prompt; the last attempt is the one that worked, if any did."""
+        """Try the template's way and then the system prompt; the last attempt is the one that worked, if any
+        did.
+        """
         attempts: list[Attempt] = []
         for delivery in get_args(ToolDelivery):
             adapter = self._offering(delivery)
@@ -80,7 +85,9 @@ class ToolCheck:
                 return Attempt(delivery=delivery, answers=answers, reading=reading)
         return Attempt(delivery=delivery, answers=answers, trouble=_trouble(readings, answers))
 
-    async def _ask(self, adapter: ModelAdapter, question: ToolQuestion, *, is_offered: bool = True) -> Transcript:
+    async def _ask(
+        self, adapter: ModelAdapter, question: ToolQuestion, *, is_offered: bool = True
+    ) -> ProbeTranscript:
         request = GenerationRequest(
             model=self._interview.model,
             messages=(text_message("user", question.text),),
@@ -95,22 +102,33 @@ class ToolCheck:
         return transcript
 
     async def _is_confirmed(self, reading: Reading, delivery: ToolDelivery, answers: ToolAnswers) -> bool:
-        """Whether the adapter that will serve the model reads the same, from the very tokens that it is asked with."""
+        """Whether the adapter that will serve the model reads the same, from the very tokens that it is asked
+        with.
+        """
         adapter = self._serving(reading.parser_id, delivery)
-        return tuple([await self._judge_again(adapter, *pair) for pair in answers.asked]) == reading.judgements
+        return (
+            tuple([await self._judge_again(adapter, *pair) for pair in answers.asked]) == reading.judgements
+        )
 
-    async def _judge_again(self, adapter: ModelAdapter, question: ToolQuestion, transcript: Transcript) -> Judgement:
+    async def _judge_again(
+        self, adapter: ModelAdapter, question: ToolQuestion, transcript: ProbeTranscript
+    ) -> Judgement:
         # The format decides how an injected offer is worded, so the prompt may be another one now.
         if adapter.prepare_input(transcript.request).token_ids != transcript.prepared.token_ids:
             transcript = await self._ask(adapter, question)
-        return judge(read(adapter, transcript.request, transcript.prepared, transcript.token_ids).message, question)
+        return judge(
+            read(adapter, transcript.request, transcript.prepared, transcript.token_ids).message, question
+        )
 
 
 def _trouble(readings: list[Reading], answers: ToolAnswers) -> Trouble:
     if any(reading.calls_unasked or "made_up" in reading.judgements for reading in readings):
         return "made_up"
     asked = answers.asked
-    if any(question.tool.name in transcript.output and question.value in transcript.output for question, transcript in asked):
+    if any(
+        question.tool.name in transcript.output and question.value in transcript.output
+        for question, transcript in asked
+    ):
         return "unread"
     if any(transcript.is_all_thinking for _, transcript in asked):
         return "unheard"

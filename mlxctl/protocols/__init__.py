@@ -1,4 +1,7 @@
-"""Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes. Knows no HTTP and no model."""
+"""Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes.
+
+Knows no HTTP and no model.
+"""
 
 from mlxctl.protocols.anthropic.count_tokens import encode_token_count, parse_count_tokens
 from mlxctl.protocols.anthropic.errors import anthropic_error
@@ -20,19 +23,32 @@ from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.embeddings import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.lists import MAX_PAGE_BYTES, num_fitting
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
 from mlxctl.protocols.openai.responses.parsing import Recalled, References
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
-from mlxctl.protocols.page_bytes import MAX_PAGE_BYTES, num_fitting
+from mlxctl.protocols.registry import (
+    ANTHROPIC,
+    OPENAI,
+    OPENAI_INPUT,
+    PROTOCOLS,
+    GenerationProtocol,
+    WireProtocol,
+)
 
 __all__ = [
+    "ANTHROPIC",
     "MAX_PAGE_BYTES",
+    "OPENAI",
+    "OPENAI_INPUT",
+    "PROTOCOLS",
     "AgentPage",
     "AgentTurnFormatter",
     "AnthropicMessagesFormatter",
     "ErrorBody",
     "Formatter",
+    "GenerationProtocol",
     "ModelCard",
     "OpenAIChatFormatter",
     "OpenAICompletionsFormatter",
@@ -43,6 +59,7 @@ __all__ = [
     "Recalled",
     "References",
     "Standing",
+    "WireProtocol",
     "anthropic_error",
     "encode_agent",
     "encode_agent_deletion",

@@ -1,13 +1,16 @@
-"""How a request says what the prefix cache is to do for it: our own fields beside OpenAI's, and Anthropic's cache_control.
+"""How a request says what the prefix cache is to do for it: our own fields beside OpenAI's, and Anthropic's
+cache_control.
 
-`cache_mode`: `full` (the default) takes over what is known of the prompt and keeps prompt and answer; `prefix` keeps the prompt
-only, for answers that are never sent back; `off` takes over nothing and keeps nothing. `ttl` is in seconds: what the request used
-and left is kept for so long after it, unless another request keeps it for longer; without one it is kept as long as there is room.
-`session_id` names the conversation, for people who look into the cache. `cache_salt`, named as vLLM does, separates: what a
-request left is taken over only by requests of the same caller with the same salt.
+`cache_mode`: `full` (the default) takes over what is known of the prompt and keeps prompt and answer;
+`prefix` keeps the prompt only, for answers that are never sent back; `off` takes over nothing and keeps
+nothing. `ttl` is in seconds: what the request used and left is kept for so long after it, unless another
+request keeps it for longer; without one it is kept as long as there is room. `session_id` names the
+conversation, for people who look into the cache. `cache_salt`, named as vLLM does, separates: what a request
+left is taken over only by requests of the same caller with the same salt.
 
-A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) says it for the prompt up to where it stands, and the last one
-for what comes after it, too. One without a `ttl` changes nothing, since a cache of one's own need not forget after five minutes.
+A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) says it for the prompt up to where it
+stands, and the last one for what comes after it, too. One without a `ttl` changes nothing, since a cache of
+one's own need not forget after five minutes.
 """
 
 from typing import Annotated, Literal

@@ -1,4 +1,6 @@
-"""What msgspec complains about, as a sentence in the caller's words: the path of the field, what is wrong, what would be right."""
+"""What msgspec complains about, as a sentence in the caller's words: the path of the field, what is wrong,
+what would be right.
+"""
 
 import re
 from collections.abc import Callable
@@ -29,8 +31,11 @@ def missing(path: str) -> InvalidRequest:
     return InvalidRequest(f"{path} is missing; it is required", param=path, code="missing_required_parameter")
 
 
-def explain(complaint: str, schema: type[Any], read_body: Callable[[], object], *, root: str = "") -> InvalidRequest:
-    """Return the error for the text of a ValidationError from reading a body as `schema`; `read_body` reads it untyped.
+def explain(
+    complaint: str, schema: type[Any], read_body: Callable[[], object], *, root: str = ""
+) -> InvalidRequest:
+    """Return the error for the text of a ValidationError from reading a body as `schema`; `read_body` reads
+    it untyped.
 
     What was read may be a part of the body: the one at the path `root`.
     """
@@ -63,13 +68,22 @@ def _predicate(what: str, path: str, schema: type[Any], read_body: Callable[[], 
 
 
 def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
-    """Return what may stand at `path` of `value`: the literals, or the tags of the objects, that the schema knows there."""
+    """Return what may stand at `path` of `value`: the literals, or the tags of the objects, that the schema
+    knows there.
+    """
     nodes = _alternatives(inspect.type_info(schema))
     for step in _STEP.finditer(path):
         name, index = step["name"], step["index"]
-        nodes = [inner for node in _chosen(nodes, value) for child in _step(node, name) for inner in _alternatives(child)]
+        nodes = [
+            inner
+            for node in _chosen(nodes, value)
+            for child in _step(node, name)
+            for inner in _alternatives(child)
+        ]
         value = value.get(name) if isinstance(value, dict) else value[int(index)] if index else None
-    return sorted({str(literal) for node in nodes if isinstance(node, inspect.LiteralType) for literal in node.values})
+    return sorted(
+        {str(literal) for node in nodes if isinstance(node, inspect.LiteralType) for literal in node.values}
+    )
 
 
 def _chosen(nodes: list[inspect.Type], value: Any) -> list[inspect.Type]:

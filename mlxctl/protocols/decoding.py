@@ -1,7 +1,8 @@
 """From request bytes to a schema value.
 
-Refuses with InvalidRequest: bytes that are not UTF-8 or not JSON (NaN and Infinity are not), values of a wrong type or out of
-range, missing fields, and nesting so deep that a recursive reader further on would break. Unknown fields are ignored.
+Refuses with InvalidRequest: bytes that are not UTF-8 or not JSON (NaN and Infinity are not), values of a
+wrong type or out of range, missing fields, and nesting so deep that a recursive reader further on would
+break. Unknown fields are ignored.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,8 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.protocols.complaints import explain
 
-# Jinja's tojson and json.dumps recurse per level; Python's own limit of 1000 is shared with their callers' frames.
+# Jinja's tojson and json.dumps recurse per level; Python's own limit of 1000 is shared with their callers'
+# frames.
 MAX_NESTING = 128
 
 _UNREAD = msgspec.json.Decoder(msgspec.Raw)
@@ -26,7 +28,8 @@ def decode_body(body: bytes, decoder: msgspec.json.Decoder[SchemaType]) -> Schem
     try:
         return _decode(body, decoder)
     except msgspec.ValidationError as error:
-        # The schema's complaint may come before the end of the text: whether it is JSON at all is the first question.
+        # The schema's complaint may come before the end of the text: whether it is JSON at all is the first
+        # question.
         _decode(body, _UNREAD)
         raise explain(str(error), decoder.type, lambda: decode_json(body)) from error
 

@@ -1,4 +1,7 @@
-"""An error as it goes over the wire, whatever the protocol: status, JSON body, headers. Knows no HTTP framework."""
+"""An error as it goes over the wire, whatever the protocol: status, JSON body, headers.
+
+Knows no HTTP framework.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -25,7 +28,9 @@ class ErrorBody:
 
 
 def error_headers(error: MlxctlError) -> dict[str, str]:
-    """Return the headers that HTTP wants beside this error: when to retry, how to authenticate, what is allowed."""
+    """Return the headers that HTTP wants beside this error: when to retry, how to authenticate, what is
+    allowed.
+    """
     match error:
         case CapacityError():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
@@ -41,7 +46,9 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
 
 
 def error_message(error: MlxctlError) -> str:
-    """Return the sentence for the caller; errors that concern only the machine's owner (paths, settings) stay inside."""
+    """Return the sentence for the caller; errors that concern only the machine's owner (paths, settings) stay
+    inside.
+    """
     if isinstance(error, (RequestError, CapacityError, EngineError)):
         return str(error)
     if isinstance(error, StoreUnavailable):

@@ -1,4 +1,7 @@
-"""Images and sounds that travel inside a request as base64. Fetches nothing: an address is refused, never followed."""
+"""Images and sounds that travel inside a request as base64.
+
+Fetches nothing: an address is refused, never followed.
+"""
 
 import base64
 import binascii
@@ -7,7 +10,9 @@ import re
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AudioPart, ImagePart
 
-_DATA_URL = re.compile(r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
+_DATA_URL = re.compile(
+    r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
+)
 
 
 def image_from_data_url(url: str, path: str) -> ImagePart:
@@ -25,7 +30,8 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
     """Return an image given as base64 `data`; `path` is that of the object with `data` and `media_type`."""
     if not media_type.startswith("image/"):
         raise InvalidRequest(
-            f"{path}.media_type is {media_type!r}; it must be an image type such as 'image/png'", param=f"{path}.media_type"
+            f"{path}.media_type is {media_type!r}; it must be an image type such as 'image/png'",
+            param=f"{path}.media_type",
         )
     return ImagePart(data=_decode(data, f"{path}.data"), media_type=media_type)
 
@@ -39,7 +45,9 @@ def _decode(data: str, path: str) -> bytes:
     try:
         decoded = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidRequest(f"{path} is not valid base64; send the standard alphabet with padding", param=path) from error
+        raise InvalidRequest(
+            f"{path} is not valid base64; send the standard alphabet with padding", param=path
+        ) from error
     if not decoded:
         raise InvalidRequest(f"{path} holds no bytes; send the encoded file", param=path)
     return decoded

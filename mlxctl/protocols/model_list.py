@@ -1,5 +1,6 @@
-"""The models endpoints' bodies: one object per model with the fields of both OpenAI's and Anthropic's clients, which ask the same
-address and ignore what they do not know."""
+"""The models endpoints' bodies: one object per model with the fields of both OpenAI's and Anthropic's
+clients, which ask the same address and ignore what they do not know.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from mlxctl.adapters import AdapterVerdict
-from mlxctl.engine import ModelState
-from mlxctl.stores import Verdict
+from mlxctl.ir import AdapterVerdict, ProbeVerdict
+from mlxctl.ir.models import ModelState
 
 
 class Support(Struct, frozen=True):
@@ -56,7 +56,9 @@ class ThinkingSupport(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """Anthropic's capability table; a client of that protocol needs each key, and this server has few of them."""
+    """Anthropic's capability table; a client of that protocol needs each key, and this server has few of
+    them.
+    """
 
     batch: Support
     citations: Support
@@ -71,7 +73,9 @@ class Capabilities(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A model with the fields of OpenAI's and of Anthropic's clients, and what else is known here; null is what is not."""
+    """A model with the fields of OpenAI's and of Anthropic's clients, and what else is known here; null is
+    what is not.
+    """
 
     id: str
     object: Literal["model"] = "model"
@@ -99,7 +103,7 @@ class Model(Struct, frozen=True, kw_only=True):
     state: ModelState
     problem: str | None
     pinned: bool
-    probed: dict[str, Verdict] | None
+    probed: dict[str, ProbeVerdict] | None
     adapter: AdapterVerdict | None
 
 
@@ -115,11 +119,14 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """What a caller may know of a served model. `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights.
-    `dimensions` is the length of an embedding model's vectors.
+    """What a caller may know of a served model.
 
-    What is not known of a model is None, or its kind "unknown". `verdicts` are what probing found, by question, as "yes", "no" or
-    "unknown"; a model that was never probed has none. `adapter` is what its template showed when its files were looked at.
+    `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
+    length of an embedding model's vectors.
+
+    What is not known of a model is None, or its kind "unknown". `verdicts` are what probing found, by
+    question, as "yes", "no" or "unknown"; a model that was never probed has none. `adapter` is what its
+    template showed when its files were looked at.
     """
 
     id: str
@@ -139,7 +146,7 @@ class ModelCard:
     state: ModelState = "loaded"
     problem: str | None = None
     is_pinned: bool = False
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
 
 
 def encode_model(card: ModelCard) -> bytes:
@@ -150,7 +157,9 @@ def encode_model(card: ModelCard) -> bytes:
 def encode_model_list(cards: Sequence[ModelCard]) -> bytes:
     """Return the body for all models, as one complete page."""
     ends = (cards[0].id, cards[-1].id) if cards else (None, None)
-    return msgspec.json.encode(ModelList(data=[_model_object(card) for card in cards], first_id=ends[0], last_id=ends[1]))
+    return msgspec.json.encode(
+        ModelList(data=[_model_object(card) for card in cards], first_id=ends[0], last_id=ends[1])
+    )
 
 
 def _model_object(card: ModelCard) -> Model:
@@ -180,7 +189,11 @@ def _model_object(card: ModelCard) -> Model:
 
 
 def _capabilities(card: ModelCard) -> Capabilities:
-    no, yes, thinks = Support(supported=False), Support(supported=True), Support(supported=card.supports_thinking)
+    no, yes, thinks = (
+        Support(supported=False),
+        Support(supported=True),
+        Support(supported=card.supports_thinking),
+    )
     return Capabilities(
         batch=no,
         citations=no,

@@ -1,6 +1,7 @@
 """The ranges of the numbers and lists that all protocols share, as types for their schemas.
 
-As wide as sampling makes sense, not as narrow as one vendor's documentation: what a caller of any server sends works here.
+As wide as sampling makes sense, not as narrow as one vendor's documentation: what a caller of any server
+sends works here.
 """
 
 from typing import Annotated
@@ -13,7 +14,9 @@ TopK = Annotated[int, Meta(ge=-1)]
 MinP = Annotated[float, Meta(ge=0, le=1)]
 RepetitionPenalty = Annotated[float, Meta(gt=0, le=10)]
 AdditivePenalty = Annotated[float, Meta(ge=-2, le=2)]
-LogitBias = Annotated[dict[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)]
+LogitBias = Annotated[
+    dict[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)
+]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NumTopLogprobs = Annotated[int, Meta(ge=0, le=20)]
 MaxTokens = Annotated[int, Meta(ge=1)]
@@ -21,7 +24,9 @@ MaxTokensOrNone = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
-Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)]
+Metadata = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+]
 
 MAX_MESSAGES = 8192
 """The most messages, items or parts of a message in one list."""
@@ -44,5 +49,7 @@ def top_k_option(top_k: int | None) -> int | None:
 
 
 def seed_option(seed: int | None) -> int | None:
-    """Return `seed` as 63 bits; a negative one loses its sign bit, so that each caller's seed stays one fixed seed."""
+    """Return `seed` as 63 bits; a negative one loses its sign bit, so that each caller's seed stays one fixed
+    seed.
+    """
     return None if seed is None else seed & (2**63 - 1)

@@ -1,4 +1,5 @@
-"""How a caller says how to sample: the fields that OpenAI's endpoints share, with those that users of other servers send.
+"""How a caller says how to sample: the fields that OpenAI's endpoints share, with those that users of other
+servers send.
 
 What does not combine is refused here by name; `docs/reference/sampling.md` has the whole table.
 """
@@ -34,7 +35,10 @@ _MAX_REPETITION_WINDOW = 8192
 
 
 class ToneCurveFields(Struct):
-    """The tone curve that stands in for a plain temperature; `enabled` false is none. What is unsaid is as the server has it."""
+    """The tone curve that stands in for a plain temperature; `enabled` false is none.
+
+    What is unsaid is as the server has it.
+    """
 
     enabled: bool | None = None
     width: Nats | None = None
@@ -93,12 +97,19 @@ def _tone_curve(fields: SamplingFields) -> ToneCurveOptions | None:
     said = fields.hlg
     if said is None:
         return None
-    for name, is_set in (("top_p", fields.top_p not in (None, 1)), ("top_k", fields.top_k not in (None, 0, -1))):
+    for name, is_set in (
+        ("top_p", fields.top_p not in (None, 1)),
+        ("top_k", fields.top_k not in (None, 0, -1)),
+    ):
         if is_set and said.enabled:
             message = f"{name} cannot be combined with hlg, whose toe takes its place; leave one of them out"
             raise InvalidRequest(message, param=name)
     return ToneCurveOptions(
-        enabled=said.enabled, width=said.width, shoulder=said.shoulder, toe=said.toe, pivot_offset=said.pivot_offset
+        enabled=said.enabled,
+        width=said.width,
+        shoulder=said.shoulder,
+        toe=said.toe,
+        pivot_offset=said.pivot_offset,
     )
 
 
@@ -111,4 +122,7 @@ def _repetition(fields: SamplingFields) -> Repetition | None:
         "num_last": _MAX_REPETITION_WINDOW if fields.dry_penalty_last_n == -1 else fields.dry_penalty_last_n,
         "breakers": None if fields.dry_sequence_breakers is None else tuple(fields.dry_sequence_breakers),
     }
-    return Repetition(multiplier=fields.dry_multiplier, **{name: value for name, value in given.items() if value is not None})
+    return Repetition(
+        multiplier=fields.dry_multiplier,
+        **{name: value for name, value in given.items() if value is not None},
+    )

@@ -1,7 +1,7 @@
 """The forms of an answer that callers can ask for: what protocols share of them.
 
-Beside OpenAI's response_format there are the fields of other servers: vLLM's `structured_outputs`, its older `guided_*`, and
-llama.cpp's `grammar`. A request may ask for one form.
+Beside OpenAI's response_format there are the fields of other servers: vLLM's `structured_outputs`, its older
+`guided_*`, and llama.cpp's `grammar`. A request may ask for one form.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,9 @@ def object_constraint(param: str) -> Constraint:
 def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
     """Return the form of a JSON schema, of any object if there is none. Raises InvalidRequest."""
     refuse_deep_nesting(schema, param)
-    return Constraint(kind="json_schema", value=_ANY_OBJECT if schema is None else schema, param=param, is_strict=is_strict)
+    return Constraint(
+        kind="json_schema", value=_ANY_OBJECT if schema is None else schema, param=param, is_strict=is_strict
+    )
 
 
 def the_constraint(fields: FormFields, *, response_format: Constraint | None = None) -> Constraint | None:
@@ -64,7 +66,9 @@ def the_constraint(fields: FormFields, *, response_format: Constraint | None = N
 
 
 def _constraints(fields: FormFields) -> Iterator[Constraint]:
-    yield from _guided(fields.guided_json, fields.guided_regex, fields.guided_choice, fields.guided_grammar, prefix="guided_")
+    yield from _guided(
+        fields.guided_json, fields.guided_regex, fields.guided_choice, fields.guided_grammar, prefix="guided_"
+    )
     if fields.grammar is not None:
         yield Constraint(kind="grammar", value=fields.grammar, param="grammar")
     if (wish := fields.structured_outputs) is not None:
@@ -77,7 +81,12 @@ def _constraints(fields: FormFields) -> Iterator[Constraint]:
 
 
 def _guided(
-    schema: str | dict[str, Any] | None, regex: str | None, choice: list[str] | None, grammar: str | None, *, prefix: str
+    schema: str | dict[str, Any] | None,
+    regex: str | None,
+    choice: list[str] | None,
+    grammar: str | None,
+    *,
+    prefix: str,
 ) -> Iterator[Constraint]:
     if schema is not None:
         yield schema_constraint(_read_schema(schema, f"{prefix}json"), param=f"{prefix}json", is_strict=True)
@@ -96,4 +105,6 @@ def _read_schema(schema: str | dict[str, Any], param: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(schema, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InvalidRequest(f"{param} is a text, but not one of a JSON schema: {error}", param=param) from error
+        raise InvalidRequest(
+            f"{param} is a text, but not one of a JSON schema: {error}", param=param
+        ) from error

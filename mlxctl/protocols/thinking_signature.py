@@ -1,7 +1,10 @@
-"""The signature of thinking: opaque to the caller, who sends it back as it is. Anthropic calls it so, OpenAI `encrypted_content`.
+"""The signature of thinking: opaque to the caller, who sends it back as it is.
 
-It proves nothing and protects nothing. When the caller asked not to see the thinking, or to have it carried, the signature carries
-it, so that a replayed conversation still holds what the model thought and the prompt stays the same, token for token.
+Anthropic calls it so, OpenAI `encrypted_content`.
+
+It proves nothing and protects nothing. When the caller asked not to see the thinking, or to have it carried,
+the signature carries it, so that a replayed conversation still holds what the model thought and the prompt
+stays the same, token for token.
 """
 
 import base64
@@ -18,7 +21,9 @@ _MAX_THINKING_BYTES = 4 * 1024 * 1024
 def sign(thinking: str, *, carry: bool) -> str:
     """Return a signature for `thinking`: a digest, or the text itself when the signature has to carry it."""
     text = thinking.encode()
-    content = _CARRIED + zlib.compress(text) if carry else _DIGEST + hashlib.blake2b(text, digest_size=24).digest()
+    content = (
+        _CARRIED + zlib.compress(text) if carry else _DIGEST + hashlib.blake2b(text, digest_size=24).digest()
+    )
     return base64.b64encode(content).decode()
 
 

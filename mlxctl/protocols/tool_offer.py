@@ -1,4 +1,6 @@
-"""The checks that every protocol needs on tools: unique names, choices that name an offered tool, results that answer a call."""
+"""The checks that every protocol needs on tools: unique names, choices that name an offered tool, results
+that answer a call.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -11,16 +13,26 @@ def refuse_duplicate_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
     seen: set[str] = set()
     for name, path in names_with_paths:
         if name in seen:
-            raise InvalidRequest(f"{path} is {name!r}, the name of an earlier tool; give each tool its own name", param=path)
+            raise InvalidRequest(
+                f"{path} is {name!r}, the name of an earlier tool; give each tool its own name", param=path
+            )
         seen.add(name)
 
 
-def refuse_impossible_choice(choice: ToolChoice, offered: Collection[str], *, param: str, name_param: str) -> None:
-    """Raise InvalidRequest when `choice` forces a call, but the tool, or any tool, is not among the `offered` names."""
+def refuse_impossible_choice(
+    choice: ToolChoice, offered: Collection[str], *, param: str, name_param: str
+) -> None:
+    """Raise InvalidRequest when `choice` forces a call, but the tool, or any tool, is not among the `offered`
+    names.
+    """
     if choice.is_forced and not offered:
-        raise InvalidRequest(f"{param} forces a tool call, but no tool is offered; send tools or choose otherwise", param=param)
+        raise InvalidRequest(
+            f"{param} forces a tool call, but no tool is offered; send tools or choose otherwise", param=param
+        )
     if choice.mode == "named" and choice.name not in offered:
-        raise InvalidRequest(f"{name_param} is {choice.name!r}, which is not the name of an offered tool", param=name_param)
+        raise InvalidRequest(
+            f"{name_param} is {choice.name!r}, which is not the name of an offered tool", param=name_param
+        )
 
 
 def refuse_orphan_result(call_id: str, known_ids: Collection[str], *, path: str) -> None:

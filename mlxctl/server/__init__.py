@@ -1,4 +1,7 @@
-"""HTTP: routes, what stands before them, and the process around them. Knows protocols by their formatters, models by name."""
+"""HTTP: routes, what stands before them, and the process around them.
+
+Knows protocols by their formatters, models by name.
+"""
 
 from mlxctl.server.address import Address
 from mlxctl.server.app import create_app

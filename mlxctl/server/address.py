@@ -22,12 +22,17 @@ class Address:
 
 
 def claim_address(host: str, port: int) -> Address:
-    """Return where to listen, a free port for port 0; raises SettingsError when the host is unknown or the port is taken."""
+    """Return where to listen, a free port for port 0; raises SettingsError when the host is unknown or the
+    port is taken.
+    """
     try:
-        family, kind, protocol, _, resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, resolved = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
     except (socket.gaierror, UnicodeError):
         raise SettingsError(f"cannot listen on {host!r}: no such host on this machine") from None
-    # NOTE: the server itself binds with SO_REUSEPORT, which would let two servers share a port in silence; this socket would not.
+    # NOTE: the server itself binds with SO_REUSEPORT, which would let two servers share a port in silence;
+    # this socket would not.
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,6 @@
-"""One turn at a time for each agent: the others wait in the order in which they came, and only so many of them."""
+"""One turn at a time for each agent: the others wait in the order in which they came, and only so many of
+them.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -26,11 +28,15 @@ class AgentQueue:
         self._turns: dict[AgentKey, _Turns] = {}
 
     async def enter(self, key: AgentKey) -> Callable[[], None]:
-        """Wait for the turn and return what ends it, to be called once. Raises QueueFull when too many wait already."""
+        """Wait for the turn and return what ends it, to be called once.
+
+        Raises QueueFull when too many wait already.
+        """
         turns = self._turns.setdefault(key, _Turns())
         if turns.lock.locked() and turns.num_waiting >= self._max_waiting:
             raise QueueFull(
-                f"{turns.num_waiting} turns of agent {key[1]!r} are waiting already", retry_after_seconds=_TRY_AGAIN_SECONDS
+                f"{turns.num_waiting} turns of agent {key[1]!r} are waiting already",
+                retry_after_seconds=_TRY_AGAIN_SECONDS,
             )
         turns.num_waiting += 1
         try:

@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.inference import InferenceService
+from mlxctl.ir import StoredAgent
 from mlxctl.protocols import (
     MAX_PAGE_BYTES,
     AgentPage,
@@ -25,7 +26,7 @@ from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
 from mlxctl.server.ownership import owned
 from mlxctl.settings import ServerSettings
-from mlxctl.stores import AgentStore, StoredAgent
+from mlxctl.stores import AgentStore
 
 _READ_AT_ONCE = 4
 
@@ -46,12 +47,17 @@ class AgentViews:
         return agent
 
     def page(self, caller: str, page: AgentPage) -> tuple[list[StoredAgent], bool]:
-        """Return a page of the caller's agents, and whether there are more. Waits for the disk. Raises InvalidRequest."""
+        """Return a page of the caller's agents, and whether there are more.
+
+        Waits for the disk. Raises InvalidRequest.
+        """
         found: list[StoredAgent] = []
         num_bytes, after, has_more = 0, page.after, True
         while has_more and len(found) < page.limit:
             # A few at a time: what the page has no room for is not held.
-            some, has_more = self.store.page(caller, after=after, limit=min(page.limit - len(found), _READ_AT_ONCE))
+            some, has_more = self.store.page(
+                caller, after=after, limit=min(page.limit - len(found), _READ_AT_ONCE)
+            )
             for agent in some:
                 num_bytes += len(agent.settings)
                 if found and num_bytes > MAX_PAGE_BYTES:
@@ -61,13 +67,18 @@ class AgentViews:
         return found, has_more
 
     async def standing(self, agent: StoredAgent, request: Request) -> Standing:
-        """Say how much of the context of the caller's agent is kept. Of a model that is not here now, nothing is."""
+        """Say how much of the context of the caller's agent is kept.
+
+        Of a model that is not here now, nothing is.
+        """
         if not agent.num_messages:
             return Standing(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
         try:
             history = [body for _, body in messages]
-            kept_request = await self._inference.preparation.call(kept_conversation, agent, history, num_bytes=agent.num_bytes)
+            kept_request = await self._inference.preparation.call(
+                kept_conversation, agent, history, num_bytes=agent.num_bytes
+            )
             kept = await self._inference.look_up(owned(kept_request, request))
         except (RequestError, CapacityError, EngineError):
             return Standing()
@@ -101,7 +112,11 @@ class AgentsResource:
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
         asked = await self._views.preparation.parse(body, parse)
         agent = await asyncio.to_thread(
-            self._views.store.create, request.context.caller, asked.id, model=asked.model, settings=asked.settings
+            self._views.store.create,
+            request.context.caller,
+            asked.id,
+            model=asked.model,
+            settings=asked.settings,
         )
         response.status = falcon.HTTP_201
         response.data = encode_agent(agent, await self._views.standing(agent, request))
@@ -124,12 +139,19 @@ class AgentResource:
     on_head = on_get
 
     async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
-        """Have it otherwise from its next turn on; its history stays. Raises UnknownResource, InvalidRequest."""
+        """Have it otherwise from its next turn on; its history stays.
+
+        Raises UnknownResource, InvalidRequest.
+        """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent_change, limit_bytes=self._settings.agent_settings_bytes)
         asked = await self._views.preparation.parse(body, parse)
         agent = await asyncio.to_thread(
-            self._views.store.change, request.context.caller, agent_id, model=asked.model, settings=asked.settings
+            self._views.store.change,
+            request.context.caller,
+            agent_id,
+            model=asked.model,
+            settings=asked.settings,
         )
         if agent is None:
             raise unknown_agent(agent_id)
@@ -137,7 +159,10 @@ class AgentResource:
         response.content_type = falcon.MEDIA_JSON
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
-        """Forget it and all that it said, at once; a turn that is under way then fails. Raises UnknownResource."""
+        """Forget it and all that it said, at once; a turn that is under way then fails.
+
+        Raises UnknownResource.
+        """
         if not await asyncio.to_thread(self._views.store.delete, request.context.caller, agent_id):
             raise unknown_agent(agent_id)
         response.data = encode_agent_deletion(agent_id)
@@ -154,7 +179,9 @@ class AgentMessagesResource:
         """List it in order, page by page. Raises UnknownResource, InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agent = await self._views.find(request.context.caller, agent_id)
-        found = await asyncio.to_thread(self._views.store.messages, agent, after=page.position, limit=page.limit + 1)
+        found = await asyncio.to_thread(
+            self._views.store.messages, agent, after=page.position, limit=page.limit + 1
+        )
         num_told = num_fitting([len(body) for _, body in found[: page.limit]])
         response.data = encode_messages(found[:num_told], has_more=len(found) > num_told)
         response.content_type = falcon.MEDIA_JSON

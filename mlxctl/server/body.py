@@ -23,7 +23,7 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
         raise InvalidRequest(f"content-encoding {encoding!r} is not accepted; send the body as it is")
     if (request.content_length or 0) > limit_bytes:
         raise BodyTooLarge(limit_bytes=limit_bytes)
-    # PERF: to join the chunks of a large body at its end takes as long as a pause that others notice.
+    # PERF: joining the chunks of a large body at its end would block the event loop.
     body = bytearray()
     async for chunk in request.stream:
         if len(body) + len(chunk) > limit_bytes:

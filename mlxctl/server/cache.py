@@ -1,10 +1,10 @@
-"""/cache: what the prefix cache holds, in pages; pin, unpin, drop, clear; and why a request was or was not known.
+"""/cache: what the prefix cache holds, in pages; pin, unpin, drop, clear; and why a request was or was not
+known.
 
 Whoever looks here reads pieces of what others said: where there are admin keys, it needs one.
 """
 
 from array import array
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import falcon
@@ -14,9 +14,9 @@ from falcon.asgi import Request, Response
 from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
-from mlxctl.inference.cache.told_text import told_ids
+from mlxctl.inference.cache.token_text import told_ids
 from mlxctl.ir import GenerationRequest
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.body import read_body, read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
@@ -27,21 +27,15 @@ MAX_PAGE_CHUNKS = 500
 MAX_EXPLAINED = 64
 _MAX_KEYS_BODY_BYTES = 1 << 20
 
-CHANGES: tuple[CacheAction, ...] = ("pin", "unpin", "drop", "clear", "gc")
-"""What can be done beside looking: POST /cache/ACTION."""
-
 Protocol = Literal["chat", "messages", "responses"]
-_FORMATTERS: dict[Protocol, Callable[[], Formatter]] = {
-    "chat": OpenAIChatFormatter,
-    "messages": AnthropicMessagesFormatter,
-    "responses": OpenAIResponsesFormatter,
-}
 
 
 class CacheKeys(msgspec.Struct):
     """Which chunks, as /cache names them."""
 
-    keys: Annotated[list[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]], msgspec.Meta(max_length=10_000)] = []
+    keys: Annotated[
+        list[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]], msgspec.Meta(max_length=10_000)
+    ] = []
 
 
 class CacheQuestion(msgspec.Struct):
@@ -62,7 +56,10 @@ class CacheResource:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """List a page, the least recently used first; `next_offset` is null on the last. Raises InvalidRequest."""
+        """List a page, the least recently used first; `next_offset` is null on the last.
+
+        Raises InvalidRequest.
+        """
         offset = _number(request, "offset", default=0, least=0, most=1 << 40)
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
         has_tokens = request.get_param_as_bool("tokens", default=False)
@@ -83,7 +80,11 @@ class CacheResource:
 
     async def _described(self, chunk: CachedChunk, *, has_tokens: bool) -> ChunkView:
         token_ids = array("I", chunk.tokens)
-        text = await self._inference.cache.text(chunk.model, token_ids, chunk.salts, chunk.start) if chunk.model else None
+        text = (
+            await self._inference.cache.text(chunk.model, token_ids, chunk.salts, chunk.start)
+            if chunk.model
+            else None
+        )
         told = told_ids(token_ids, chunk.salts, chunk.start) if has_tokens else None
         return ChunkView.of(chunk, num_tokens=len(token_ids), text=text, token_ids=told)
 
@@ -99,7 +100,9 @@ class CacheChangeResource:
         """Change it and say how much was changed. Raises InvalidRequest."""
         keys = [] if self._action in ("clear", "gc") else await self._keys(request)
         answer = await self._inference.cache.change(self._action, keys)
-        response.data = msgspec.json.encode(CacheChanged(num_changed=answer.num_changed, num_chunks=answer.num_chunks))
+        response.data = msgspec.json.encode(
+            CacheChanged(num_changed=answer.num_changed, num_chunks=answer.num_chunks)
+        )
         response.content_type = falcon.MEDIA_JSON
 
     async def _keys(self, request: Request) -> list[bytes]:
@@ -126,17 +129,22 @@ class CacheExplanationResource:
     on_head = on_get
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Explain what would be known of `body`, a request of `protocol`. Raises what the request itself would."""
+        """Explain what would be known of `body`, a request of `protocol`.
+
+        Raises what the request itself would.
+        """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_question)
-        response.data = msgspec.json.encode(Explanations(explanations=[await self._inference.explain(owned(asked, request))]))
+        response.data = msgspec.json.encode(
+            Explanations(explanations=[await self._inference.explain(owned(asked, request))])
+        )
         response.content_type = falcon.MEDIA_JSON
 
 
 def parse_question(body: bytes) -> GenerationRequest:
     """Read the request that a question is about. Raises InvalidRequest."""
     question = decode_body(body, _QUESTIONS)
-    return _FORMATTERS[question.protocol]().parse(bytes(question.body))
+    return PROTOCOLS[question.protocol].create_formatter().parse(bytes(question.body))
 
 
 def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:

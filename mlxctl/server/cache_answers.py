@@ -7,9 +7,12 @@ from mlxctl.inference.cache import Explanation
 
 
 class ChunkView(Struct, frozen=True, kw_only=True):
-    """A piece of a prompt that was computed. `parent` is the key of the one before it; `text` needs its model's tokenizer.
+    """A piece of a prompt that was computed.
 
-    `token_ids` are there when they were asked for; tokens of an image are negative numbers made of its digest.
+    `parent` is the key of the one before it; `text` needs its model's tokenizer.
+
+    `token_ids` are there when they were asked for; tokens of an image are negative numbers made of its
+    digest.
     """
 
     key: str
@@ -30,7 +33,9 @@ class ChunkView(Struct, frozen=True, kw_only=True):
     token_ids: list[int] | None = None
 
     @classmethod
-    def of(cls, chunk: CachedChunk, *, num_tokens: int, text: str | None, token_ids: list[int] | None = None) -> "ChunkView":
+    def of(
+        cls, chunk: CachedChunk, *, num_tokens: int, text: str | None, token_ids: list[int] | None = None
+    ) -> "ChunkView":
         """Return what is told of a chunk."""
         return cls(
             key=chunk.key.hex(),
@@ -55,7 +60,8 @@ class ChunkView(Struct, frozen=True, kw_only=True):
 class ChunkPage(Struct):
     """A page of chunks, the least recently used first; `next_offset` is null on the last.
 
-    `user_markers` is what the chat template of each model on the page writes before and behind a user's message.
+    `user_markers` is what the chat template of each model on the page writes before and behind a user's
+    message.
     """
 
     chunks: list[ChunkView]

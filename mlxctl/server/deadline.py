@@ -18,7 +18,9 @@ class Deadline:
     def check(self) -> None:
         """Raise DeadlineExceeded when the time is up."""
         if self._loop.time() >= self.end:
-            raise DeadlineExceeded(f"the request took longer than the {self._seconds:g} seconds that it may take here")
+            raise DeadlineExceeded(
+                f"the request took longer than the {self._seconds:g} seconds that it may take here"
+            )
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:

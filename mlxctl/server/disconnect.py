@@ -1,8 +1,9 @@
-"""The receiving side of every request: the body must arrive, whole and in time, and then the client must stay.
+"""The receiving side of every request: the body must arrive, whole and in time, and then the client must
+stay.
 
-Falcon reads the connection only while it reads the body, and the server only reports a departure to whoever listens. So once the
-body is in, a watcher listens; when the client goes, the task that answers it is cancelled, wherever it waits: in the queue, for
-the model, or for the socket.
+Falcon reads the connection only while it reads the body, and the server only reports a departure to whoever
+listens. So once the body is in, a watcher listens; when the client goes, the task that answers it is
+cancelled, wherever it waits: in the queue, for the model, or for the socket.
 """
 
 import asyncio
@@ -27,7 +28,8 @@ def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
 
 
 class DisconnectWatch:
-    """ASGI wrapper: cancels the application's task when its client leaves, and keeps the promises of `call_at_end`.
+    """ASGI wrapper: cancels the application's task when its client leaves, and keeps the promises of
+    `call_at_end`.
 
     Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest when the body breaks off.
     """
@@ -46,7 +48,7 @@ class DisconnectWatch:
         scope["headers"] = [tuple(header) for header in scope["headers"]]
         # NOTE: Granian writes "1" for HTTP/1.0, which Falcon refuses.
         scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
-        connection = _Connection(receive, _AnnouncedBody.of(scope), seconds=self._body_seconds)
+        connection = _HttpConnection(receive, _AnnouncedBody.of(scope), seconds=self._body_seconds)
         try:
             await self._application(scope, connection.receive, send)
         except asyncio.CancelledError:
@@ -76,13 +78,14 @@ class _AnnouncedBody:
         return cls(is_chunked or bool(num_bytes), num_bytes)
 
 
-class _Connection:
+class _HttpConnection:
     """The receiving side of one request: passes the body on, then watches for the end."""
 
     def __init__(self, receive: Receive, announced: _AnnouncedBody, *, seconds: float) -> None:
         self.is_lost = False
         self._receive = receive
-        # NOTE: Falcon asks for a first event where it cannot answer with an error, before it knows route and caller.
+        # NOTE: Falcon asks for a first event where it cannot answer with an error, before it knows route and
+        # caller.
         self._is_first = announced.is_there
         self._num_bytes_left = announced.num_bytes
         self._seconds = seconds
@@ -110,7 +113,9 @@ class _Connection:
         except TimeoutError:
             raise BodyTooSlow(limit_seconds=self._seconds) from None
         if event["type"] == "http.disconnect":
-            raise InvalidRequest("the request body broke off: its chunks are malformed, or it is shorter than announced")
+            raise InvalidRequest(
+                "the request body broke off: its chunks are malformed, or it is shorter than announced"
+            )
         return event
 
     def stop_watching(self) -> None:
@@ -119,10 +124,13 @@ class _Connection:
             self._watcher.cancel()
 
     def _is_last(self, event: Event) -> bool:
-        # NOTE: a reader that knows the length stops there and never fetches the empty event that ends the body.
+        # NOTE: a reader that knows the length stops there and never fetches the empty event that ends the
+        # body.
         if self._num_bytes_left is not None:
             self._num_bytes_left -= len(event.get("body", b""))
-        return not event.get("more_body", False) or (self._num_bytes_left is not None and self._num_bytes_left <= 0)
+        return not event.get("more_body", False) or (
+            self._num_bytes_left is not None and self._num_bytes_left <= 0
+        )
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

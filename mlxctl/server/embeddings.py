@@ -14,7 +14,9 @@ from mlxctl.settings import ServerSettings
 class EmbeddingsResource:
     """Reads a request, has it computed, and answers whole. Raises what went wrong; others render it."""
 
-    def __init__(self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings) -> None:
+    def __init__(
+        self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings
+    ) -> None:
         self._inference = inference
         self._open_requests = open_requests
         self._settings = settings
@@ -27,7 +29,9 @@ class EmbeddingsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             asked = await self._inference.preparation.parse_with(formatter, "parse", body)
-            result = await self._inference.embed(asked)
+            result = await self._inference.embed(asked, request_id=request.context.request_id)
             num_bytes = sum(map(len, result.vectors))
-            response.data = await self._inference.preparation.call(formatter.whole, result, num_bytes=num_bytes)
+            response.data = await self._inference.preparation.call(
+                formatter.whole, result, num_bytes=num_bytes
+            )
         response.content_type = falcon.MEDIA_JSON

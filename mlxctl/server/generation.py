@@ -1,4 +1,7 @@
-"""The one resource that generates. Mounted once per protocol, it knows none: a factory makes the formatter."""
+"""The one resource that generates.
+
+Mounted once per protocol, it knows none: a factory makes the formatter.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -15,10 +18,10 @@ from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.left_out import LeftOut
+from mlxctl.server.dropped_tools import DroppedToolsLog
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.server.ownership import owned
-from mlxctl.server.start import Start, stream_when_started
+from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
 
@@ -26,14 +29,17 @@ FormatterType = TypeVar("FormatterType", bound=Formatter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a body asks for. `request` returns all of it; where that means to wait, a stream says meanwhile that it lives."""
+class ParsedRequest:
+    """What a body asks for.
+
+    `request` returns all of it; where that means to wait, a stream says meanwhile that it lives.
+    """
 
     stream: bool
     request: Callable[[], Awaitable[PackedRequest]]
 
     @classmethod
-    def at_once(cls, request: PackedRequest) -> "Asked":
+    def at_once(cls, request: PackedRequest) -> "ParsedRequest":
         """Return what needs nothing but its body."""
 
         async def itself() -> PackedRequest:
@@ -59,11 +65,16 @@ class GenerationResource(Generic[FormatterType]):
         self._create_formatter = create_formatter
         self._open_requests = open_requests
         self._settings = settings
-        self._left_out = LeftOut()
+        self._left_out = DroppedToolsLog()
 
-    async def parse(self, formatter: FormatterType, body: bytes | bytearray, request: Request) -> Asked:  # noqa: ARG002
+    async def parse(
+        self,
+        formatter: FormatterType,
+        body: bytes | bytearray,
+        request: Request,  # noqa: ARG002
+    ) -> ParsedRequest:
         """Read the body. Raises RequestError, CapacityError; so does the request that it returns."""
-        return Asked.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
+        return ParsedRequest.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
 
     def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
         """It is known how the answer will be sampled."""
@@ -74,8 +85,9 @@ class GenerationResource(Generic[FormatterType]):
     async def on_post(self, request: Request, response: Response, **names: str) -> None:
         """Answer one request; `names` are those in its address, for the formatter.
 
-        The generation starts before the first byte is sent, so that a refusal has a real status. Only a stream that takes longer to
-        start than a client may be left in silence, because its model is loaded first or its turn has to come, begins with pings.
+        The generation starts before the first byte is sent, so that a refusal has a real status. Only a
+        stream that takes longer to start than a client may be left in silence, because its model is loaded
+        first or its turn has to come, begins with pings.
         """
         self._open_requests.enter(request.scope)
         deadline = Deadline(self._settings.request_timeout_seconds)
@@ -93,7 +105,7 @@ class GenerationResource(Generic[FormatterType]):
                 response.content_type = falcon.MEDIA_JSON
                 await self.ended(formatter, caller)
                 return
-            start = Start(starting)
+            start = PendingAnswers(starting)
             call_at_end(request.scope, start.cancel)
             stream = partial(self._stream, formatter=formatter, caller=caller, deadline=deadline)
             chunks = await self._stream_of(start, formatter, stream, deadline)
@@ -101,14 +113,14 @@ class GenerationResource(Generic[FormatterType]):
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
 
-    async def _start(self, asked: Asked, formatter: FormatterType, request: Request) -> Answers:
+    async def _start(self, asked: ParsedRequest, formatter: FormatterType, request: Request) -> Answers:
         whole = owned(await asked.request(), request)
         self._left_out.tell(formatter.dropped_tools)
         return await self._inference.start_all(whole)
 
     async def _stream_of(
         self,
-        start: Start,
+        start: PendingAnswers,
         formatter: FormatterType,
         stream: Callable[[Answers], AsyncGenerator[bytes, None]],
         deadline: Deadline,
@@ -116,7 +128,9 @@ class GenerationResource(Generic[FormatterType]):
         seconds = self._settings.ping_interval_seconds
         if answers := await start.answers_within(seconds):
             return stream(answers)
-        return stream_when_started(start, formatter, stream=stream, ping_interval_seconds=seconds, deadline=deadline)
+        return stream_when_started(
+            start, formatter, stream=stream, ping_interval_seconds=seconds, deadline=deadline
+        )
 
     def _stream(
         self, answers: Answers, *, formatter: FormatterType, caller: str, deadline: Deadline

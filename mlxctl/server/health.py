@@ -36,7 +36,10 @@ class EngineFacts(Struct):
 
 
 class Health(Struct):
-    """How the server is; callers without the key learn status and version only. What cannot be told is null."""
+    """How the server is; callers without the key learn status and version only.
+
+    What cannot be told is null.
+    """
 
     status: EngineStatus
     version: str
@@ -106,4 +109,6 @@ class HealthResource:
         engine = self._inference.engine
         if engine is None:
             return None
-        return EngineFacts(pid=engine.pid, device=engine.device, num_restarts=self._inference.num_engine_restarts)
+        return EngineFacts(
+            pid=engine.pid, device=engine.device, num_restarts=self._inference.num_engine_restarts
+        )

@@ -1,4 +1,6 @@
-"""GET /library, /fit and /downloads, POST /downloads: the models on this machine, for people and tools that manage them."""
+"""GET /library, /fit and /downloads, POST /downloads: the models on this machine, for people and tools that
+manage them.
+"""
 
 import asyncio
 
@@ -10,7 +12,7 @@ from msgspec import Struct
 from mlxctl.errors import DownloadFailed, InvalidRequest, ModelNotFoundOnDisk, UnknownModel
 from mlxctl.inference import InferenceService
 from mlxctl.models import ModelDescription
-from mlxctl.models.catalogue import Catalogue
+from mlxctl.models.catalog import Catalog
 from mlxctl.models.views import DownloadView, FitView, ModelView
 from mlxctl.server.body import read_json
 
@@ -32,7 +34,7 @@ class DownloadList(Struct):
 
 
 class DownloadRequest(Struct, forbid_unknown_fields=True):
-    """Which repository of the hub: ORGANISATION/NAME."""
+    """Which repository of the hub: ORGANIZATION/NAME."""
 
     repo: str
 
@@ -43,8 +45,8 @@ _REQUESTS = msgspec.json.Decoder(DownloadRequest)
 class LibraryResource:
     """Every model that lies here, served or not, broken ones with their reason."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List the library as it is now."""
@@ -54,15 +56,17 @@ class LibraryResource:
     on_head = on_get
 
     def _list(self) -> LibraryList:
-        models = [ModelView.of(model, is_probed=self._catalogue.is_probed(model)) for model in self._catalogue.models()]
-        return LibraryList(models=models, aliases=sorted(self._catalogue.library.aliases))
+        models = [
+            ModelView.of(model, is_probed=self._catalog.is_probed(model)) for model in self._catalog.models()
+        ]
+        return LibraryList(models=models, aliases=sorted(self._catalog.library.aliases))
 
 
 class FitResource:
     """Whether a model would fit this machine."""
 
-    def __init__(self, catalogue: Catalogue, inference: InferenceService) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog, inference: InferenceService) -> None:
+        self._catalog = catalog
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
@@ -70,8 +74,12 @@ class FitResource:
         name, context = request.get_param("model"), request.get_param("context")
         if not name:
             raise InvalidRequest("say which model: /fit?model=NAME", param="model")
-        if context is not None and not (context.isascii() and context.isdigit() and 1 <= int(context[:12]) <= _MAX_CONTEXT_TOKENS):
-            raise InvalidRequest(f"context must be a number of tokens from 1 to {_MAX_CONTEXT_TOKENS}", param="context")
+        if context is not None and not (
+            context.isascii() and context.isdigit() and 1 <= int(context[:12]) <= _MAX_CONTEXT_TOKENS
+        ):
+            raise InvalidRequest(
+                f"context must be a number of tokens from 1 to {_MAX_CONTEXT_TOKENS}", param="context"
+            )
         fit = await asyncio.to_thread(self._fit, name, int(context) if context else None)
         response.data = msgspec.json.encode(fit)
         response.content_type = falcon.MEDIA_JSON
@@ -80,7 +88,7 @@ class FitResource:
 
     def _fit(self, name: str, context_tokens: int | None) -> FitView:
         model = self._find(name)
-        fit = self._catalogue.fit(model, context_tokens=context_tokens)
+        fit = self._catalog.fit(model, context_tokens=context_tokens)
         if fit is None:
             return FitView(model=name, problem=model.problem or "its weights cannot be read")
         return FitView.of(name, fit, problem=model.problem)
@@ -88,9 +96,9 @@ class FitResource:
     def _find(self, name: str) -> ModelDescription:
         for served in self._inference.served_models():
             if served.name == name:
-                return self._catalogue.described(name, served.facts.path)
+                return self._catalog.described(name, served.facts.path)
         try:
-            return self._catalogue.find(name)
+            return self._catalog.find(name)
         except ModelNotFoundOnDisk:
             raise UnknownModel(name) from None
 
@@ -98,13 +106,15 @@ class FitResource:
 class DownloadsResource:
     """The downloads of this server since it started."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List them, oldest first."""
-        found = self._catalogue.downloads.all()
-        response.data = msgspec.json.encode(DownloadList(downloads=[DownloadView.of(download) for download in found]))
+        found = self._catalog.downloads.all()
+        response.data = msgspec.json.encode(
+            DownloadList(downloads=[DownloadView.of(download) for download in found])
+        )
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -117,7 +127,7 @@ class OpenDownloadsResource(DownloadsResource):
         """Start one, or return the one that runs; raises InvalidRequest, QueueFull."""
         asked = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
-            started = self._catalogue.downloads.start(asked.repo)
+            started = self._catalog.downloads.start(asked.repo)
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202

@@ -24,7 +24,8 @@ class Listener:
     """Serves `application` at `address` from `start` to `stop`. Both belong to the event loop's thread."""
 
     def __init__(self, application: Application, address: Address, settings: ServerSettings) -> None:
-        # Its errors go to our log; below that it would only warn on each start that embedding is experimental.
+        # Its errors go to our log; below that it would only warn on each start that embedding is
+        # experimental.
         self._server = Server(
             application,
             address=address.ip,
@@ -47,7 +48,10 @@ class Listener:
         return self._task is not None and self._task.done()
 
     async def start(self, *, on_lost: Callable[[], None]) -> None:
-        """Begin to listen; raises SettingsError if that fails. `on_lost` is called when listening ends, wanted or not."""
+        """Begin to listen; raises SettingsError if that fails.
+
+        `on_lost` is called when listening ends, wanted or not.
+        """
         _raise_file_limit()
         self._task = asyncio.create_task(self._server.serve(), name="listener")
         # The socket is opened in the task's first step.

@@ -1,4 +1,7 @@
-"""GET /metrics: what a Prometheus server scrapes. Counters of requests and tokens, distributions of times, the engine's state."""
+"""GET /metrics: what a Prometheus server scrapes.
+
+Counters of requests and tokens, distributions of times, the engine's state.
+"""
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
@@ -9,7 +12,7 @@ from falcon.asgi import Request, Response
 from mlxctl.engine import EngineStatus, Stats
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import InferenceService
-from mlxctl.inference.totals import Distribution, ModelTotals
+from mlxctl.inference.request_totals import Distribution, ModelTotals
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -71,8 +74,12 @@ def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily
 
     ends = CounterMetricFamily("mlxctl_requests", "Finished requests by result.", labels=["model", "end"])
-    prompt = CounterMetricFamily("mlxctl_prompt_tokens", "Prompt tokens, cached ones included.", labels=["model"])
-    cached = CounterMetricFamily("mlxctl_cached_prompt_tokens", "Prompt tokens found in the prefix cache.", labels=["model"])
+    prompt = CounterMetricFamily(
+        "mlxctl_prompt_tokens", "Prompt tokens, cached ones included.", labels=["model"]
+    )
+    cached = CounterMetricFamily(
+        "mlxctl_cached_prompt_tokens", "Prompt tokens found in the prefix cache.", labels=["model"]
+    )
     generated = CounterMetricFamily("mlxctl_generated_tokens", "Generated tokens.", labels=["model"])
     for model, total in totals.items():
         for end, number in total.ends.items():
@@ -87,17 +94,27 @@ def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
 def _times(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import HistogramMetricFamily
 
-    first = HistogramMetricFamily("mlxctl_time_to_first_token_seconds", "Time from request to first token.", labels=["model"])
-    following = HistogramMetricFamily("mlxctl_time_per_output_token_seconds", "Time per output token.", labels=["model"])
+    first = HistogramMetricFamily(
+        "mlxctl_time_to_first_token_seconds", "Time from request to first token.", labels=["model"]
+    )
+    following = HistogramMetricFamily(
+        "mlxctl_time_per_output_token_seconds", "Time per output token.", labels=["model"]
+    )
     whole = HistogramMetricFamily("mlxctl_request_seconds", "Duration of a request.", labels=["model"])
     for model, total in totals.items():
-        for family, distribution in ((first, total.first_token), (following, total.next_token), (whole, total.whole)):
+        for family, distribution in (
+            (first, total.first_token),
+            (following, total.next_token),
+            (whole, total.whole),
+        ):
             family.add_metric([model], _buckets(distribution), distribution.total)
     yield from (first, following, whole)
 
 
 def _buckets(distribution: Distribution) -> list[tuple[str, float]]:
-    return [(str(bound) if isfinite(bound) else "+Inf", number) for bound, number in distribution.cumulative()]
+    return [
+        (str(bound) if isfinite(bound) else "+Inf", number) for bound, number in distribution.cumulative()
+    ]
 
 
 def _server(status: EngineStatus, num_restarts: int) -> "Iterator[Metric]":
@@ -111,15 +128,23 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
     rows = GaugeMetricFamily("mlxctl_sequences", "Sequences in the engine by state.", labels=["state"])
-    for state, number in (("waiting", stats.num_waiting), ("prefilling", stats.num_prefilling), ("decoding", stats.num_decoding)):
+    for state, number in (
+        ("waiting", stats.num_waiting),
+        ("prefilling", stats.num_prefilling),
+        ("decoding", stats.num_decoding),
+    ):
         rows.add_metric([state], number)
     yield rows
     yield CounterMetricFamily("mlxctl_engine_steps", "Engine steps since its start.", value=stats.num_steps)
-    hits = CounterMetricFamily("mlxctl_prefix_cache_lookups", "Prefix cache lookups by kind of hit.", labels=["hit"])
+    hits = CounterMetricFamily(
+        "mlxctl_prefix_cache_lookups", "Prefix cache lookups by kind of hit.", labels=["hit"]
+    )
     for hit, number in stats.cache_hits.items():
         hits.add_metric([hit], number)
     yield hits
-    yield CounterMetricFamily("mlxctl_prefix_cache_evicted_chunks", "Evicted prefix cache chunks.", value=stats.cache_evicted)
+    yield CounterMetricFamily(
+        "mlxctl_prefix_cache_evicted_chunks", "Evicted prefix cache chunks.", value=stats.cache_evicted
+    )
     for name, text, value in (
         ("prefix_cache", "Prefix cache size in memory.", stats.cache_bytes),
         ("prefix_cache_limit", "Maximum prefix cache size in memory.", stats.cache_max_bytes),

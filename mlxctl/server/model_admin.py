@@ -7,8 +7,8 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.engine import ModelState
 from mlxctl.inference import ServedModel
+from mlxctl.ir.models import ModelState
 from mlxctl.server.body import read_json
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -38,7 +38,10 @@ class ModelActionResource:
         self._act = act
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Act on the model that the body names. Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors."""
+        """Act on the model that the body names.
+
+        Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors.
+        """
         asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         model = await self._act(asked.model)
         standing = ModelStanding(model=model.name, state=model.state, pinned=model.is_pinned)

@@ -8,23 +8,25 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel, UnusableModel
 from mlxctl.models import ModelDescription
-from mlxctl.models.catalogue import Catalogue
+from mlxctl.models.catalog import Catalog
 from mlxctl.protocols import ModelCard, encode_model, encode_model_list
 
 
 class ModelsResource:
     """The list of models, whole in one page."""
 
-    def __init__(self, inference: InferenceService, catalogue: Catalogue) -> None:
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
         self._inference = inference
-        self._catalogue = catalogue
+        self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List what can be asked for, loaded or not, and what was meant to be and cannot be used."""
         await self._inference.pool.look_at_all()
         served = self._inference.served_models()
-        cards = [_card(model, await _described(self._catalogue, model)) for model in served]
-        response.data = encode_model_list(cards + [_unusable(model) for model in self._inference.pool.unusable])
+        cards = [_card(model, await _described(self._catalog, model)) for model in served]
+        response.data = encode_model_list(
+            cards + [_unusable(model) for model in self._inference.pool.unusable]
+        )
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -33,9 +35,9 @@ class ModelsResource:
 class ModelResource:
     """One model, by its name, which may contain slashes."""
 
-    def __init__(self, inference: InferenceService, catalogue: Catalogue) -> None:
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
         self._inference = inference
-        self._catalogue = catalogue
+        self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
         """Describe the model, or raise UnknownModel."""
@@ -44,15 +46,17 @@ class ModelResource:
         unusable = {model.name: _unusable(model) for model in self._inference.pool.unusable}
         if name not in models and name not in unusable:
             raise UnknownModel(name, tuple(models))
-        response.data = encode_model(unusable.get(name) or _card(models[name], await _described(self._catalogue, models[name])))
+        response.data = encode_model(
+            unusable.get(name) or _card(models[name], await _described(self._catalog, models[name]))
+        )
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
 
-async def _described(catalogue: Catalogue, model: ServedModel) -> ModelDescription:
+async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:
     # Reads files the first time, so not in the event loop.
-    return await asyncio.to_thread(catalogue.described, model.name, model.facts.path)
+    return await asyncio.to_thread(catalog.described, model.name, model.facts.path)
 
 
 def _card(model: ServedModel, described: ModelDescription) -> ModelCard:

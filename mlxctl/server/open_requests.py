@@ -6,7 +6,10 @@ from mlxctl.server.disconnect import Scope, call_at_end
 
 
 class OpenRequests:
-    """Counts generations that are open over HTTP. Refuses nothing: that is the engine's decision. Event-loop thread only."""
+    """Counts generations that are open over HTTP.
+
+    Refuses nothing: that is the engine's decision. Event-loop thread only.
+    """
 
     def __init__(self) -> None:
         self.num_open = 0

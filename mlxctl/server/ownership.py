@@ -12,4 +12,8 @@ def owned(asked: PackedRequest, request: Request) -> PackedRequest:
     """Return what the caller of `request` asked for, as that caller's."""
     options = asked.head.cache
     namespace = cache_namespace(request.context.cache_scope, options.salt)
-    return asked.with_head(fairness_key=request.context.caller, cache=replace(options, namespace=namespace))
+    return asked.with_head(
+        request_id=request.context.request_id,
+        fairness_key=request.context.caller,
+        cache=replace(options, namespace=namespace),
+    )

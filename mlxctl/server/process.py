@@ -1,4 +1,7 @@
-"""The life of a serving process: claim the address, listen, load, answer, drain, end. Returns what the shell should see."""
+"""The life of a serving process: claim the address, listen, load, answer, drain, end.
+
+Returns what the shell should see.
+"""
 
 import asyncio
 import gc
@@ -29,7 +32,9 @@ class Announcer(Protocol):
     def listening(self, address: Address, settings: Settings) -> None:
         """HTTP is answered; the model is being loaded."""
 
-    def ready(self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float) -> None:
+    def ready(
+        self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float
+    ) -> None:
         """Requests are answered, `seconds` after the start of the server."""
 
 
@@ -55,11 +60,13 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     await services.inference.open()
     try:
         if await _is_ready_before(stop, services.inference):
-            announcer.ready(address, settings, services.inference.served_models(), seconds=time.monotonic() - started)
+            announcer.ready(
+                address, settings, services.inference.served_models(), seconds=time.monotonic() - started
+            )
             await stop.wait()
         exit_code = int(listener.is_lost)
     finally:
-        services.catalogue.downloads.close()
+        services.catalog.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
         services.close()
     return exit_code
@@ -78,20 +85,26 @@ async def _is_ready_before(stop: asyncio.Event, inference: InferenceService) -> 
         stopped.cancel()
 
 
-async def _end(inference: InferenceService, open_requests: OpenRequests, listener: Listener, settings: ServerSettings) -> None:
+async def _end(
+    inference: InferenceService, open_requests: OpenRequests, listener: Listener, settings: ServerSettings
+) -> None:
     await inference.close(drain_seconds=settings.drain_seconds)
     await open_requests.wait_done(seconds=_LAST_WORDS_SECONDS)
     await listener.stop()
 
 
 def _with_cache_directory(settings: Settings) -> Settings:
-    """Let the engine of a server use the disk; others that start one, for a chat or a test, must name a directory themselves."""
+    """Let the engine of a server use the disk; others that start one, for a chat or a test, must name a
+    directory themselves.
+    """
     directory = settings.engine.cache_dir or locations.cache_directory()
     return replace(settings, engine=replace(settings.engine, cache_dir=directory))
 
 
 def _collect_only_what_comes() -> None:
-    """End the thrift of the start, and never look for garbage in what is loaded by now: that would hold every stream at once."""
+    """End the thrift of the start, and never look for garbage in what is loaded by now: that would hold every
+    stream at once.
+    """
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
@@ -99,8 +112,8 @@ def _collect_only_what_comes() -> None:
 def _stop_signals() -> asyncio.Event:
     """Return the event that the first SIGINT, SIGTERM or SIGHUP sets.
 
-    A further SIGINT or SIGTERM ends the process at once (the engine follows). A further SIGHUP does not: a terminal that closes
-    may send several. Where SIGHUP is ignored from the start (nohup), it stays so.
+    A further SIGINT or SIGTERM ends the process at once (the engine follows). A further SIGHUP does not: a
+    terminal that closes may send several. Where SIGHUP is ignored from the start (nohup), it stays so.
     """
     stop = asyncio.Event()
 
@@ -117,5 +130,8 @@ def _stop_signals() -> asyncio.Event:
 
 def _configure_logging(settings: ServerSettings) -> None:
     logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S", force=True
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        datefmt="%H:%M:%S",
+        force=True,
     )

@@ -1,4 +1,6 @@
-"""/v1/responses and what is kept behind it: answers that the same caller can go on from, look at again, and delete."""
+"""/v1/responses and what is kept behind it: answers that the same caller can go on from, look at again, and
+delete.
+"""
 
 import asyncio
 import logging
@@ -10,12 +12,19 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PackedRequest
-from mlxctl.ir import SamplingParams
-from mlxctl.protocols import OpenAIResponsesFormatter, Page, Recalled, References, encode_deletion, encode_item_list
-from mlxctl.server.generation import Asked, GenerationResource
+from mlxctl.ir import SamplingParams, StoredItem, StoredResponse
+from mlxctl.protocols import (
+    OpenAIResponsesFormatter,
+    Page,
+    Recalled,
+    References,
+    encode_deletion,
+    encode_item_list,
+)
+from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
-from mlxctl.stores import ResponseStore, StoredItem, StoredResponse
+from mlxctl.stores import ResponseStore
 
 _log = logging.getLogger(__name__)
 
@@ -24,18 +33,24 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
     """Generates, with what is kept of earlier answers; keeps the new answer before its end is sent."""
 
     def __init__(
-        self, inference: InferenceService, store: ResponseStore, open_requests: OpenRequests, settings: ServerSettings
+        self,
+        inference: InferenceService,
+        store: ResponseStore,
+        open_requests: OpenRequests,
+        settings: ServerSettings,
     ) -> None:
         super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)
         self._store = store
 
-    async def parse(self, formatter: OpenAIResponsesFormatter, body: bytes | bytearray, request: Request) -> Asked:
+    async def parse(
+        self, formatter: OpenAIResponsesFormatter, body: bytes | bytearray, request: Request
+    ) -> ParsedRequest:
         """Read the body and what it refers to. Raises RequestError."""
         caller: str = request.context.caller
         preparation = self._inference.preparation
         wanted: PackedRequest | References = await preparation.parse_with(formatter, "parse_or_refer", body)
         if isinstance(wanted, PackedRequest):
-            return Asked.at_once(wanted)
+            return ParsedRequest.at_once(wanted)
         conversation, items = None, dict[str, bytes]()
         if wanted.previous_id is not None:
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
@@ -43,9 +58,11 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
         recalled = Recalled(conversation=conversation, items=items)
         num_bytes = len(body) + recalled.num_bytes
-        asked = await preparation.run_with(formatter, "parse_again", PickleBuffer(body), recalled, num_bytes=num_bytes)
+        asked = await preparation.run_with(
+            formatter, "parse_again", PickleBuffer(body), recalled, num_bytes=num_bytes
+        )
         formatter.earlier = recalled.conversation or ()
-        return Asked.at_once(asked)
+        return ParsedRequest.at_once(asked)
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Tell the sampling."""
@@ -70,7 +87,9 @@ class KeptResponseResource:
     async def on_get(self, request: Request, response: Response, response_id: str) -> None:
         """Give it as it was given. Raises UnknownResource."""
         if request.get_param("stream") == "true":
-            raise InvalidRequest("stream is not supported: a response that is kept is whole; leave it out", param="stream")
+            raise InvalidRequest(
+                "stream is not supported: a response that is kept is whole; leave it out", param="stream"
+            )
         kept = await find_response(self._store, request.context.caller, response_id)
         response.data = kept.body
         response.content_type = falcon.MEDIA_JSON
@@ -93,11 +112,17 @@ class InputItemsResource:
 
     async def on_get(self, request: Request, response: Response, response_id: str) -> None:
         """List the items, those of earlier answers that it went on from included. Raises UnknownResource."""
-        page = Page.read(limit=request.get_param("limit"), order=request.get_param("order"), after=request.get_param("after"))
+        page = Page.read(
+            limit=request.get_param("limit"),
+            order=request.get_param("order"),
+            after=request.get_param("after"),
+        )
         kept = await find_response(self._store, request.context.caller, response_id)
         earlier: tuple[StoredItem, ...] | None = ()
         if kept.previous_id is not None:
-            earlier = await asyncio.to_thread(self._store.conversation, request.context.caller, kept.previous_id)
+            earlier = await asyncio.to_thread(
+                self._store.conversation, request.context.caller, kept.previous_id
+            )
         response.data = encode_item_list((*(earlier or ()), *kept.input), page)
         response.content_type = falcon.MEDIA_JSON
 
@@ -105,7 +130,10 @@ class InputItemsResource:
 
 
 class CancellationResource:
-    """Cancels nothing: only background responses can be cancelled, and there are none. A client cancels by leaving."""
+    """Cancels nothing: only background responses can be cancelled, and there are none.
+
+    A client cancels by leaving.
+    """
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store

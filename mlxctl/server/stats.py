@@ -1,4 +1,6 @@
-"""What the engine has done since its start, what it holds now, and what the requests are doing, for people and monitors."""
+"""What the engine has done since its start, what it holds now, and what the requests are doing, for people
+and monitors.
+"""
 
 import asyncio
 from typing import Any
@@ -11,7 +13,7 @@ from msgspec import Struct
 from mlxctl.engine import Stats
 from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
-from mlxctl.inference.pool_facts import PoolFacts
+from mlxctl.inference.models.facts import PoolFacts
 from mlxctl.inference.request_log import RequestView
 from mlxctl.stores import ResponseStore
 
@@ -27,11 +29,19 @@ class KeptResponses(Struct):
 
 ServerStats: type[Any] = msgspec.defstruct(
     "ServerStats",
-    [*((field.name, field.type) for field in _COUNTERS), ("pool", PoolFacts), ("responses", KeptResponses | None)],
-    namespace={"__doc__": "The engine's counters since its start, what it holds now, the models in memory, and responses on disk."},
+    [
+        *((field.name, field.type) for field in _COUNTERS),
+        ("pool", PoolFacts),
+        ("responses", KeptResponses | None),
+    ],
+    namespace={
+        "__doc__": "The engine's counters since its start, what it holds now, the models in memory, and responses on disk."
+    },
     kw_only=True,
 )
-"""What the engine reports, without the token by which its answer is known, and what is known here of the models."""
+"""What the engine reports, without the token by which its answer is known, and what is known here of the
+models.
+"""
 
 
 class RequestList(Struct):
@@ -41,7 +51,9 @@ class RequestList(Struct):
 
 
 class StatsResource:
-    """GET /stats: counters of requests, tokens, memory and the prefix cache, which models are in memory, and what is kept."""
+    """GET /stats: counters of requests, tokens, memory and the prefix cache, which models are in memory, and
+    what is kept.
+    """
 
     def __init__(self, inference: InferenceService, responses: ResponseStore) -> None:
         self._inference = inference

@@ -1,4 +1,7 @@
-"""One response as server-sent events. The stream owns its ending: whatever happens, generation is cancelled when it is over."""
+"""One response as server-sent events.
+
+The stream owns its ending: whatever happens, generation is cancelled when it is over.
+"""
 
 import asyncio
 import logging
@@ -20,11 +23,14 @@ async def stream_answer(
     deadline: Deadline,
     before_end: Callable[[], Awaitable[None]],
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of `resp.stream`. Events that are ready together are one chunk; silence is broken by a ping.
+    """Yield the chunks of `resp.stream`.
+
+    Events that are ready together are one chunk; silence is broken by a ping.
 
     `before_end` is awaited when everything was said, before the client can read the end.
 
-    An error after the first byte cannot change the status any more, so the formatter says it in the stream and ends it properly.
+    An error after the first byte cannot change the status any more, so the formatter says it in the stream
+    and ends it properly.
     """
     silence = _SilenceWatch(answers, ping_interval_seconds, deadline)
     try:
@@ -38,21 +44,27 @@ async def stream_answer(
             opening = b""
             if events and not has_begun:
                 opening, has_begun = formatter.begin(answers.prompt_usage), True
-            chunk = opening + b"".join([formatter.on_event(event, number) for event in events]) if events else formatter.ping()
+            chunk = (
+                opening + b"".join([formatter.on_event(event, number) for event in events])
+                if events
+                else formatter.ping()
+            )
             if answers.is_over:
                 chunk += formatter.finish()
                 await before_end()
             if chunk:
                 yield chunk
     except Exception as error:
-        yield last_words(error, formatter)
+        yield encode_stream_error(error, formatter)
     finally:
         silence.stop()
         answers.cancel()
 
 
-def last_words(error: Exception, formatter: Formatter) -> bytes:
-    """Return how a stream whose head is out ends with an error, whatever it is: nobody further up could tell the client."""
+def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
+    """Return how a stream whose head is out ends with an error, whatever it is: nobody further up could tell
+    the client.
+    """
     if isinstance(error, MlxctlError):
         _log.warning("a stream ended early: %s", error)
         return formatter.on_error(error)
@@ -63,7 +75,8 @@ def last_words(error: Exception, formatter: Formatter) -> bytes:
 class _SilenceWatch:
     """Nudges the answers when nothing has come for an interval, and at the deadline.
 
-    PERF: one timer a stream, moved on when it fires; a timeout around every token costs a tenth of the front's CPU time.
+    PERF: one timer a stream, moved on when it fires; a timeout around every token costs a tenth of the
+    front's CPU time.
     """
 
     def __init__(self, answers: Answers, interval_seconds: float, deadline: Deadline) -> None:
@@ -76,7 +89,9 @@ class _SilenceWatch:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._timer = self._loop.call_at(min(self._last + self._interval_seconds, self._deadline.end), self._look)
+        self._timer = self._loop.call_at(
+            min(self._last + self._interval_seconds, self._deadline.end), self._look
+        )
 
     def broken(self) -> None:
         """Something came."""

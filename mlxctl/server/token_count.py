@@ -1,4 +1,7 @@
-"""POST /v1/messages/count_tokens: the size of a prompt, by the same way that the prompt would go. Nothing is generated."""
+"""POST /v1/messages/count_tokens: the size of a prompt, by the same way that the prompt would go.
+
+Nothing is generated.
+"""
 
 import falcon
 from falcon.asgi import Request, Response

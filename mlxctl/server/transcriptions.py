@@ -5,22 +5,30 @@ from threading import Event
 
 from falcon.asgi import Request, Response
 
-from mlxctl.adapters.sounds import SoundFile
+from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.inference import InferenceService
 from mlxctl.ir import SpeechTask, TranscriptionRequest
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.form import read_form
+from mlxctl.server.multipart_form import read_form
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings
 
 
 class TranscriptionsResource:
-    """Reads a form, has its file written down, and answers whole. Raises what went wrong; others render it."""
+    """Reads a form, has its file written down, and answers whole.
+
+    Raises what went wrong; others render it.
+    """
 
     def __init__(
-        self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings, *, task: SpeechTask
+        self,
+        inference: InferenceService,
+        open_requests: OpenRequests,
+        settings: ServerSettings,
+        *,
+        task: SpeechTask,
     ) -> None:
         self._inference = inference
         self._open_requests = open_requests
@@ -32,13 +40,15 @@ class TranscriptionsResource:
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
         deadline = Deadline(self._settings.request_timeout_seconds)
-        form = await read_form(request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes)
+        form = await read_form(
+            request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
+        )
         async with deadline.limit():
             asked = formatter.parse(form)
-            await self._inference.pool.find(asked.model, "speech")
+            await self._inference.pool.find(asked.model, "transcription")
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
-            sound = await asyncio.to_thread(SoundFile, asked.file, is_unwanted=has_ended)
+            sound = await asyncio.to_thread(AudioFile, asked.file, is_canceled=has_ended)
             result = await self._inference.transcribe(
                 TranscriptionRequest(
                     model=asked.model,
@@ -48,6 +58,7 @@ class TranscriptionsResource:
                     language=asked.language,
                     prompt=asked.prompt,
                     temperature=asked.temperature,
+                    request_id=request.context.request_id,
                 )
             )
         response.data = formatter.whole(result)

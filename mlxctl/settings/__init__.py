@@ -1,4 +1,5 @@
-"""What a person can choose, as frozen sections resolved once: defaults, then the file, then the environment, then flags.
+"""What a person can choose, as frozen sections resolved once: defaults, then the file, then the environment,
+then flags.
 
 Sections are passed down; nothing reads the environment or a file again, and nothing rewrites a section later.
 """

@@ -1,4 +1,6 @@
-"""What help pages say of a setting, read from the sections themselves: the text under the field, and its default."""
+"""What help pages say of a setting, read from the sections themselves: the text under the field, and its
+default.
+"""
 
 import ast
 import inspect
@@ -9,7 +11,7 @@ from typing import Any
 
 
 @cache
-def _texts(section: type) -> dict[str, str]:
+def _field_docstrings(section: type) -> dict[str, str]:
     """Return the docstring under each field; empty where Python was installed without sources."""
     try:
         tree = ast.parse(inspect.getsource(section))
@@ -21,13 +23,15 @@ def _texts(section: type) -> dict[str, str]:
         field.target.id: text.value.value
         for field, text in pairwise(declaration.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        if isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
     }
 
 
 def describe_field(section: type, name: str) -> str:
-    """Return the text that stands under the field `name`."""
-    return _texts(section).get(name, "")
+    """Return the docstring of the field `name`, as one paragraph."""
+    return " ".join(_field_docstrings(section).get(name, "").split())
 
 
 def describe_default(section: type, name: str) -> str:

@@ -1,4 +1,6 @@
-"""JSON and TOML documents from files, whatever is in them: the one place that knows what reading them may raise."""
+"""JSON and TOML documents from files, whatever is in them: the one place that knows what reading them may
+raise.
+"""
 
 import json
 import tomllib

@@ -1,6 +1,8 @@
-"""Changes one alias in the settings file and leaves everything else as its owner wrote it: comments, order, spacing.
+"""Changes one alias in the settings file and leaves everything else as its owner wrote it: comments, order,
+spacing.
 
-The file is edited as lines, then read back: only a text that says exactly what was meant replaces it, in one step.
+The file is edited as lines, then read back: only a text that says exactly what was meant replaces it, in one
+step.
 """
 
 import json
@@ -36,29 +38,46 @@ def _change(file: Path, name: str, target: str | None) -> None:
     _edit(lines, name, target)
     edited = "\n".join(lines) + "\n"
     wanted = {key: value for key, value in (aliases | {name: target}).items() if value is not None}
-    if not _says(edited, content, wanted):
-        raise SettingsError(f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}")
+    if not _matches(edited, content, wanted):
+        raise SettingsError(
+            f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}"
+        )
     _replace(file, edited)
 
 
 def _edit(lines: list[str], name: str, target: str | None) -> None:
-    header = next((number for number, line in enumerate(lines) if line.partition("#")[0].strip() == _HEADER), None)
+    header = next(
+        (number for number, line in enumerate(lines) if line.partition("#")[0].strip() == _HEADER), None
+    )
     if header is None:
         lines += [*([""] if lines else []), _HEADER]
         header = len(lines) - 1
-    end = next((number for number in range(header + 1, len(lines)) if lines[number].lstrip().startswith("[")), len(lines))
-    keys = {json.dumps(name, ensure_ascii=False), f"'{name}'", *([name] if re.fullmatch(r"[A-Za-z0-9_-]+", name) else [])}
-    place = next((number for number in range(header + 1, end) if lines[number].partition("=")[0].strip() in keys), None)
-    new = [] if target is None else [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(target, ensure_ascii=False)}"]
-    if place is None:
+    end = next(
+        (number for number in range(header + 1, len(lines)) if lines[number].lstrip().startswith("[")),
+        len(lines),
+    )
+    keys = {
+        json.dumps(name, ensure_ascii=False),
+        f"'{name}'",
+        *([name] if re.fullmatch(r"[A-Za-z0-9_-]+", name) else []),
+    }
+    line_number = next(
+        (number for number in range(header + 1, end) if lines[number].partition("=")[0].strip() in keys), None
+    )
+    new = (
+        []
+        if target is None
+        else [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(target, ensure_ascii=False)}"]
+    )
+    if line_number is None:
         while end > header + 1 and not lines[end - 1].strip():
             end -= 1
         lines[end:end] = new
     else:
-        lines[place : place + 1] = new
+        lines[line_number : line_number + 1] = new
 
 
-def _says(text: str, before: dict[str, Any], aliases: dict[str, Any]) -> bool:
+def _matches(text: str, before: dict[str, Any], aliases: dict[str, Any]) -> bool:
     try:
         after = parse_toml(text)
     except DocumentError:
@@ -74,8 +93,14 @@ def _aliases(content: dict[str, Any]) -> dict[str, Any]:
 
 def _without_aliases(content: dict[str, Any]) -> dict[str, Any]:
     library = content.get("library")
-    rest = {key: value for key, value in library.items() if key != "aliases"} if isinstance(library, dict) else {}
-    return {key: value for key, value in content.items() if key != "library"} | ({"library": rest} if rest else {})
+    rest = (
+        {key: value for key, value in library.items() if key != "aliases"}
+        if isinstance(library, dict)
+        else {}
+    )
+    return {key: value for key, value in content.items() if key != "library"} | (
+        {"library": rest} if rest else {}
+    )
 
 
 def _read(file: Path) -> str:
@@ -95,15 +120,18 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write beside the file and rename: whoever reads it meanwhile sees the old or the new one. A link stays a link."""
-    place = file.resolve()
+    """Write beside the file and rename: whoever reads it meanwhile sees the old or the new one.
+
+    A link stays a link.
+    """
+    path = file.resolve()
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
-        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
         Path(name).chmod(mode)
-        Path(name).replace(place)
+        Path(name).replace(path)
     except OSError as error:
         raise SettingsError(f"settings file {str(file)!r} cannot be written: {error}") from None

@@ -1,6 +1,6 @@
 """The one place where settings come together: defaults < `mlxctl.toml` < environment < flags.
 
-A key nobody knows and a value that cannot be honoured are errors that name the key and where it was written.
+A key nobody knows and a value that cannot be honored are errors that name the key and where it was written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ ENVIRONMENT_PREFIX = "MLXCTL_"
 CONFIG_VARIABLE = "MLXCTL_CONFIG"
 
 
-class Choice(NamedTuple):
+class SettingValue(NamedTuple):
     """One value that somebody wrote, and where."""
 
     section: str
@@ -35,22 +35,23 @@ def resolve(
 ) -> Settings:
     """Return the settings as they will hold for the life of the process.
 
-    A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one (`locations.config_file()`) need not.
-    `flags` maps section to key to value; None, or an empty list, means not given. Raises SettingsError.
+    A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one
+    (`locations.config_file()`) need not. `flags` maps section to key to value; None, or an empty list, means
+    not given. Raises SettingsError.
     """
-    named = config_file or _named_by(environment)
-    chosen: dict[str, dict[str, object]] = {section: {} for section in _sections()}
-    for choice in (*_from_file(named), *_from_environment(environment), *_from_flags(flags or {})):
-        chosen[choice.section][choice.key] = _checked(choice)
-    return Settings(**{name: kind(**chosen[name]) for name, kind in _sections().items()})
+    explicit = config_file or _file_from_environment(environment)
+    values: dict[str, dict[str, object]] = {section: {} for section in _sections()}
+    for setting in (*_from_file(explicit), *_from_environment(environment), *_from_flags(flags or {})):
+        values[setting.section][setting.key] = _checked(setting)
+    return Settings(**{name: kind(**values[name]) for name, kind in _sections().items()})
 
 
 def settings_file(environment: Mapping[str, str]) -> Path:
     """Return the settings file that `resolve` reads when no flag names one; it need not exist."""
-    return _named_by(environment) or locations.config_file()
+    return _file_from_environment(environment) or locations.config_file()
 
 
-def _named_by(environment: Mapping[str, str]) -> Path | None:
+def _file_from_environment(environment: Mapping[str, str]) -> Path | None:
     return Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None
 
 
@@ -58,54 +59,66 @@ def _sections() -> dict[str, Any]:
     return get_type_hints(Settings)
 
 
-def _checked(choice: Choice) -> object:
-    kind = _sections()[choice.section]
-    declared = {field.name: field for field in fields(kind)}[choice.key]
+def _checked(setting: SettingValue) -> object:
+    kind = _sections()[setting.section]
+    declared = {field.name: field for field in fields(kind)}[setting.key]
     try:
-        return convert(choice.value, get_type_hints(kind)[choice.key], declared)
+        return convert(setting.value, get_type_hints(kind)[setting.key], declared)
     except ValueError as error:
-        raise SettingsError(f"{choice.origin}: {error}") from None
+        raise SettingsError(f"{setting.origin}: {error}") from None
 
 
 def _keys(section: str) -> list[str]:
     return [field.name for field in fields(_sections()[section])]
 
 
-def _from_file(named: Path | None) -> Iterator[Choice]:
-    path = named or locations.config_file()
+def _from_file(explicit: Path | None) -> Iterator[SettingValue]:
+    path = explicit or locations.config_file()
     try:
         content = parse_toml(read_text(path))
     except FileNotFoundError:
-        if named is None:
+        if explicit is None:
             return
         raise SettingsError(f"settings file {str(path)!r} does not exist") from None
     except (OSError, DocumentError) as error:
         raise SettingsError(f"settings file {str(path)!r} cannot be read: {error}") from None
     for section, table in content.items():
         if section not in _sections():
-            raise SettingsError(f"unknown section {section!r} in {str(path)!r}; known: {', '.join(_sections())}")
+            raise SettingsError(
+                f"unknown section {section!r} in {str(path)!r}; known: {', '.join(_sections())}"
+            )
         if not isinstance(table, dict):
-            raise SettingsError(f"{section!r} in {str(path)!r} must be a table: write [{section}] above its keys")
+            raise SettingsError(
+                f"{section!r} in {str(path)!r} must be a table: write [{section}] above its keys"
+            )
         for key, value in table.items():
             if key not in _keys(section):
-                raise SettingsError(f"unknown key '{section}.{key}' in {str(path)!r}; known: {', '.join(_keys(section))}")
-            yield Choice(section, key, value, f"'{section}.{key}' in {str(path)!r}")
+                raise SettingsError(
+                    f"unknown key '{section}.{key}' in {str(path)!r}; known: {', '.join(_keys(section))}"
+                )
+            yield SettingValue(section, key, value, f"'{section}.{key}' in {str(path)!r}")
 
 
-def _from_environment(environment: Mapping[str, str]) -> Iterator[Choice]:
-    known = {f"{ENVIRONMENT_PREFIX}{section}_{key}".upper(): (section, key) for section in _sections() for key in _keys(section)}
+def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:
+    known = {
+        f"{ENVIRONMENT_PREFIX}{section}_{key}".upper(): (section, key)
+        for section in _sections()
+        for key in _keys(section)
+    }
     prefixes = tuple(f"{ENVIRONMENT_PREFIX}{section}_".upper() for section in _sections())
     for variable, text in environment.items():
         if variable in known:
             section, key = known[variable]
-            yield Choice(section, key, text, f"environment variable {variable}")
+            yield SettingValue(section, key, text, f"environment variable {variable}")
         elif variable.startswith(prefixes):
-            raise SettingsError(f"environment variable {variable} names no setting; known: {', '.join(known)}")
+            raise SettingsError(
+                f"environment variable {variable} names no setting; known: {', '.join(known)}"
+            )
 
 
-def _from_flags(flags: Mapping[str, Mapping[str, object]]) -> Iterator[Choice]:
+def _from_flags(flags: Mapping[str, Mapping[str, object]]) -> Iterator[SettingValue]:
     for section, given in flags.items():
         for key, value in given.items():
             assert key in _keys(section), f"a flag is made for a setting: {section}.{key}"
             if value not in (None, []):
-                yield Choice(section, key, value, f"flag for {section}.{key}")
+                yield SettingValue(section, key, value, f"flag for {section}.{key}")

@@ -20,7 +20,8 @@ def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
 class ServerSettings:
     """HTTP server: address, keys, limits."""
 
-    # 8080 is where mlx_lm.server and llama.cpp answer, so clients set up for those find us; 8000 is every web project's own.
+    # 8080 is where mlx_lm.server and llama.cpp answer, so clients set up for those find us; 8000 is every web
+    # project's own.
     host: str = "127.0.0.1"
     """Address to listen on. 0.0.0.0 accepts connections from the network; set an API key with it."""
 
@@ -28,19 +29,31 @@ class ServerSettings:
     """Port to listen on. 0 picks a free port and prints it."""
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
-    """API key that clients must send, as `Authorization: Bearer` or `x-api-key`. Default: no authentication."""
+    """API key that clients must send, as `Authorization: Bearer` or `x-api-key`.
+
+    Default: no authentication.
+    """
 
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Key for managing models, cache and downloads, and for /stats, /metrics and /requests. Default: any API key."""
+    """Key for managing models, cache and downloads, and for /stats, /metrics and /requests.
+
+    Default: any API key.
+    """
 
     cache_groups: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     """API key of a group that shares one prefix cache. Every other key has a prefix cache of its own."""
 
     cors_origins: tuple[str, ...] = ()
-    """Web origin whose pages may call this server from a browser. `*` allows any origin, without credentials."""
+    """Web origin whose pages may call this server from a browser.
+
+    `*` allows any origin, without credentials.
+    """
 
     allowed_hosts: tuple[str, ...] = ()
-    """Host header to accept beside the loopback names. When listening beyond loopback, an empty list accepts any."""
+    """Host header to accept beside the loopback names.
+
+    When listening beyond loopback, an empty list accepts any.
+    """
 
     max_body_bytes: int = bounded(32 * 1024**2, least=1024)
     """Maximum size of a request body."""
@@ -73,7 +86,10 @@ class ServerSettings:
     """Maximum number of agents per caller."""
 
     agent_history_bytes: int = bounded(16 * 1024**2, least=1024)
-    """Maximum size of one agent's history, including instructions and tools. A turn that exceeds it is refused."""
+    """Maximum size of one agent's history, including instructions and tools.
+
+    A turn that exceeds it is refused.
+    """
 
     agent_settings_bytes: int = bounded(1024**2, least=1024)
     """Maximum size of one agent's instructions, tools and metadata together."""
@@ -93,13 +109,19 @@ class EngineSettings:
     """Engine process: memory, prefix cache, batching, supervision."""
 
     memory_limit_bytes: int | None = bounded(None, least=1)
-    """Maximum memory for weights and caches together. Default: the limit that MLX recommends for this machine."""
+    """Maximum memory for weights and caches together.
+
+    Default: the limit that MLX recommends for this machine.
+    """
 
     prefix_cache_bytes: int | None = bounded(None, least=0)
     """Maximum memory for the prefix cache. 0 turns it off. Default: a fifth of the memory limit."""
 
     prefix_cache_bits: Literal["full", "8", "4"] = "full"
-    """Bits of stored prefix-cache entries. Fewer bits hold more tokens, but reuse is not exact. `kv_bits` takes precedence."""
+    """Bits of stored prefix-cache entries.
+
+    Fewer bits hold more tokens, but reuse is not exact. `kv_bits` takes precedence.
+    """
 
     prefix_cache_exact_tokens: int = bounded(4096, least=0)
     """Number of tokens at the start of every prompt that the prefix cache never quantizes."""
@@ -108,7 +130,10 @@ class EngineSettings:
     """Directory of the prefix cache's disk tier. `serve` defaults to the user's cache directory."""
 
     cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
-    """Maximum size of the disk tier. 0 turns it off. Only the owner can read it. Entries expire after 24 hours without use."""
+    """Maximum size of the disk tier. 0 turns it off.
+
+    Only the owner can read it. Entries expire after 24 hours without use.
+    """
 
     cache_min_free_bytes: int = bounded(4 * 1024**3, least=0)
     """Disk space that the disk tier always leaves free."""
@@ -120,10 +145,14 @@ class EngineSettings:
     """Maximum duration of one prefill step while nothing else runs."""
 
     target_gap_ms: float | None = bounded(None, least=1.0)
-    """Milliseconds that may pass between two tokens of an answer because prompts are read; without it, 200 or ten decode steps."""
+    """Milliseconds that may pass between two tokens of an answer because prompts are read; without it, 200 or
+    ten decode steps.
+    """
 
     target_ttft_ms: float = bounded(1000.0, least=0.0)
-    """Milliseconds that a prompt may wait before prompts are read as fast as the target gap allows, which slows answers down."""
+    """Milliseconds that a prompt may wait before prompts are read as fast as the target gap allows, which
+    slows answers down.
+    """
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill step."""
@@ -146,7 +175,10 @@ class ModelSettings:
     """The default model."""
 
     path: Path | None = None
-    """Model to serve: a directory, or a name or alias of the library. Default: the tiny built-in demo model."""
+    """Model to serve: a directory, or a name or alias of the library.
+
+    Default: the tiny built-in demo model.
+    """
 
     name: str | None = None
     """Name of the model in requests. Default: the name of its directory."""
@@ -155,7 +187,10 @@ class ModelSettings:
     """Allow Python code from the model directory to run."""
 
     kv_bits: KVBits = "full"
-    """Bits of the KV cache while a model runs. Fewer bits allow longer contexts and change answers slightly."""
+    """Bits of the KV cache while a model runs.
+
+    Fewer bits allow longer contexts and change answers slightly.
+    """
 
     kv_group_size: Literal["32", "64", "128"] = "64"
     """Quantization group size of the KV cache. It must divide the model's head size."""
@@ -212,7 +247,10 @@ class SamplingSettings:
     """Sampling defaults of requests that set nothing else."""
 
     hlg: bool = False
-    """Sample with a tone curve instead of a plain temperature. A request with top_p or top_k keeps plain sampling."""
+    """Sample with a tone curve instead of a plain temperature.
+
+    A request with top_p or top_k keeps plain sampling.
+    """
 
     hlg_width: float = bounded(4.0, least=0.001, most=1000.0)
     """Width of the tone curve's middle on both sides of its pivot, in nats."""

@@ -1,6 +1,7 @@
 """From what a person wrote (TOML values, text from the environment or a flag) to the type of a field.
 
-Every refusal is a ValueError whose message says what was expected; it repeats the value only if that is not a secret.
+Every refusal is a ValueError whose message says what was expected; it repeats the value only if that is not a
+secret.
 """
 
 import math
@@ -13,15 +14,26 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_BOOLEANS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 
-def convert(value: object, kind: Any, declared: "Field[Any]") -> object:
-    """Return `value` as the type `kind` of the field `declared`, within the field's bounds; raises ValueError."""
+def convert(value: object, kind: Any, field: "Field[Any]") -> object:
+    """Return `value` as the type `kind` of the field `declared`, within the field's bounds; raises
+    ValueError.
+    """
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     target = next(candidate for candidate in kinds if candidate is not NoneType)
-    converted = _convert_one(value, target, is_size=declared.name.endswith("_bytes"), is_secret=not declared.repr)
-    _check_bounds(converted, declared)
+    converted = _convert_one(value, target, is_size=field.name.endswith("_bytes"), is_secret=not field.repr)
+    _check_bounds(converted, field)
     return converted
 
 
@@ -37,17 +49,19 @@ def parse_size(text: str) -> int:
 def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) -> object:
     shown = "a value that is not shown" if is_secret else repr(value)
     if get_origin(target) is tuple:
-        texts = _as_texts(value, shown)
-        return texts if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in texts)
+        strings = _as_list(value, shown)
+        return strings if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in strings)
     if get_origin(target) is dict:
         kind = get_args(target)[1]
         if get_origin(kind) is tuple:
-            return _as_groups(value, shown)
+            return _as_list_table(value, shown)
         if get_origin(kind) is Literal and isinstance(value, Mapping):
             # As for a single choice, 8 is "8".
             value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
-        names = _as_names(value, shown)
-        return {name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()}
+        names = _as_table(value, shown)
+        return {
+            name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()
+        }
     if get_origin(target) is Literal:
         choices, written = get_args(target), value if isinstance(value, bool) else str(value)
         if written not in choices:
@@ -58,7 +72,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
     if target is str and isinstance(value, str) and value:
         return value
     if target is bool:
-        return _as_truth(value, shown)
+        return _as_bool(value, shown)
     if target is int and is_size and isinstance(value, str):
         return parse_size(value)
     if target in (int, float):
@@ -66,7 +80,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
     raise ValueError(f"expected {_NAMES[target]}, got {shown}")
 
 
-def _as_texts(value: object, shown: str) -> tuple[str, ...]:
+def _as_list(value: object, shown: str) -> tuple[str, ...]:
     """Return a list of texts; from one text (environment, flag) it is split at commas."""
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if isinstance(items, Sequence):
@@ -76,37 +90,50 @@ def _as_texts(value: object, shown: str) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _as_names(value: object, shown: str) -> dict[str, str]:
+def _as_table(value: object, shown: str) -> dict[str, str]:
     """Return a table of texts; from one text (environment) it is a list of `name=value`, split at commas."""
     if isinstance(value, str):
         pairs = (item.partition("=") for item in value.split(","))
         value = {name.strip(): text.strip() for name, _, text in pairs}
-    if not isinstance(value, Mapping) or not all(isinstance(text, str) and text for pair in value.items() for text in pair):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(text, str) and text for pair in value.items() for text in pair
+    ):
         raise ValueError(f"expected a table of names and texts, none of them empty, got {shown}")
     return dict(value)
 
 
-def _as_groups(value: object, shown: str) -> dict[str, tuple[str, ...]]:
-    """Return a table of lists of texts; from texts (environment, flag) each is `name=text`, a name as often as it has texts."""
+def _as_list_table(value: object, shown: str) -> dict[str, tuple[str, ...]]:
+    """Return a table of lists of texts; from texts (environment, flag) each is `name=text`, a name as often
+    as it has texts.
+    """
     if isinstance(value, Mapping):
-        pairs = [(name, text) for name, texts in value.items() for text in _as_texts(texts, shown)]
+        pairs = [(name, text) for name, strings in value.items() for text in _as_list(strings, shown)]
     else:
-        pairs = [(name.strip(), text.strip()) for name, _, text in (item.partition("=") for item in _as_texts(value, shown))]
+        pairs = [
+            (name.strip(), text.strip())
+            for name, _, text in (item.partition("=") for item in _as_list(value, shown))
+        ]
     if not all(isinstance(name, str) and name and text for name, text in pairs):
-        raise ValueError(f"expected a table of names and lists of texts, or texts like 'name=text', got {shown}")
+        raise ValueError(
+            f"expected a table of names and lists of texts, or texts like 'name=text', got {shown}"
+        )
     return {name: tuple(text for owner, text in pairs if owner == name) for name, _ in pairs}
 
 
-def _as_truth(value: object, shown: str) -> bool:
-    truth = value if isinstance(value, bool) else _TRUTHS.get(str(value).lower())
-    if truth is None:
+def _as_bool(value: object, shown: str) -> bool:
+    result = value if isinstance(value, bool) else _BOOLEANS.get(str(value).lower())
+    if result is None:
         raise ValueError(f"expected true or false, got {shown}")
-    return truth
+    return result
 
 
 def _as_number(value: object, target: type[int] | type[float], shown: str) -> int | float:
     expected = f"expected {_NAMES[target]}, got {shown}"
-    if isinstance(value, bool) or not isinstance(value, int | float | str) or (target is int and isinstance(value, float)):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or (target is int and isinstance(value, float))
+    ):
         raise ValueError(expected)
     try:
         number = target(value)
@@ -117,12 +144,17 @@ def _as_number(value: object, target: type[int] | type[float], shown: str) -> in
     return number
 
 
-def _check_bounds(value: object, declared: "Field[Any]") -> None:
-    least, most = declared.metadata.get("least"), declared.metadata.get("most")
+def _check_bounds(value: object, field: "Field[Any]") -> None:
+    least, most = field.metadata.get("least"), field.metadata.get("most")
     if least is not None and isinstance(value, int | float) and value < least:
         raise ValueError(f"expected at least {least}, got {value}")
     if most is not None and isinstance(value, int | float) and value > most:
         raise ValueError(f"expected at most {most}, got {value}")
 
 
-_NAMES: dict[Any, str] = {str: "a text that is not empty", Path: "a path", int: "a whole number", float: "a number"}
+_NAMES: dict[Any, str] = {
+    str: "a text that is not empty",
+    Path: "a path",
+    int: "a whole number",
+    float: "a number",
+}

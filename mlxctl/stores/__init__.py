@@ -1,17 +1,20 @@
-"""What survives a request, or a restart: SQLite files, and what a person lays down in TOML. Knows no wire formats, no models."""
+"""What survives a request, or a restart: SQLite files, and what a person lays down in TOML.
+
+Knows no wire formats, no models.
+"""
 
 from typing import TYPE_CHECKING
 
 from mlxctl import on_demand
 
 if TYPE_CHECKING:
-    from mlxctl.stores.agents import AgentStore, StoredAgent
+    from mlxctl.stores.agents import AgentStore
     from mlxctl.stores.capabilities import CapabilityStore
-    from mlxctl.stores.findings import QUESTIONS, Exchange, Finding, ProbeRecord, Verdict
     from mlxctl.stores.overrides import Override, read_overrides, write_overrides
-    from mlxctl.stores.responses import ResponseStore, StoredItem, StoredResponse, StoreFacts
+    from mlxctl.stores.probe_findings import QUESTIONS, Exchange, Finding, ProbeRecord
+    from mlxctl.stores.resolved_capabilities import capabilities_of, effective
+    from mlxctl.stores.responses import ResponseStore, StoreFacts
     from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
-    from mlxctl.stores.verdicts import capabilities_of, effective
 
 __all__ = [
     "QUESTIONS",
@@ -26,14 +29,22 @@ __all__ = [
     "SessionStore",
     "SessionSummary",
     "StoreFacts",
-    "StoredAgent",
-    "StoredItem",
-    "StoredResponse",
-    "Verdict",
     "capabilities_of",
     "effective",
     "read_overrides",
     "write_overrides",
 ]
 
-__getattr__ = on_demand(__name__, __all__, ("agents", "capabilities", "verdicts", "findings", "overrides", "responses", "sessions"))
+__getattr__ = on_demand(
+    __name__,
+    __all__,
+    (
+        "agents",
+        "capabilities",
+        "resolved_capabilities",
+        "probe_findings",
+        "overrides",
+        "responses",
+        "sessions",
+    ),
+)

@@ -1,12 +1,15 @@
-"""Agents: conversations that live here, each owned by the caller who made it. What they said is kept until they are deleted."""
+"""Agents: conversations that live here, each owned by the caller who made it.
+
+What they said is kept until they are deleted.
+"""
 
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlxctl.errors import Conflict, InvalidRequest
+from mlxctl.ir.stored import StoredAgent
 from mlxctl.stores.database import Database
 from mlxctl.stores.rows import check_row
 
@@ -46,26 +49,10 @@ _COLUMNS = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAgent:
-    """An agent without its messages. `settings` is JSON that nothing here looks into; times are unix seconds.
-
-    `revision` counts the changes to its history: who adds to it says which one it goes on from. `number` is its place in the list.
-    """
-
-    number: int
-    id: str
-    model: str
-    settings: bytes
-    created: float
-    last_access: float
-    revision: int
-    num_messages: int
-    num_bytes: int
-
-
 class AgentStore:
-    """Keeps the agents of all callers in one file, made at the first use. Nobody sees what another caller's agents said.
+    """Keeps the agents of all callers in one file, made at the first use.
+
+    Nobody sees what another caller's agents said.
 
     Any thread may call; calls wait for the disk, and raise StoreError when it fails them.
     """
@@ -76,14 +63,23 @@ class AgentStore:
         self._now = now
 
     def create(self, owner: str, agent_id: str, *, model: str, settings: bytes) -> StoredAgent:
-        """Make an agent with an empty history. Raises Conflict when the id is taken, InvalidRequest when there are too many."""
+        """Make an agent with an empty history.
+
+        Raises Conflict when the id is taken, InvalidRequest when there are too many.
+        """
         with self._database.transaction() as connection:
             if _find(connection, owner, agent_id) is not None:
-                raise Conflict(f"an agent with the id {agent_id!r} exists already; choose another id, or delete it", param="id")
-            (num_agents,) = connection.execute("SELECT count(*) FROM agents WHERE owner = ?", (owner,)).fetchone()
+                raise Conflict(
+                    f"an agent with the id {agent_id!r} exists already; choose another id, or delete it",
+                    param="id",
+                )
+            (num_agents,) = connection.execute(
+                "SELECT count(*) FROM agents WHERE owner = ?", (owner,)
+            ).fetchone()
             if num_agents >= self._max_agents:
                 raise InvalidRequest(
-                    f"there are {num_agents} agents already, and no more may be; delete one", code="too_many_agents"
+                    f"there are {num_agents} agents already, and no more may be; delete one",
+                    code="too_many_agents",
                 )
             now = self._now()
             connection.execute(
@@ -98,7 +94,8 @@ class AgentStore:
             return _find(connection, owner, agent_id)
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
-        """Return up to `limit` agents, oldest first, behind the one with the id `after`, and whether there are more.
+        """Return up to `limit` agents, oldest first, behind the one with the id `after`, and whether there
+        are more.
 
         Raises InvalidRequest when there is no agent `after`.
         """
@@ -107,7 +104,9 @@ class AgentStore:
             if after is not None:
                 last = _find(connection, owner, after)
                 if last is None:
-                    raise InvalidRequest(f"after is {after!r}, which is not the id of an agent", param="after")
+                    raise InvalidRequest(
+                        f"after is {after!r}, which is not the id of an agent", param="after"
+                    )
                 start = last.number
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM agents WHERE owner = ? AND number > ? ORDER BY number LIMIT ?",  # noqa: S608 -- ours
@@ -115,7 +114,9 @@ class AgentStore:
             ).fetchall()
             return tuple(_agent(row) for row in rows[:limit]), len(rows) > limit
 
-    def messages(self, agent: StoredAgent, *, after: int = -1, limit: int = -1) -> tuple[tuple[int, bytes], ...]:
+    def messages(
+        self, agent: StoredAgent, *, after: int = -1, limit: int = -1
+    ) -> tuple[tuple[int, bytes], ...]:
         """Return the messages behind position `after`, in order, each with its position; `limit` -1 is all."""
         with self._database.reading() as connection:
             return _messages(connection, agent.number, after=after, limit=limit)
@@ -126,12 +127,15 @@ class AgentStore:
             agent = _find(connection, owner, agent_id)
             if agent is None:
                 return None
-            connection.execute("UPDATE agents SET last_access = ? WHERE number = ?", (self._now(), agent.number))
+            connection.execute(
+                "UPDATE agents SET last_access = ? WHERE number = ?", (self._now(), agent.number)
+            )
             agent = _sealed(connection, owner, agent_id)
             return agent, tuple(body for _, body in _messages(connection, agent.number))
 
     def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
-        """Add to the history of `agent` as it was at the beginning; it keeps the model that it was given meanwhile, else `model`.
+        """Add to the history of `agent` as it was at the beginning; it keeps the model that it was given
+        meanwhile, else `model`.
 
         Raises Conflict when the history has changed, or the agent is gone.
         """
@@ -142,15 +146,21 @@ class AgentStore:
                 (self._now(), agent.model, model, agent.number, agent.revision),
             )
             if not changed.rowcount:
-                raise Conflict(f"agent {agent.id!r} was reset or deleted while it answered; the answer is not kept")
+                raise Conflict(
+                    f"agent {agent.id!r} was reset or deleted while it answered; the answer is not kept"
+                )
             _seal(connection, agent.number)
             for position, body in enumerate(said, start=agent.num_messages):
                 connection.execute(
-                    "INSERT INTO messages VALUES (?, ?, ?, checksum(?, ?))", (agent.number, position, body, position, body)
+                    "INSERT INTO messages VALUES (?, ?, ?, checksum(?, ?))",
+                    (agent.number, position, body, position, body),
                 )
 
-    def change(self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]) -> StoredAgent | None:
-        """Keep what `settings` makes of an agent's settings, and its model if one is given; None when there is no such agent.
+    def change(
+        self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]
+    ) -> StoredAgent | None:
+        """Keep what `settings` makes of an agent's settings, and its model if one is given; None when there
+        is no such agent.
 
         Its history stays, and a turn that is under way goes on with what it began with.
         """
@@ -173,7 +183,8 @@ class AgentStore:
                 return None
             connection.execute("DELETE FROM messages WHERE agent = ?", (agent.number,))
             connection.execute(
-                "UPDATE agents SET revision = revision + 1, last_access = ? WHERE number = ?", (self._now(), agent.number)
+                "UPDATE agents SET revision = revision + 1, last_access = ? WHERE number = ?",
+                (self._now(), agent.number),
             )
             return _sealed(connection, owner, agent_id)
 
@@ -182,7 +193,9 @@ class AgentStore:
     def delete(self, owner: str, agent_id: str) -> bool:
         """Forget an agent and all that it said; says whether there was one. Works on a full disk."""
         query = "DELETE FROM agents WHERE owner = ? AND id = ?"
-        return self._database.delete(lambda connection: connection.execute(query, (owner, agent_id)).rowcount > 0)
+        return self._database.delete(
+            lambda connection: connection.execute(query, (owner, agent_id)).rowcount > 0
+        )
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -209,7 +222,9 @@ def _sealed(connection: sqlite3.Connection, owner: str, agent_id: str) -> Stored
     return agent
 
 
-def _messages(connection: sqlite3.Connection, agent: int, *, after: int = -1, limit: int = -1) -> tuple[tuple[int, bytes], ...]:
+def _messages(
+    connection: sqlite3.Connection, agent: int, *, after: int = -1, limit: int = -1
+) -> tuple[tuple[int, bytes], ...]:
     rows = connection.execute(
         "SELECT position, body, checksum(position, body) = checksum FROM messages"
         " WHERE agent = ? AND position > ? ORDER BY position LIMIT ?",

@@ -8,7 +8,7 @@ import msgspec
 
 from mlxctl.stores.damage import DamageError
 from mlxctl.stores.database import Database
-from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord
+from mlxctl.stores.probe_findings import QUESTIONS, Finding, ProbeRecord
 from mlxctl.stores.rows import convert_row
 
 _MIGRATIONS = (
@@ -40,7 +40,8 @@ _MIGRATIONS = (
 class CapabilityStore:
     """Keeps what was found out, in one file, made when the first record is saved.
 
-    Any thread may call; calls wait for the disk, and raise StoreError when it fails them or a newer mlxctl wrote the file.
+    Any thread may call; calls wait for the disk, and raise StoreError when it fails them or a newer mlxctl
+    wrote the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,13 +50,17 @@ class CapabilityStore:
     def save(self, record: ProbeRecord) -> ProbeRecord:
         """Keep the record in place of an older one of the same model and return what is kept.
 
-        A question that failed this time, or was not asked, keeps the answer that it has: neither says anything about the model.
+        A question that failed this time, or was not asked, keeps the answer that it has: neither says
+        anything about the model.
         """
         with self._database.transaction() as connection:
             kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))
             connection.execute("DELETE FROM probes WHERE fingerprint = ?", (kept.fingerprint,))
             connection.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?)", _probe_row(kept))
-            rows = [(kept.fingerprint, position, *_finding_row(finding)) for position, finding in enumerate(kept.findings)]
+            rows = [
+                (kept.fingerprint, position, *_finding_row(finding))
+                for position, finding in enumerate(kept.findings)
+            ]
             connection.executemany("INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return kept
 
@@ -80,7 +85,11 @@ class CapabilityStore:
 
 def _settled(record: ProbeRecord, before: ProbeRecord | None) -> tuple[Finding, ...]:
     known = {finding.question: finding for finding in before.findings} if before else {}
-    new = {finding.question: finding for finding in record.findings if not (finding.has_failed and finding.question in known)}
+    new = {
+        finding.question: finding
+        for finding in record.findings
+        if not (finding.has_failed and finding.question in known)
+    }
     settled = {**known, **new}
     return tuple(settled[question] for question in QUESTIONS if question in settled)
 
@@ -91,7 +100,10 @@ def _find(connection: sqlite3.Connection, fingerprint: str) -> ProbeRecord | Non
         return None
     _, model, path, probed_at, number, duration_seconds, versions = row
     columns = "question, verdict, reason, value, exchanges, has_failed"
-    rows = connection.execute(f"SELECT {columns} FROM findings WHERE fingerprint = ? ORDER BY position", (fingerprint,))  # noqa: S608
+    rows = connection.execute(
+        f"SELECT {columns} FROM findings WHERE fingerprint = ? ORDER BY position",  # noqa: S608
+        (fingerprint,),
+    )
     values = {
         "fingerprint": fingerprint,
         "model": model,

@@ -16,7 +16,8 @@ _MARK = ".damaged-"
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a file, by the ends of the names."""
 
-# Everything else (locked, full, read-only, not permitted ...) is a condition of the machine, and the file is left alone.
+# Everything else (locked, full, read-only, not permitted ...) is a condition of the machine, and the file is
+# left alone.
 _DAMAGE_CODES = frozenset(
     {
         sqlite3.SQLITE_ERROR,  # fixed statements fail only on tables that are not as we made them
@@ -36,7 +37,8 @@ class DamageError(ValueError):
     """A file, or a row of a database, is not what was written."""
 
 
-# What reading a SQLite file may raise. UnicodeError: SQLite's message about it. MemoryError: it claims impossible sizes.
+# What reading a SQLite file may raise. UnicodeError: SQLite's message about it. MemoryError: it claims
+# impossible sizes.
 DATABASE_ERRORS = (sqlite3.Error, msgspec.MsgspecError, DamageError, UnicodeError, MemoryError)
 
 
@@ -51,21 +53,33 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 def needs_check(error: BaseException) -> bool:
-    """Whether what looks like damage may have another cause than the file, so that the file has to be checked first."""
+    """Whether what looks like damage may have another cause than the file, so that the file has to be checked
+    first.
+    """
     # The one function of ours fails on text that is no UTF-8 only.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
+    return getattr(
+        error, "sqlite_errorcode", 0
+    ) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
 
 
 def is_no_room(error: BaseException | None) -> bool:
     """Whether the error can mean that the disk, a quota or a file size limit is exhausted."""
-    return isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _NO_ROOM_CODES
+    return (
+        isinstance(error, sqlite3.Error)
+        and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _NO_ROOM_CODES
+    )
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file, with SQLite's side files, to `NAME.damaged-TIME` and return that. Raises OSError."""
+    """Rename a damaged file, with SQLite's side files, to `NAME.damaged-TIME` and return that.
+
+    Raises OSError.
+    """
     name = f"{path.name}{_MARK}{time.strftime('%Y%m%dT%H%M%S')}"
     target = next(
-        place for number in count(1) if not os.path.lexists(place := path.with_name(name if number == 1 else f"{name}-{number}"))
+        place
+        for number in count(1)
+        if not os.path.lexists(place := path.with_name(name if number == 1 else f"{name}-{number}"))
     )
     for suffix in ("", *SIDE_FILES):
         if os.path.lexists(place := path.with_name(path.name + suffix)):
@@ -77,7 +91,9 @@ def set_aside(path: Path) -> Path:
 
 def set_aside_files(path: Path) -> list[Path]:
     """Return what was set aside of a file, the oldest first."""
-    found = [place for place in path.parent.glob(f"{path.name}{_MARK}*") if not place.name.endswith(SIDE_FILES)]
+    found = [
+        place for place in path.parent.glob(f"{path.name}{_MARK}*") if not place.name.endswith(SIDE_FILES)
+    ]
     return sorted(found, key=lambda place: (place.lstat().st_ctime_ns, place.name))
 
 

@@ -1,4 +1,7 @@
-"""SQLite files: the one place that opens them, finds damage, and begins anew beside a damaged one. Knows no tables of its own."""
+"""SQLite files: the one place that opens them, finds damage, and begins anew beside a damaged one.
+
+Knows no tables of its own.
+"""
 
 import logging
 import os
@@ -11,10 +14,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mlxctl.errors import StoreUnavailable
-from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, DamageError, is_damage, is_no_room, needs_check, set_aside
+from mlxctl.stores.damage import (
+    DATABASE_ERRORS,
+    SIDE_FILES,
+    DamageError,
+    is_damage,
+    is_no_room,
+    needs_check,
+    set_aside,
+)
 from mlxctl.stores.rows import checksum
 
-# Another process of ours may hold the write lock for the time of one small transaction, and of another, and of another.
+# Another process of ours may hold the write lock for the time of one small transaction, and of another, and
+# of another.
 _LOCK_SECONDS = 5.0
 # Larger files are not read as a whole when they are opened: their damage is found when it is met.
 _MAX_CHECKED_BYTES = 32 * 1024**2
@@ -24,7 +36,10 @@ MAX_FREE_BYTES = 64 * 1024
 _INCREMENTAL = 2
 
 Journal = Literal["TRUNCATE", "WAL"]
-"""TRUNCATE: a file for each transaction, empty afterwards. WAL: a log; readers and a writer do not wait for each other."""
+"""TRUNCATE: a file for each transaction, empty afterwards.
+
+WAL: a log; readers and a writer do not wait for each other.
+"""
 
 Check = Callable[[sqlite3.Connection], object]
 Result = TypeVar("Result")
@@ -35,12 +50,15 @@ _log = logging.getLogger(__name__)
 class Database:
     """A file that is opened, or made, at the first transaction. Any thread may call; one at a time is let in.
 
-    A damaged file is set aside with one line in the log, whenever the damage is found, and an empty one takes its place; the
-    transaction that found it raises. Every method raises StoreUnavailable when the file cannot be used.
+    A damaged file is set aside with one line in the log, whenever the damage is found, and an empty one takes
+    its place; the transaction that found it raises. Every method raises StoreUnavailable when the file cannot
+    be used.
     """
 
     def __init__(self, path: Path, migrations: Sequence[str], *, is_transient: bool = False) -> None:
-        """What is `transient` may be lost when the machine crashes; everything else is on the disk when its transaction ends."""
+        """What is `transient` may be lost when the machine crashes; everything else is on the disk when its
+        transaction ends.
+        """
         self._path = path
         self._is_transient = is_transient
         self._migrations = tuple(migrations)
@@ -66,7 +84,9 @@ class Database:
             yield from _transaction(connection, "BEGIN IMMEDIATE")
 
     def delete(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run `action`, which makes the file smaller, in a transaction that works on a full disk, too, and give the room back."""
+        """Run `action`, which makes the file smaller, in a transaction that works on a full disk, too, and
+        give the room back.
+        """
         with self._lock, self._guarded() as connection:
             try:
                 result = _run(connection, action)
@@ -100,7 +120,8 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self._connection = open_database(self._path, self._migrations)
         if self._is_transient:
-            # PERF: saves two fsyncs a transaction, 5 ms in a virtual machine. A process that ends or is killed loses nothing.
+            # PERF: saves two fsyncs a transaction, 5 ms in a virtual machine. A process that ends or is
+            # killed loses nothing.
             self._connection.execute("PRAGMA synchronous = OFF")
         self._file = _identity(self._path)
         return self._connection
@@ -124,9 +145,10 @@ def open_database(
 ) -> sqlite3.Connection:
     """Open or make the file at `path`, owner-only, with each of the `migrations` applied once, in order.
 
-    A migration is SQL statements with semicolons between them, and nowhere else; `checksum(...)` is a function of ours.
-    A file that is damaged, or in which `check` finds damage, is set aside, and an empty one is made.
-    The connection may be used by any thread, one at a time, and commits by itself. Raises StoreUnavailable.
+    A migration is SQL statements with semicolons between them, and nowhere else; `checksum(...)` is a
+    function of ours. A file that is damaged, or in which `check` finds damage, is set aside, and an empty one
+    is made. The connection may be used by any thread, one at a time, and commits by itself. Raises
+    StoreUnavailable.
     """
     try:
         try:
@@ -146,7 +168,9 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def open_alone(path: Path) -> sqlite3.Connection:
-    """Open an existing file that no other process uses, as it is: nothing is made for it, so it works on a full disk."""
+    """Open an existing file that no other process uses, as it is: nothing is made for it, so it works on a
+    full disk.
+    """
     connection = _connect(str(path), uri=False)
     # A log needs no shared memory then; and what changes is written in place, its journal is in memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -162,7 +186,9 @@ def check_pages(connection: sqlite3.Connection) -> None:
         raise DamageError(verdict.splitlines()[-1])
 
 
-def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Check | None) -> sqlite3.Connection:
+def _opened(
+    path: Path, migrations: tuple[str, ...], journal: Journal, check: Check | None
+) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     for place in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
@@ -172,7 +198,8 @@ def _opened(path: Path, migrations: tuple[str, ...], journal: Journal, check: Ch
     try:
         connection.create_function("checksum", -1, checksum, deterministic=True)
         _set_journal(connection, journal)
-        # PERF: WAL has no fsync at each commit; a crash of the machine may lose the last ones, but never the file.
+        # PERF: WAL has no fsync at each commit; a crash of the machine may lose the last ones, but never the
+        # file.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         # What a caller deletes is not left in the file.
@@ -194,20 +221,31 @@ def begin_anew(path: Path, error: BaseException) -> None:
     try:
         aside = set_aside(path)
     except OSError as failure:
-        _log.warning("%s is damaged (%s) and cannot be set aside: %s", path, error, failure.strerror or failure)
-        raise StoreUnavailable(path.stem, f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}") from failure
-    _log.warning("%s is damaged (%s); it was set aside as %s, and an empty one takes its place", path, error, aside.name)
+        _log.warning(
+            "%s is damaged (%s) and cannot be set aside: %s", path, error, failure.strerror or failure
+        )
+        raise StoreUnavailable(
+            path.stem, f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}"
+        ) from failure
+    _log.warning(
+        "%s is damaged (%s); it was set aside as %s, and an empty one takes its place",
+        path,
+        error,
+        aside.name,
+    )
 
 
 def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
     if journal == "WAL":
         connection.execute("PRAGMA journal_mode = WAL")
-        # PERF: what is in the log is copied into the file every 256 pages, so that the log stays below a megabyte or so.
+        # PERF: what is in the log is copied into the file every 256 pages, so that the log stays below a
+        # megabyte or so.
         connection.execute("PRAGMA wal_autocheckpoint = 256")
         connection.execute("PRAGMA journal_size_limit = 1048576")
         return
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
-        # Before the first table is made; later it would be written each time, for which a full disk has no room.
+        # Before the first table is made; later it would be written each time, for which a full disk has no
+        # room.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     # An earlier version kept a log; it stays while another process of that version uses it.
     try:
@@ -245,7 +283,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, 
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == len(migrations):
         return
-    # One transaction: another process that opens the file at the same time waits, and then finds nothing left to do.
+    # One transaction: another process that opens the file at the same time waits, and then finds nothing left
+    # to do.
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -274,7 +313,10 @@ def _run(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], 
 
 
 def _without_room(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]) -> Result:
-    """Run it with the journal in memory: what it changes is written in place. A crash in the midst of it damages the file."""
+    """Run it with the journal in memory: what it changes is written in place.
+
+    A crash in the midst of it damages the file.
+    """
     connection.execute("PRAGMA journal_mode = MEMORY")
     try:
         result = _run(connection, action)
@@ -300,7 +342,9 @@ def _vacuum(connection: sqlite3.Connection) -> None:
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
     # A file of an earlier version is rewritten once; from then on it shrinks by itself.
     # NOTE: `execute` would take one step of the statement, which frees one page.
-    connection.executescript("PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+    connection.executescript(
+        "PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -324,7 +368,12 @@ class _Connection(sqlite3.Connection):
 
 def _connect(place: str, *, uri: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        place, uri=uri, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+        place,
+        uri=uri,
+        timeout=_LOCK_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
     )
     connection.text_factory = _decode
     return connection

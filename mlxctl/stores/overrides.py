@@ -6,8 +6,9 @@
     tool_delivery = "template"
     thinking = "no"
 
-A table is named like the model: by its directory's name, ORG/NAME, an alias, the name that it is served under, or its path. Its
-keys are the questions, answered "yes", "no" or "unknown", and the values that go with them.
+A table is named like the model: by its directory's name, ORG/NAME, an alias, the name that it is served
+under, or its path. Its keys are the questions, answered "yes", "no" or "unknown", and the values that go with
+them.
 """
 
 import difflib
@@ -18,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import SettingsError
+from mlxctl.ir.models import ProbeVerdict
 from mlxctl.settings.documents import DocumentError, parse_toml, read_text
-from mlxctl.stores.findings import QUESTIONS, Finding, ProbeRecord, Verdict
+from mlxctl.stores.probe_findings import QUESTIONS, Finding, ProbeRecord
 
 VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "tool_parser": ("tools", "parser", str),
@@ -27,9 +29,11 @@ VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "thinking_parser": ("thinking", "parser", str),
     "max_tokens": ("practical_context", "tokens", int),
 }
-"""The keys of a table that are no questions: the question that each belongs to, the name of the value there, and its type."""
+"""The keys of a table that are no questions: the question that each belongs to, the name of the value there,
+and its type.
+"""
 
-_VERDICTS: tuple[Verdict, ...] = ("yes", "no", "unknown")
+_VERDICTS: tuple[ProbeVerdict, ...] = ("yes", "no", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,7 @@ class Override:
     """What is laid down about one model. `origin` is the file, for people."""
 
     origin: str
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -60,7 +64,7 @@ def write_overrides(records: Sequence[ProbeRecord]) -> str:
 def _read_table(table: object, model: str, path: Path) -> Override:
     if not isinstance(table, dict):
         raise SettingsError(f'{model!r} in {str(path)!r} must be a table: write ["{model}"] above its keys')
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, ProbeVerdict] = {}
     values: dict[str, dict[str, Any]] = {}
     for key, value in table.items():
         where = f"{key!r} of {model!r} in {str(path)!r}"
@@ -69,12 +73,18 @@ def _read_table(table: object, model: str, path: Path) -> Override:
         elif key in VALUE_KEYS:
             question, name, kind = VALUE_KEYS[key]
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise SettingsError(f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}")
+                raise SettingsError(
+                    f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}"
+                )
             values.setdefault(question, {})[name] = value
         elif isinstance(value, dict):
-            raise SettingsError(f'{where} is a table within a table: put the whole name of the model in quotes, ["{model}.{key}"]')
+            raise SettingsError(
+                f'{where} is a table within a table: put the whole name of the model in quotes, ["{model}.{key}"]'
+            )
         else:
-            raise SettingsError(f"unknown key {where}{_near(key)}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}")
+            raise SettingsError(
+                f"unknown key {where}{_near(key)}; known: {', '.join((*QUESTIONS, *VALUE_KEYS))}"
+            )
     return Override(origin=str(path), verdicts=verdicts, values=values)
 
 
@@ -83,7 +93,7 @@ def _near(key: str) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _verdict(value: object, where: str) -> Verdict:
+def _verdict(value: object, where: str) -> ProbeVerdict:
     for verdict in _VERDICTS:
         if value == verdict:
             return verdict

@@ -1,7 +1,8 @@
-"""Answers that a later request may refer to, each owned by the caller who asked: kept for a while, and no more than fits.
+"""Answers that a later request may refer to, each owned by the caller who asked: kept for a while, and no
+more than fits.
 
-A response that was deleted, but is the ancestor of one that is kept, is hidden: its body is gone, its items stay until nothing kept
-builds on them.
+A response that was deleted, but is the ancestor of one that is kept, is hidden: its body is gone, its items
+stay until nothing kept builds on them.
 """
 
 import sqlite3
@@ -10,10 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import PickleBuffer
-from typing import Any
 
 from mlxctl.errors import StoreUnavailable
+from mlxctl.ir.stored import StoredItem, StoredResponse
 from mlxctl.stores.database import MAX_FREE_BYTES, Database
 from mlxctl.stores.rows import check_row
 
@@ -70,34 +70,8 @@ _UNNEEDED = """
         SELECT 1 FROM responses AS later WHERE later.owner = responses.owner AND later.previous_id = responses.id
     )
 """
-# Items of fewer bytes are pickled as they are.
-_LARGE_BYTES = 1 << 16
 # A file has some pages before anything is in it; a store that may keep less than that counts contents only.
 _MIN_FILE_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
-    """One item of a conversation: its id, and its JSON as bytes that nothing here looks into."""
-
-    id: str
-    body: bytes
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # PERF: large ones are not copied into what goes to another process.
-        body = self.body if len(self.body) < _LARGE_BYTES else PickleBuffer(self.body)
-        return _stored_item, (self.id, body)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredResponse:
-    """An answer as it was given, what was new in its question, and the answer that the question went on from."""
-
-    id: str
-    previous_id: str | None
-    body: bytes
-    input: tuple[StoredItem, ...]
-    output: tuple[StoredItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +83,18 @@ class StoreFacts:
 
 
 class ResponseStore:
-    """Keeps the answers of all callers in one file, made at the first use. Nobody sees what another caller asked.
+    """Keeps the answers of all callers in one file, made at the first use.
 
-    What was not used for `ttl_seconds` is gone, and so is what was used longest ago when there are more than `max_bytes`, counted
-    both as contents and as the length of the file; using an answer uses all that it builds on. Any thread may call; calls wait for
-    the disk, and raise StoreUnavailable when it fails them.
+    Nobody sees what another caller asked.
+
+    What was not used for `ttl_seconds` is gone, and so is what was used longest ago when there are more than
+    `max_bytes`, counted both as contents and as the length of the file; using an answer uses all that it
+    builds on. Any thread may call; calls wait for the disk, and raise StoreUnavailable when it fails them.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int, ttl_seconds: float, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: int, ttl_seconds: float, now: Callable[[], float] = time.time
+    ) -> None:
         self._database = Database(path, _MIGRATIONS, is_transient=True)
         self._max_bytes = max_bytes
         self._ttl_seconds = ttl_seconds
@@ -125,14 +103,21 @@ class ResponseStore:
     def save(self, owner: str, response: StoredResponse, *, earlier: Sequence[StoredItem] = ()) -> None:
         """Keep an answer, unless it alone is larger than all that is kept.
 
-        `earlier` is the conversation before it: kept with it when the answer that it goes on from was deleted meanwhile.
+        `earlier` is the conversation before it: kept with it when the answer that it goes on from was deleted
+        meanwhile.
         """
         if _num_bytes(response) > self._max_bytes:
             return
         with self._database.transaction() as connection:
             self._expire(connection)
-            if earlier and response.previous_id is not None and not _has(connection, owner, response.previous_id):
-                hidden = StoredResponse(id=response.previous_id, previous_id=None, body=b"", input=tuple(earlier), output=())
+            if (
+                earlier
+                and response.previous_id is not None
+                and not _has(connection, owner, response.previous_id)
+            ):
+                hidden = StoredResponse(
+                    id=response.previous_id, previous_id=None, body=b"", input=tuple(earlier), output=()
+                )
                 self._insert(connection, owner, hidden, is_hidden=True)
             self._insert(connection, owner, response)
             self._touch(connection, owner, response.id)
@@ -161,7 +146,9 @@ class ResponseStore:
         return found
 
     def conversation(self, owner: str, response_id: str) -> tuple[StoredItem, ...] | None:
-        """Return every item up to the end of an answer, oldest first; None when not all of it is kept any more."""
+        """Return every item up to the end of an answer, oldest first; None when not all of it is kept any
+        more.
+        """
         with self._database.reading() as connection:
             if not self._is_kept(connection, owner, response_id):
                 return None
@@ -189,7 +176,10 @@ class ResponseStore:
         return found
 
     def delete(self, owner: str, response_id: str) -> bool:
-        """Forget an answer; says whether there was one. Works on a full disk. Later answers can still be gone on from."""
+        """Forget an answer; says whether there was one.
+
+        Works on a full disk. Later answers can still be gone on from.
+        """
 
         def forget(connection: sqlite3.Connection) -> bool:
             self._expire(connection)
@@ -210,7 +200,8 @@ class ResponseStore:
             return StoreFacts(num_responses=0, num_bytes=0)
         with self._database.reading() as connection:
             num_responses, num_bytes = connection.execute(
-                "SELECT total(NOT is_hidden), total(num_bytes) FROM responses WHERE last_used > ?", (self._oldest,)
+                "SELECT total(NOT is_hidden), total(num_bytes) FROM responses WHERE last_used > ?",
+                (self._oldest,),
             ).fetchone()
             return StoreFacts(num_responses=int(num_responses), num_bytes=int(num_bytes))
 
@@ -223,16 +214,29 @@ class ResponseStore:
         """What was used last at this time, or before it, has expired."""
         return self._now() - self._ttl_seconds
 
-    def _insert(self, connection: sqlite3.Connection, owner: str, response: StoredResponse, *, is_hidden: bool = False) -> None:
+    def _insert(
+        self, connection: sqlite3.Connection, owner: str, response: StoredResponse, *, is_hidden: bool = False
+    ) -> None:
         connection.execute(
             "INSERT INTO responses (owner, id, previous_id, body, num_bytes, last_used, is_hidden, checksum)"
             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, checksum(?2, ?3, ?4))",
-            (owner, response.id, response.previous_id, response.body, _num_bytes(response), self._now(), is_hidden),
+            (
+                owner,
+                response.id,
+                response.previous_id,
+                response.body,
+                _num_bytes(response),
+                self._now(),
+                is_hidden,
+            ),
         )
         items = [*((item, 0) for item in response.input), *((item, 1) for item in response.output)]
         connection.executemany(
             "INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?5, ?6, checksum(?3, ?4, ?5, ?6))",
-            [(owner, response.id, position, is_output, item.id, item.body) for position, (item, is_output) in enumerate(items)],
+            [
+                (owner, response.id, position, is_output, item.id, item.body)
+                for position, (item, is_output) in enumerate(items)
+            ],
         )
 
     def _is_kept(self, connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
@@ -244,7 +248,10 @@ class ResponseStore:
         _drop_unneeded(connection)
 
     def _note_use(self, owner: str, response_id: str) -> None:
-        """Note that an answer, and all that it builds on, was used. What was found is given all the same when that fails."""
+        """Note that an answer, and all that it builds on, was used.
+
+        What was found is given all the same when that fails.
+        """
         with suppress(StoreUnavailable), self._database.transaction() as connection:
             self._touch(connection, owner, response_id)
 
@@ -255,12 +262,16 @@ class ResponseStore:
         connection.executemany("UPDATE responses SET last_used = ? WHERE owner = ? AND id = ?", rows)
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
-        """Drop what was used longest ago while contents, or the pages of the file that hold them, are more than is allowed."""
+        """Drop what was used longest ago while contents, or the pages of the file that hold them, are more
+        than is allowed.
+        """
         (num_bytes,) = connection.execute("SELECT total(num_bytes) FROM responses").fetchone()
         most_file_bytes = max(self._max_bytes, _MIN_FILE_BYTES) - MAX_FREE_BYTES
         num_excess = max(num_bytes - self._max_bytes, _used_file_bytes(connection) - most_file_bytes)
         while num_excess > 0:
-            rows = connection.execute("SELECT rowid, num_bytes FROM responses ORDER BY last_used, rowid").fetchall()
+            rows = connection.execute(
+                "SELECT rowid, num_bytes FROM responses ORDER BY last_used, rowid"
+            ).fetchall()
             doomed = []
             while num_excess > 0 and rows:
                 rowid, size = rows.pop(0)
@@ -286,7 +297,8 @@ def _has(connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
 def _used_file_bytes(connection: sqlite3.Connection) -> int:
     """Return how long the file is without its free pages."""
     num_pages, num_free, page_bytes = (
-        connection.execute(f"PRAGMA {fact}").fetchone()[0] for fact in ("page_count", "freelist_count", "page_size")
+        connection.execute(f"PRAGMA {fact}").fetchone()[0]
+        for fact in ("page_count", "freelist_count", "page_size")
     )
     return int((num_pages - num_free) * page_bytes)
 
@@ -308,7 +320,3 @@ def _items(
     for item_id, _, is_sound in rows:
         check_row(is_sound, f"item {item_id!r} of response {response_id!r}")
     return tuple(StoredItem(id=item_id, body=body) for item_id, body, _ in rows)
-
-
-def _stored_item(item_id: str, body: bytes) -> StoredItem:
-    return StoredItem(id=item_id, body=body)

@@ -1,4 +1,7 @@
-"""Chats that were had in the terminal, to be found and taken up again. Knows nothing of what messages look like."""
+"""Chats that were had in the terminal, to be found and taken up again.
+
+Knows nothing of what messages look like.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +105,9 @@ class SessionStore:
 
     def delete(self, session_id: str) -> None:
         """Forget a chat, if it is kept. Works on a full disk."""
-        self._database.delete(lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
+        self._database.delete(
+            lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+        )
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -113,7 +118,12 @@ def _summary(row: tuple[object, ...]) -> SessionSummary:
     values = convert_row(row, tuple[str, str, str, float, float, int], "a chat in the list")
     session_id, title, model, started_at, used_at, num_messages = values
     return SessionSummary(
-        id=session_id, title=title, model=model, started_at=started_at, used_at=used_at, num_messages=num_messages
+        id=session_id,
+        title=title,
+        model=model,
+        started_at=started_at,
+        used_at=used_at,
+        num_messages=num_messages,
     )
 
 

@@ -1,4 +1,4 @@
-"""The application around the chat screen: its command palette, and how the partner ends."""
+"""The application around the chat screen: its command palette, and how the backend ends."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -7,13 +7,12 @@ from textual.app import SystemCommand
 from textual.screen import Screen
 
 from mlxctl.ir import ImagePart
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.keeper import Keeper
-from mlxctl.tui.keys import COMMANDS
-from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import Partner
+from mlxctl.tui.chat_backend import ChatBackend
+from mlxctl.tui.chat_commands import COMMANDS
+from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
+from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
 
 
@@ -24,10 +23,10 @@ class ChatApp(TerminalApp):
 
     def __init__(
         self,
-        partner: Partner,
+        backend: ChatBackend,
         options: ChatOptions,
         *,
-        keeper: Keeper | None = None,
+        autosave: SessionAutosave | None = None,
         conversation: Conversation | None = None,
         images: tuple[ImagePart, ...] = (),
         preferences: Preferences | None = None,
@@ -35,14 +34,14 @@ class ChatApp(TerminalApp):
         """`images` go with the first question."""
         super().__init__(preferences)
         self._images = images
-        self._partner = partner
+        self._backend = backend
         self._options = options
-        self._keeper = keeper or Keeper(None)
+        self._autosave = autosave or SessionAutosave(None)
         self._conversation = conversation or Conversation()
 
     def get_default_screen(self) -> ChatScreen:
         """The chat."""
-        return ChatScreen(self._partner, self._options, self._keeper, self._conversation, self._images)
+        return ChatScreen(self._backend, self._options, self._autosave, self._conversation, self._images)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """List the commands of the chat; above another screen only what works there."""
@@ -51,10 +50,12 @@ class ChatApp(TerminalApp):
             if command.action != "app.command_palette" and (is_chat or command.action.startswith("app.")):
                 name = f"/{command.names[0]}"
                 yield SystemCommand(
-                    f"{name}  {command.help}", f"Key: {command.shown_as}", partial(screen.run_action, command.action)
+                    f"{name}  {command.help}",
+                    f"Key: {command.display_keys}",
+                    partial(screen.run_action, command.action),
                 )
 
     async def on_unmount(self) -> None:
         """Close the engine or the connections, and save the chat."""
-        await self._partner.close()
-        await self._keeper.close()
+        await self._backend.close()
+        await self._autosave.close()

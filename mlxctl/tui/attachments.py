@@ -1,4 +1,7 @@
-"""Images from this machine's disk, for models that see. What a file is, is told from its first bytes, not from its name."""
+"""Images from this machine's disk, for models that see.
+
+What a file is, is told from its first bytes, not from its name.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,15 +10,20 @@ from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
 
 MAX_IMAGE_BYTES = 20_000_000
-"""What all images of a chat may have together: every question sends them all, and a server reads only so much."""
+"""What all images of a chat may have together: every question sends them all, and a server reads only so
+much.
+"""
 
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
-def read_images(paths: Sequence[Path], *, beside: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
-    """Return the images of these files, for a chat that has some already. Raises StoreError with words for a person."""
+def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
+    """Return the images of these files, for a chat that has some already.
+
+    Raises StoreError with words for a person.
+    """
     images: list[ImagePart] = []
-    num_bytes = sum(len(image.data) for image in beside)
+    num_bytes = sum(len(image.data) for image in existing)
     for path in paths:
         images.append(read_image(path))
         num_bytes += len(images[-1].data)

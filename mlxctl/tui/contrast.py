@@ -1,7 +1,7 @@
 """Readable colors, whatever the theme: text gets a WCAG contrast of at least 4.5 to what is behind it.
 
-The last filter before the terminal, so it sees the widgets of Textual and the colors of NO_COLOR, too. Colors that only the
-terminal knows (ANSI themes) are left alone.
+The last filter before the terminal, so it sees the widgets of Textual and the colors of NO_COLOR, too. Colors
+that only the terminal knows (ANSI themes) are left alone.
 """
 
 from functools import lru_cache
@@ -20,13 +20,17 @@ _BLACK, _WHITE = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)
 
 
 class ReadableColors(LineFilter):
-    """Moves a text color towards black or white as far as is needed; blocks, which draw edges and bars, keep theirs."""
+    """Moves a text color towards black or white as far as is needed; blocks, which draw edges and bars, keep
+    theirs.
+    """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments with readable colors; `background` is behind segments without one."""
         behind = ColorTriplet(*background.rgb)
         return [
-            segment if style is None or not _is_text(text) else Segment(text, _readable_style(style, behind), control)
+            segment
+            if style is None or not _is_text(text)
+            else Segment(text, _readable_style(style, behind), control)
             for segment in segments
             for text, style, control in (segment,)
         ]
@@ -45,7 +49,9 @@ def readable(color: ColorTriplet, background: ColorTriplet) -> ColorTriplet:
         return color
     end = max((_BLACK, _WHITE), key=lambda extreme: contrast(extreme, background))
     for percent in range(5, 100, 5):
-        mixed = ColorTriplet(*(round(start + (stop - start) * percent / 100) for start, stop in zip(color, end, strict=True)))
+        mixed = ColorTriplet(
+            *(round(start + (stop - start) * percent / 100) for start, stop in zip(color, end, strict=True))
+        )
         if contrast(mixed, background) >= MIN_CONTRAST:
             return mixed
     return end
@@ -53,7 +59,11 @@ def readable(color: ColorTriplet, background: ColorTriplet) -> ColorTriplet:
 
 @lru_cache(4096)
 def _readable_style(style: Style, behind: ColorTriplet) -> Style:
-    if style.color is None or style.color.triplet is None or (style.bgcolor is not None and style.bgcolor.triplet is None):
+    if (
+        style.color is None
+        or style.color.triplet is None
+        or (style.bgcolor is not None and style.bgcolor.triplet is None)
+    ):
         return style
     background = behind if style.bgcolor is None or style.bgcolor.triplet is None else style.bgcolor.triplet
     color = readable(style.color.triplet, background)

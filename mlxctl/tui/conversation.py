@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mlxctl.ir import (
     GenerationRequest,
@@ -13,11 +14,28 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
-from mlxctl.tui.options import ChatOptions
+
+ThinkingChoice = Literal["default", "on", "off"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ChatOptions:
+    """How the model is asked; None leaves a value to the model. `uses_tools` offers the built-in demo tools.
+
+    Calls run by themselves, or, with `asks_before_tools`, when a person says so.
+    """
+
+    system_prompt: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    thinking: ThinkingChoice = "default"
+    uses_tools: bool = False
+    asks_before_tools: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
     """One message of the conversation. A partial one was stopped, or lost its model, before it was over."""
 
     message: Message
@@ -26,71 +44,77 @@ class Said:
 
 
 class Conversation:
-    """Questions, answers and tool results in order; the system prompt is among the options, so that it can be changed."""
+    """Questions, answers and tool results in order; the system prompt is among the options, so that it can be
+    changed.
+    """
 
-    def __init__(self, said: Sequence[Said] = ()) -> None:
-        self._said = list(said)
+    def __init__(self, messages: Sequence[ChatMessage] = ()) -> None:
+        self._messages = list(messages)
 
     @property
-    def said(self) -> tuple[Said, ...]:
+    def messages(self) -> tuple[ChatMessage, ...]:
         """Everything, oldest first."""
-        return tuple(self._said)
+        return tuple(self._messages)
 
     @property
     def last_question(self) -> str | None:
         """The text that a person sent last."""
-        return next((said.message.text for said in reversed(self._said) if said.message.role == "user"), None)
+        return next(
+            (item.message.text for item in reversed(self._messages) if item.message.role == "user"), None
+        )
 
     @property
     def title(self) -> str:
         """The first line of the first question; empty before it."""
-        question = next((said.message.text for said in self._said if said.message.role == "user"), "")
+        question = next((item.message.text for item in self._messages if item.message.role == "user"), "")
         return next((line.strip() for line in question.splitlines() if line.strip()), "")
 
     @property
     def last_answer(self) -> str | None:
         """The last visible text of the model."""
-        answers = (said.message.text for said in reversed(self._said) if said.message.role == "assistant")
+        answers = (item.message.text for item in reversed(self._messages) if item.message.role == "assistant")
         return next((text for text in answers if text), None)
 
     @property
     def last_images(self) -> tuple[ImagePart, ...]:
         """The images of the last question."""
-        questions = [said.message for said in self._said if said.message.role == "user"]
+        questions = [item.message for item in self._messages if item.message.role == "user"]
         return tuple(part for part in questions[-1].parts if isinstance(part, ImagePart)) if questions else ()
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
         """All images that were shown."""
-        return tuple(part for said in self._said for part in said.message.parts if isinstance(part, ImagePart))
+        return tuple(
+            part for item in self._messages for part in item.message.parts if isinstance(part, ImagePart)
+        )
 
-    def ask(self, text: str, images: Sequence[ImagePart] = ()) -> None:
+    def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         """Add a question, with the images that it is about."""
-        self._said.append(Said(message=Message(role="user", parts=(*images, TextPart(text=text)))))
+        self._messages.append(ChatMessage(message=Message(role="user", parts=(*images, TextPart(text=text)))))
 
-    def add(self, said: Said) -> None:
+    def add(self, message: ChatMessage) -> None:
         """Add an answer or the results of tools."""
-        self._said.append(said)
+        self._messages.append(message)
 
     @property
     def is_answered(self) -> bool:
         """Whether anything follows the last question."""
-        return bool(self._said) and self._said[-1].message.role != "user"
+        return bool(self._messages) and self._messages[-1].message.role != "user"
 
-    def forget_answer(self) -> tuple[Said, ...] | None:
+    def remove_answer(self) -> tuple[ChatMessage, ...] | None:
         """Remove and return everything after the last question; None when nothing was asked."""
-        questions = [index for index, said in enumerate(self._said) if said.message.role == "user"]
+        questions = [index for index, item in enumerate(self._messages) if item.message.role == "user"]
         if not questions:
             return None
-        forgotten = tuple(self._said[questions[-1] + 1 :])
-        del self._said[questions[-1] + 1 :]
+        forgotten = tuple(self._messages[questions[-1] + 1 :])
+        del self._messages[questions[-1] + 1 :]
         return forgotten
 
-    def take_back_question(self) -> str | None:
+    def remove_question(self) -> str | None:
         """Remove the last question and what followed; returns its text, or None when nothing was asked."""
         text = self.last_question
-        if self.forget_answer() is not None:
-            self._said.pop()
+        if self.remove_answer() is not None:
+            self._messages.pop()
         return text
 
     def request(self, model: str, options: ChatOptions, tools: Sequence[ToolSpec]) -> GenerationRequest:
@@ -99,7 +123,7 @@ class Conversation:
         enabled = {"default": None, "on": True, "off": False}[options.thinking]
         return GenerationRequest(
             model=model,
-            messages=(*system, *(said.message for said in self._said if said.message.parts)),
+            messages=(*system, *(item.message for item in self._messages if item.message.parts)),
             tools=tuple(tools),
             sampling=SamplingOptions(temperature=options.temperature, top_p=options.top_p),
             thinking=ThinkingOptions(enabled=enabled),

@@ -1,4 +1,7 @@
-"""A conversation as a file: Markdown to read, JSON to work with and to open again. A file that exists is never overwritten."""
+"""A conversation as a file: Markdown to read, JSON to work with and to open again.
+
+A file that exists is never overwritten.
+"""
 
 import json
 from collections.abc import Sequence
@@ -7,18 +10,18 @@ from pathlib import Path
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.settings.documents import DocumentError, parse_json, read_text
-from mlxctl.tui.conversation import Said
+from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.messages_json import from_messages, to_messages
 
 _NAMES = {"user": "You", "assistant": "Model", "tool": "Tools", "system": "System"}
 
 
-def export(path: Path, said: Sequence[Said], *, model: str, system_prompt: str) -> None:
+def export(path: Path, messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> None:
     """Write the conversation to `path`, as its ending (.md or .json) says. Raises StoreError."""
     writers = {".md": to_markdown, ".json": to_json}
     if path.suffix not in writers:
         raise StoreError(f"{path.name!r} must end in .md or .json")
-    text = writers[path.suffix](said, model=model, system_prompt=system_prompt)
+    text = writers[path.suffix](messages, model=model, system_prompt=system_prompt)
     try:
         with path.expanduser().open("x", encoding="utf-8") as file:
             file.write(text)
@@ -28,36 +31,45 @@ def export(path: Path, said: Sequence[Said], *, model: str, system_prompt: str) 
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
 
 
-def open_exported(path: Path) -> tuple[str, list[Said]]:
+def load_exported(path: Path) -> tuple[str, list[ChatMessage]]:
     """Return the system prompt and the conversation of a JSON file that `export` wrote. Raises StoreError."""
     try:
         document = parse_json(read_text(path.expanduser()))
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except DocumentError:
-        raise StoreError(f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again") from None
+        raise StoreError(
+            f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again"
+        ) from None
     try:
         return from_messages(document.get("messages") if isinstance(document, dict) else document)
     except StoreError as error:
         raise StoreError(f"{str(path)!r} holds no conversation: {error}") from None
 
 
-def to_markdown(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
-    """Return the conversation to read: one section a message, thinking folded away, calls and results as code."""
+def to_markdown(messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> str:
+    """Return the conversation to read: one section a message, thinking folded away, calls and results as
+    code.
+    """
     lines = [f"# Chat with {model}", ""]
     if system_prompt:
         lines += ["## System", "", system_prompt, ""]
-    for item in said:
+    for item in messages:
         lines += [f"## {_NAMES[item.message.role]}{' (partial)' if item.is_partial else ''}", ""]
         for part in item.message.parts:
             lines += [*_markdown_part(part), ""]
     return "\n".join(lines)
 
 
-def to_json(said: Sequence[Said], *, model: str, system_prompt: str) -> str:
+def to_json(messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> str:
     """Return the conversation as one JSON document, messages in the words of OpenAI's chat completions."""
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    return json.dumps({"model": model, "messages": [*system, *to_messages(said)]}, ensure_ascii=False, indent=2) + "\n"
+    return (
+        json.dumps(
+            {"model": model, "messages": [*system, *to_messages(messages)]}, ensure_ascii=False, indent=2
+        )
+        + "\n"
+    )
 
 
 def _markdown_part(part: object) -> list[str]:

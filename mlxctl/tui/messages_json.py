@@ -1,4 +1,5 @@
-"""A conversation in the words of OpenAI's chat completions, there and back: what exported files and saved sessions hold.
+"""A conversation in the words of OpenAI's chat completions, there and back: what exported files and saved
+sessions hold.
 
 Beside OpenAI's fields an answer may have `reasoning_content`, `is_partial` and `thinking_seconds`.
 """
@@ -9,35 +10,38 @@ from typing import Any
 
 from mlxctl.errors import InvalidRequest, StoreError
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from mlxctl.tui.conversation import Said
+from mlxctl.tui.conversation import ChatMessage
 
 
-def to_messages(said: Sequence[Said]) -> list[dict[str, Any]]:
+def to_messages(chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Return the messages; images of questions are data URLs."""
-    return [message for item in said for message in _written(item)]
+    return [message for item in chat for message in _encode_message(item)]
 
 
-def from_messages(messages: object) -> tuple[str, list[Said]]:
-    """Return the system prompt ("" for none) and the conversation. Raises StoreError naming the message that makes no sense."""
+def from_messages(messages: object) -> tuple[str, list[ChatMessage]]:
+    """Return the system prompt ("" for none) and the conversation.
+
+    Raises StoreError naming the message that makes no sense.
+    """
     if not isinstance(messages, list):
         raise StoreError("messages: expected a list")
     system: list[str] = []
-    said: list[Said] = []
+    chat: list[ChatMessage] = []
     for index, message in enumerate(messages):
         try:
             role = message["role"]
             if role in ("system", "developer"):
                 system.append(_text(message["content"]))
-            elif role == "tool" and said and said[-1].message.role == "tool":
-                said[-1] = _joined(said[-1], _read(message))
+            elif role == "tool" and chat and chat[-1].message.role == "tool":
+                chat[-1] = _join(chat[-1], _read(message))
             else:
-                said.append(_read(message))
+                chat.append(_read(message))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidRequest) as error:
             raise StoreError(f"messages[{index}] is no message of a chat: {_reason(error)}") from None
-    return "\n\n".join(system), said
+    return "\n\n".join(system), chat
 
 
-def _written(item: Said) -> Iterable[dict[str, Any]]:
+def _encode_message(item: ChatMessage) -> Iterable[dict[str, Any]]:
     message = item.message
     if message.role == "tool":
         for result in message.tool_results:
@@ -63,10 +67,13 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
     if not images:
         return message.text
     urls = [f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in images]
-    return [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": message.text}]
+    return [
+        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+        {"type": "text", "text": message.text},
+    ]
 
 
-def _read(message: Mapping[str, Any]) -> Said:
+def _read(message: Mapping[str, Any]) -> ChatMessage:
     parts: list[Part] = []
     match message["role"]:
         case "user":
@@ -83,24 +90,27 @@ def _read(message: Mapping[str, Any]) -> Said:
         case role:
             raise ValueError(f"nobody has the role {role!r}")
     seconds = message.get("thinking_seconds")
-    return Said(
+    return ChatMessage(
         message=Message(role=message["role"], parts=tuple(parts)),
         is_partial=message.get("is_partial") is True,
         thinking_seconds=None if seconds is None else float(seconds),
     )
 
 
-def _joined(first: Said, second: Said) -> Said:
-    return Said(message=Message(role="tool", parts=first.message.parts + second.message.parts))
+def _join(first: ChatMessage, second: ChatMessage) -> ChatMessage:
+    return ChatMessage(message=Message(role="tool", parts=first.message.parts + second.message.parts))
 
 
 def _call(call: Mapping[str, Any]) -> ToolCallPart:
     function = call["function"]
-    return ToolCallPart(id=_string(call["id"]), name=_string(function["name"]), arguments=_string(function["arguments"]))
+    return ToolCallPart(
+        id=_string(call["id"]), name=_string(function["name"]), arguments=_string(function["arguments"])
+    )
 
 
 def _question(content: object) -> Iterable[Part]:
-    # PERF: only conversations with images need the room of protocols, and the first frame does not wait for it.
+    # PERF: only conversations with images need the room of protocols, and the first frame does not wait for
+    # it.
     from mlxctl.protocols.media import image_from_data_url
 
     parts = content if isinstance(content, list) else []
@@ -114,7 +124,9 @@ def _text(content: object) -> str:
     """Text as such, or in parts; a part that is no text cannot be kept."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list) or not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+    if not isinstance(content, list) or not all(
+        isinstance(part, dict) and part.get("type") == "text" for part in content
+    ):
         raise ValueError("its content is no text")
     return "".join(_string(part["text"]) for part in content)
 

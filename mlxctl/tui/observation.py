@@ -15,7 +15,9 @@ HISTORY = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Counters as `GET /stats` gives them, and the requests of `GET /requests`, at a time of a monotonic clock (seconds)."""
+    """Counters as `GET /stats` gives them, and the requests of `GET /requests`, at a time of a monotonic
+    clock (seconds).
+    """
 
     at: float
     stats: Mapping[str, Any]
@@ -33,7 +35,10 @@ def _history() -> "deque[float]":
 
 @dataclass(slots=True)
 class Trends:
-    """The last moments as rows of numbers to be plotted; the newest is last. `first_token` is in milliseconds."""
+    """The last moments as rows of numbers to be plotted; the newest is last.
+
+    `first_token` is in milliseconds.
+    """
 
     generated: "deque[float]" = field(default_factory=_history)
     read: "deque[float]" = field(default_factory=_history)
@@ -45,7 +50,10 @@ class Trends:
     _num_seen: int = 0
 
     def add(self, now: Observation) -> None:
-        """Take the next moment. Counters that went back are those of an engine that was started again: there is no rate then."""
+        """Take the next moment.
+
+        Counters that went back are those of an engine that was started again: there is no rate then.
+        """
         before, self.last = self.last, now
         self.waiting.append(now.count("num_waiting"))
         self.rows.append(now.count("num_prefilling") + now.count("num_decoding"))
@@ -70,3 +78,56 @@ class Trends:
         if fresh:
             return 1000 * sum(fresh) / len(fresh)
         return self.first_token[-1] if self.first_token else 0.0
+
+
+COLUMNS = ("#", "model", "state", "prompt", "cached", "answer", "tok/s", "first", "time")
+TEXT_COLUMNS = frozenset({"model", "state"})
+"""The columns that hold words; the others hold numbers, which stand at the right."""
+
+_HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "miss")
+
+
+def request_row(view: "RequestView") -> tuple[str, ...]:
+    """Return the cells of one request."""
+    is_reading = view.state == "reading"
+    prompt = (
+        f"{view.num_read_tokens:,}/{view.num_prompt_tokens:,}"
+        if is_reading
+        else f"{view.num_prompt_tokens:,}"
+    )
+    return (
+        str(view.number),
+        view.model,
+        view.state,
+        prompt,
+        f"{100 * view.num_cached_tokens // max(view.num_prompt_tokens, 1)}%",
+        f"{view.num_generated_tokens:,}",
+        "" if view.tokens_per_second is None else f"{view.tokens_per_second:.0f}",
+        "" if view.first_token_seconds is None else f"{view.first_token_seconds:.2f} s",
+        f"{view.age_seconds:.1f} s",
+    )
+
+
+def cache_summary(now: Observation) -> str:
+    """Return the usage of the prefix cache and its hits."""
+    used, budget = now.count("cache_bytes"), now.count("cache_max_bytes")
+    share = f" ({100 * used / budget:.0f}%)" if budget else ""
+    hits = now.stats.get("cache_hits") or {}
+    counts = {name: hits[name] for name in (*_HITS, *hits) if hits.get(name)}
+    told = (
+        ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()) or "no prompt yet"
+    )
+    return f"cache {_bytes(used)} of {_bytes(budget)}{share}, {now.count('cache_tokens_reused'):,.0f} tokens reused: {told}"
+
+
+def memory_summary(now: Observation) -> str:
+    """Return the memory in use."""
+    active, peak = now.count("active_memory_bytes"), now.count("peak_memory_bytes")
+    return f"memory {_bytes(active)} in use, {_bytes(peak)} peak; {now.count('cache_evicted'):,.0f} cache entries evicted"
+
+
+def _bytes(number: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number:.0f} B"

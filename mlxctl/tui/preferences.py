@@ -30,7 +30,7 @@ class Preferences:
         theme = found.get("theme") if isinstance(found, dict) else None
         return theme if isinstance(theme, str) else None
 
-    def remember_theme(self, name: str) -> None:
+    def save_theme(self, name: str) -> None:
         """Choose this theme the next time."""
         if self._path is None:
             return
@@ -46,7 +46,7 @@ def preferences_file() -> Path:
     return locations.state_directory() / "screen.json"
 
 
-def theme_of_terminal(environment: Mapping[str, str] = os.environ) -> str:
+def detect_terminal_theme(environment: Mapping[str, str] = os.environ) -> str:
     """Return the theme for the background that the terminal tells in COLORFGBG; dark when it tells nothing."""
     background = environment.get("COLORFGBG", "").rpartition(";")[2]
     return "textual-light" if background in _LIGHT_BACKGROUNDS else "textual-dark"

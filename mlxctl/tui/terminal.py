@@ -12,12 +12,16 @@ from typing import TextIO
 _WITHOUT_SCREEN = ("dumb", "unknown")
 
 
-def missing_screen(*ends: TextIO) -> str | None:
+def screen_problem(*ends: TextIO) -> str | None:
     """Return why no screen can be drawn on these streams; None when one can."""
     if not all(end.isatty() for end in ends):
         return "input and output are not both a terminal" if len(ends) > 1 else "the output is not a terminal"
     kind = os.environ.get("TERM", "")
-    return f"a terminal of the kind {kind!r} (TERM) shows no screens" if kind.lower() in _WITHOUT_SCREEN else None
+    return (
+        f"a terminal of the kind {kind!r} (TERM) shows no screens"
+        if kind.lower() in _WITHOUT_SCREEN
+        else None
+    )
 
 
 def _open_log(file: Path) -> int:
@@ -30,8 +34,10 @@ def _open_log(file: Path) -> int:
 
 
 @contextmanager
-def own_terminal(log_file: Path) -> Iterator[None]:
-    """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output is."""
+def redirect_stderr(log_file: Path) -> Iterator[None]:
+    """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output
+    is.
+    """
     stderr = os.dup(2)
     log = _open_log(log_file)
     real = sys.__stderr__
@@ -53,3 +59,12 @@ def own_terminal(log_file: Path) -> Iterator[None]:
         os.close(log)
         logging.getLogger("mlxctl").removeHandler(handler)
         handler.close()
+
+
+_SYMBOLS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+_SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
+
+
+def escape_control_characters(text: str) -> str:
+    """Return the text with escape and other control characters replaced by symbols; tabs and line ends stay."""
+    return text.replace("\r\n", "\n").translate(_SYMBOLS)

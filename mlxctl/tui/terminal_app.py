@@ -1,6 +1,12 @@
-"""What every application here shares: readable colors, a remembered theme, the system's clipboard, Option-Enter."""
+"""What every application here shares: readable colors, a remembered theme, the system's clipboard,
+Option-Enter.
+"""
 
-from collections.abc import Sequence
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -11,13 +17,56 @@ from textual.keys import Keys
 from textual.theme import Theme
 
 from mlxctl.tui.contrast import ReadableColors
-from mlxctl.tui.preferences import Preferences, theme_of_terminal
+from mlxctl.tui.preferences import Preferences, detect_terminal_theme
+
+_COPY_SECONDS = 2.0
+
+
+def clipboard_command(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> list[str] | None:
+    """Return the command that takes text for this person's clipboard, None when only the terminal can reach
+    it.
+    """
+    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+        # The clipboard of the machine that we run on is not the one of the person.
+        return None
+    candidates = []
+    if platform == "darwin":
+        candidates.append(["pbcopy"])
+    if environment.get("WAYLAND_DISPLAY"):
+        candidates.append(["wl-copy"])
+    if environment.get("DISPLAY"):
+        candidates.append(["xclip", "-selection", "clipboard"])
+    path = environment.get("PATH")
+    return next((command for command in candidates if shutil.which(command[0], path=path)), None)
+
+
+def copy_with_command(command: list[str], text: str) -> bool:
+    """Give the text to the command; returns whether it took it. Blocks for at most some seconds."""
+    # pbcopy reads its input in the encoding of the locale, which may be unset.
+    environment = {**os.environ, "LC_CTYPE": "UTF-8"} if command == ["pbcopy"] else None
+    try:
+        subprocess.run(  # noqa: S603 -- one of the commands above
+            command,
+            input=text.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_COPY_SECONDS,
+            check=True,
+            env=environment,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
 
 if TYPE_CHECKING:
     from mlxctl.tui.markdown import Palette
 
 
-# Option-Enter and Alt-Enter reach us as ESC CR, which Textual takes for Enter: a message would be sent that goes on.
+# Option-Enter and Alt-Enter reach us as ESC CR, which Textual takes for Enter: a message would be sent that
+# goes on.
 cast("dict[str, tuple[Keys, ...]]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (Keys.ControlJ,)
 
 
@@ -35,13 +84,13 @@ class TerminalApp(App[None]):
         self._readable_colors = ReadableColors()
         self._palettes: dict[str, Palette] = {}
         remembered = self._preferences.theme
-        self.theme = remembered if remembered in self.available_themes else theme_of_terminal()
+        self.theme = remembered if remembered in self.available_themes else detect_terminal_theme()
         self._first_theme = self.theme
 
     def on_mount(self) -> None:
         """Remember each theme that is chosen from now on; draw everything again after ^Z and fg."""
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
-        self.theme_changed_signal.subscribe(self, self._remember_theme)
+        self.theme_changed_signal.subscribe(self, self._save_theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters of Textual, and after them the one for contrast."""
@@ -56,21 +105,22 @@ class TerminalApp(App[None]):
             self._palettes[self.theme] = Palette.from_theme(self.current_theme, self.theme_variables)
         return self._palettes[self.theme]
 
-    def _remember_theme(self, theme: Theme) -> None:
+    def _save_theme(self, theme: Theme) -> None:
         if theme.name != self._first_theme:
             self._first_theme = ""
-            self._preferences.remember_theme(theme.name)
+            self._preferences.save_theme(theme.name)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy for all widgets, mouse selections included: with a command of the system, else over the terminal."""
+        """Copy for all widgets, mouse selections included: with a command of the system, else over the
+        terminal.
+        """
         self.copy_text(text)
 
     def copy_text(self, text: str) -> str:
         """Copy, and return how: the name of the command, or OSC 52."""
-        from mlxctl.tui.clipboard import clipboard_command, copy_with
 
         command = clipboard_command()
-        if command is not None and copy_with(command, text):
+        if command is not None and copy_with_command(command, text):
             self._clipboard = text
             return command[0]
         super().copy_to_clipboard(text)

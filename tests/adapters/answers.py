@@ -1,4 +1,6 @@
-"""Which answers a grammar lets a model give, told by matching texts against it, token by token, as the engine does."""
+"""Which answers a grammar lets a model give, told by matching texts against it, token by token, as the engine
+does.
+"""
 
 import random
 import re
@@ -8,9 +10,9 @@ import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 from tokenizers import AddedToken, Tokenizer
 
-from mlxctl.adapters.answer_grammar import AnswerGrammars
+from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars
 from mlxctl.adapters.prompt import Prompt
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.demo import MODEL_DIR
 from mlxctl.ir import GenerationRequest
 from mlxctl.parsers import ThinkingParser, ToolParser
@@ -31,9 +33,14 @@ class Answers:
     def __init__(self, tools: ToolParser, thinking: ThinkingParser, *, has_marks: bool = True) -> None:
         tokenizer = Tokenizer.from_str(_TEXT)
         texts = tools.markers | thinking.markers if has_marks else thinking.markers
-        # What only looks like a tag in its middle is none; the matcher's own tokenizer does not know such tokens.
-        odd = "|".join(re.escape(mark) for mark in tools.inner_markers if "<" in mark and not re.fullmatch(_TAG, mark))
-        marks = sorted({mark for text in texts for mark in re.findall(_TAG, re.sub(odd, "", text) if odd else text)})
+        # What only looks like a tag in its middle is none; the matcher's own tokenizer does not know such
+        # tokens.
+        odd = "|".join(
+            re.escape(mark) for mark in tools.inner_markers if "<" in mark and not re.fullmatch(_TAG, mark)
+        )
+        marks = sorted(
+            {mark for text in texts for mark in re.findall(_TAG, re.sub(odd, "", text) if odd else text)}
+        )
         tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
         self._stops = [tokenizer.token_to_id(_STOP)]
         self._tokenizer = LLTokenizer(tokenizer.to_str(), eos_token=self._stops)
@@ -47,7 +54,9 @@ class Answers:
             stop_token_ids=frozenset(self._stops),
         )
 
-    def allows(self, answer: str, request: GenerationRequest, prompt: Prompt = _NOTHING, start: str = "") -> bool:
+    def allows(
+        self, answer: str, request: GenerationRequest, prompt: Prompt = _NOTHING, start: str = ""
+    ) -> bool:
         """Whether the model may say this, and end there."""
         matcher = self._matcher(request, prompt, start)
         tokens = self._tokenizer.tokenize_str(answer, parse_special=True)
@@ -58,7 +67,8 @@ class Answers:
         return self._grammars.guidance(request, _NOTHING, grammar_start="") is not None
 
     def some(self, request: GenerationRequest, chance: random.Random, closers: Sequence[str]) -> str | None:
-        """Return an answer that the grammar allows, drawn token by token; None for one that has not ended when it is long enough.
+        """Return an answer that the grammar allows, drawn token by token; None for one that has not ended
+        when it is long enough.
 
         `closers` are texts that end something: they are drawn more often, so that answers do end.
         """
@@ -70,7 +80,9 @@ class Answers:
                 return self._words.decode(said, skip_special_tokens=False)
             tokens = [self._drawn(matcher, chance)]
             if chance.random() < 0.2 + step / 40:
-                fitting = [ending for ending in endings if ending and matcher.validate_tokens(ending) == len(ending)]
+                fitting = [
+                    ending for ending in endings if ending and matcher.validate_tokens(ending) == len(ending)
+                ]
                 tokens = chance.choice(fitting) if fitting else tokens
             if tokens[0] in self._stops:
                 return self._words.decode(said, skip_special_tokens=False)

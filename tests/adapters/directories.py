@@ -11,7 +11,9 @@ from mlxctl.models import read_model
 
 from .tokenizers_in_code import byte_level
 
-QWEN_TEMPLATE = (Path(__file__).parents[2] / "mlxctl" / "demo" / "recipe" / "chat_template.jinja").read_text(encoding="utf-8")
+QWEN_TEMPLATE = (Path(__file__).parents[2] / "mlxctl" / "demo" / "model" / "chat_template.jinja").read_text(
+    encoding="utf-8"
+)
 PLAIN_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -31,7 +33,11 @@ def write_model(
     tokenizer = tokenizer or byte_level()
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"))
-    base = {"model_type": "qwen3", "max_position_embeddings": 4096, "vocab_size": tokenizer.get_vocab_size() + 7}
+    base = {
+        "model_type": "qwen3",
+        "max_position_embeddings": 4096,
+        "vocab_size": tokenizer.get_vocab_size() + 7,
+    }
     _write(directory / "config.json", {**base, **(config or {})})
     _write(directory / "generation_config.json", generation_config or {})
     _write(directory / "tokenizer_config.json", tokenizer_config or {})

@@ -1,4 +1,6 @@
-"""The families as this house takes them: a template written by us in each one's shape, and what its adapter should find out."""
+"""The families as this house takes them: a template written by us in each one's shape, and what its adapter
+should find out.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +17,13 @@ _OPEN, _CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyCase:
-    """One template. `forced` is what a prompt that forces the tool `get_weather` ends with, and `rest` how a model
-    would go on, to ask for Oslo.
+    """One template.
 
-    `converted` names what the template does not take. `without_thinking` ends a prompt that wants no thinking, `with_thinking` one
-    that wants it; None where the model does not think.
+    `forced` is what a prompt that forces the tool `get_weather` ends with, and `rest` how a model would go
+    on, to ask for Oslo.
+
+    `converted` names what the template does not take. `without_thinking` ends a prompt that wants no
+    thinking, `with_thinking` one that wants it; None where the model does not think.
     """
 
     name: str
@@ -37,12 +41,21 @@ class FamilyCase:
 
 
 def adapter_for(case: FamilyCase, directory: Path, **more: Any) -> ModelAdapter:
-    """The adapter of a model with the case's template, and with no other token that would give its family away than `tokens`."""
+    """The adapter of a model with the case's template, and with no other token that would give its family
+    away than `tokens`.
+    """
     source = (_TEMPLATES / f"{case.name}.jinja").read_text(encoding="utf-8")
     special = {"bos_token": "<bos>", "eos_token": "</s>"}
     config = {"model_type": case.model_type, "max_position_embeddings": 65_536}
     return adapter_of(
-        write_model(directory, template=source, tokenizer=byte_level(case.tokens), config=config, tokenizer_config=special, **more)
+        write_model(
+            directory,
+            template=source,
+            tokenizer=byte_level(case.tokens),
+            config=config,
+            tokenizer_config=special,
+            **more,
+        )
     )
 
 
@@ -50,7 +63,9 @@ def _takes_all_but(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-_STRICT = _takes_all_but("later_system", "repeated_roles", "tools", "calls", "parallel_calls", "text_beside_calls", "results")
+_STRICT = _takes_all_but(
+    "later_system", "repeated_roles", "tools", "calls", "parallel_calls", "text_beside_calls", "results"
+)
 _HERMES = '<tool_call>\n{"name": "get_weather", "arguments":'
 _HERMES_REST = ' {"city": "Oslo"}}\n</tool_call>'
 _CODER = "<tool_call>\n<function=get_weather>\n"
@@ -81,7 +96,9 @@ CASES = (
         with_thinking=_OPEN,
         converted=_takes_all_but("later_system"),
     ),
-    FamilyCase(name="qwen3_coder", model_type="qwen3_moe", tools="qwen3_coder", rest=_CODER_REST, forced=_CODER),
+    FamilyCase(
+        name="qwen3_coder", model_type="qwen3_moe", tools="qwen3_coder", rest=_CODER_REST, forced=_CODER
+    ),
     FamilyCase(
         name="glm4",
         model_type="glm4",
@@ -109,7 +126,9 @@ CASES = (
         forced='{"name": "get_weather", "parameters":',
         converted=_takes_all_but("parallel_calls", "text_beside_calls"),
     ),
-    FamilyCase(name="llama4", model_type="llama4", tools="llama_python", rest='city="Oslo")]', forced="[get_weather("),
+    FamilyCase(
+        name="llama4", model_type="llama4", tools="llama_python", rest='city="Oslo")]', forced="[get_weather("
+    ),
     FamilyCase(
         name="gemma2",
         model_type="gemma2",
@@ -238,7 +257,9 @@ CASES = (
         without_thinking="<|end_of_role|>",
         with_thinking="<|end_of_role|>",
     ),
-    FamilyCase(name="granite4", model_type="granitemoehybrid", tools="hermes_json", rest=_HERMES_REST, forced=_HERMES),
+    FamilyCase(
+        name="granite4", model_type="granitemoehybrid", tools="hermes_json", rest=_HERMES_REST, forced=_HERMES
+    ),
     FamilyCase(
         name="phi4_mini",
         tokens=("<|tool_call|>", "<|/tool_call|>"),

@@ -1,8 +1,10 @@
-"""What agents write for their maker's accounting changes with every call, and is kept out of prompts; nothing else is."""
+"""What agents write for their maker's accounting changes with every call, and is kept out of prompts; nothing
+else is.
+"""
 
 import pytest
 
-from mlxctl.adapters.agent_headers import find_volatile, without_agent_headers
+from mlxctl.adapters.templates.agent_headers import find_volatile, without_agent_headers
 from mlxctl.ir import Message, TextPart, text_message
 
 HEADER = "x-anthropic-billing-header: cc_version=2.1.36.9b1; cc_entrypoint=cli; cch=4c1d0;"
@@ -18,7 +20,9 @@ def test_a_block_of_headers_is_left_out(header: str) -> None:
 
 
 def test_headers_at_the_beginning_of_a_text_are_left_out_and_the_text_stays() -> None:
-    assert without_agent_headers([system(f"{HEADER}\nYou are an agent.\n")]) == (system("You are an agent.\n"),)
+    assert without_agent_headers([system(f"{HEADER}\nYou are an agent.\n")]) == (
+        system("You are an agent.\n"),
+    )
 
 
 @pytest.mark.parametrize(

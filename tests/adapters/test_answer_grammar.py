@@ -25,7 +25,12 @@ from mlxctl.models import read_model
 from mlxctl.parsers import TOOL_PARSER_IDS, ToolParser, extract, thinking_parser, tool_parser
 from tests.adapters.answers import Answers
 
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 TOOLS = (ToolSpec(name="first", parameters=SCHEMA), ToolSpec(name="second", parameters={}))
 
 
@@ -45,7 +50,10 @@ OPENED = Prompt(text="<think>\n", tail="<think>\n", may_think=True)
 def test_an_answer_has_its_form_and_nothing_else() -> None:
     request = asked(constraint=form())
     assert HERMES.allows('{"a": 1}', request)
-    assert not any(HERMES.allows(text, request) for text in ("", "Sure: {}", '{"a": "x"}', '{"a": 1} ok', '{"a": 1', '{"b": 1}'))
+    assert not any(
+        HERMES.allows(text, request)
+        for text in ("", "Sure: {}", '{"a": "x"}', '{"a": 1} ok', '{"a": 1', '{"b": 1}')
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,8 @@ def test_a_thought_comes_first_and_is_free() -> None:
 
 
 @pytest.mark.parametrize(
-    "parser_id", ["think_tag", "mistral_think", "seed_think", "cohere_think", "gemma4_channel", "harmony_analysis"]
+    "parser_id",
+    ["think_tag", "mistral_think", "seed_think", "cohere_think", "gemma4_channel", "harmony_analysis"],
 )
 def test_a_thought_is_told_from_the_form_in_every_format(parser_id: str) -> None:
     thinking = thinking_parser(parser_id)
@@ -137,7 +146,10 @@ def _declared_call(parser: ToolParser) -> str:
 
 
 # A format that is not listed is held to what it declares.
-CALLS |= {parser_id: _declared_call(tool_parser(parser_id)) for parser_id in sorted({*TOOL_PARSER_IDS} - {*CALLS, "null"})}
+CALLS |= {
+    parser_id: _declared_call(tool_parser(parser_id))
+    for parser_id in sorted({*TOOL_PARSER_IDS} - {*CALLS, "null"})
+}
 
 
 @pytest.mark.parametrize("parser_id", CALLS)
@@ -150,7 +162,7 @@ def test_a_forced_call_has_a_known_name_and_fitting_arguments_in_every_format(pa
     assert not answers.allows(rest.replace("1", '"x"'), request)
     assert not answers.allows(rest.replace("first", "third"), request)
     assert not answers.allows(f"Well. {rest}", request)
-    (call,) = extract((parser.forced_prefix(None) or "") + rest, tools=parser, offered=TOOLS).tool_calls
+    (call,) = extract((parser.forced_prefix(None) or "") + rest, tools=parser, tool_specs=TOOLS).tool_calls
     assert (call.name, json.loads(call.arguments)) == ("first", {"a": 1})
 
 
@@ -164,7 +176,10 @@ def test_a_named_call_goes_on_where_the_prompt_has_begun_its_arguments() -> None
     ("parser_id", "more"),
     [
         ("hermes_json", '\n<tool_call>\n{"name": "second", "arguments": {"b": []}}\n</tool_call>'),
-        ("qwen3_coder", "\n<tool_call>\n<function=second>\n<parameter=b>\n[]\n</parameter>\n</function>\n</tool_call>"),
+        (
+            "qwen3_coder",
+            "\n<tool_call>\n<function=second>\n<parameter=b>\n[]\n</parameter>\n</function>\n</tool_call>",
+        ),
         ("gemma4", "<|tool_call>call:second{b:[]}<tool_call|>"),
     ],
 )
@@ -173,7 +188,9 @@ def test_more_calls_follow_a_forced_one_only_in_parallel(parser_id: str, more: s
     required = ToolChoice(mode="required")
     assert answers.allows(first + more, asked(tools=TOOLS, tool_choice=required))
     assert answers.allows(first, asked(tools=TOOLS, tool_choice=required))
-    assert not answers.allows(first + more, asked(tools=TOOLS, tool_choice=required, parallel_tool_calls=False))
+    assert not answers.allows(
+        first + more, asked(tools=TOOLS, tool_choice=required, parallel_tool_calls=False)
+    )
 
 
 @pytest.mark.parametrize("parser_id", CALLS)
@@ -190,7 +207,9 @@ def test_beside_tools_an_answer_has_its_form_or_is_a_fitting_call(parser_id: str
 
 @pytest.mark.parametrize("has_marks", [True, False])
 @pytest.mark.parametrize("parser_id", CALLS)
-def test_calls_of_strict_tools_fit_their_schemas_though_the_text_is_free(parser_id: str, has_marks: bool) -> None:
+def test_calls_of_strict_tools_fit_their_schemas_though_the_text_is_free(
+    parser_id: str, has_marks: bool
+) -> None:
     parser = tool_parser(parser_id)
     answers = Answers(parser, thinking_parser("null"), has_marks=has_marks)
     strict = asked(tools=(replace(TOOLS[0], is_strict=True), TOOLS[1]))
@@ -210,16 +229,23 @@ def test_calls_of_strict_tools_are_held_among_the_messages_of_harmony() -> None:
     thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
     call = '<|channel|>commentary to=functions.first <|constrain|>json<|message|>{"a": 1}<|call|>'
     assert answers.allows(f"{thought}<|channel|>final<|message|>Just text.", strict, begun)
-    assert answers.allows(f"{thought}<|channel|>commentary<|message|>I look.<|end|><|start|>assistant{call}", strict, begun)
+    assert answers.allows(
+        f"{thought}<|channel|>commentary<|message|>I look.<|end|><|start|>assistant{call}", strict, begun
+    )
     assert answers.allows(call, strict, begun)
     assert not answers.allows(thought + call.replace("1", "null"), strict, begun)
-    for other in (" to=functions.first<|channel|>commentary<|message|>{}", "<|channel|>analysis to=functions.first<|message|>{}"):
+    for other in (
+        " to=functions.first<|channel|>commentary<|message|>{}",
+        "<|channel|>analysis to=functions.first<|message|>{}",
+    ):
         assert not answers.allows(other, strict, begun)
         assert not answers.allows(thought + other, strict, begun)
 
 
 def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> None:
-    broken = ToolSpec(name="f", parameters={"properties": {"a": {"type": "no"}}}, param="tools[0].function.parameters")
+    broken = ToolSpec(
+        name="f", parameters={"properties": {"a": {"type": "no"}}}, param="tools[0].function.parameters"
+    )
     with pytest.raises(InvalidRequest) as refused:
         HERMES.guides(asked(tools=(broken,), tool_choice=ToolChoice(mode="required")))
     assert refused.value.param == "tools[0].function.parameters.properties.a"
@@ -230,11 +256,13 @@ def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> 
     [
         ("grammar", 'start: <no_such_token> "a"', "no_such_token"),
         ("grammar", 'start: <[99999]> "a"', "99999"),
-        ("grammar", 'start: a\na: a "x"', "no text fits it"),
-        ("json_schema", {"$ref": "#"}, "no text fits it"),
+        ("grammar", 'start: a\na: a "x"', "no text matches it"),
+        ("json_schema", {"$ref": "#"}, "no text matches it"),
     ],
 )
-def test_a_form_that_only_fails_with_the_models_own_tokens_is_refused_as_well(kind: str, value: Any, what: str) -> None:
+def test_a_form_that_only_fails_with_the_models_own_tokens_is_refused_as_well(
+    kind: str, value: Any, what: str
+) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
         HERMES.guides(asked(constraint=form(kind, value)))
     assert refused.value.param == "response_format"
@@ -251,7 +279,10 @@ def test_a_thinking_limit_is_told_in_the_models_own_tokens(demo: Any) -> None:
     assert limited.thinking.max_tokens == 5
     assert demo.vocabulary.decode(limited.thinking.closer_ids) == "</think>"
     assert demo.vocabulary.decode(limited.thinking.closing_ids) == "\n</think>\n\n"
-    for unlimited in (ThinkingOptions(enabled=False, max_tokens=5), ThinkingOptions(enabled=True, max_tokens=10**30)):
+    for unlimited in (
+        ThinkingOptions(enabled=False, max_tokens=5),
+        ThinkingOptions(enabled=True, max_tokens=10**30),
+    ):
         assert demo.prepare_input(asked(thinking=unlimited)).guidance is None
     assert demo.prepare_input(asked()).guidance is None
 

@@ -6,13 +6,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 
 from . import tokenizers_in_code as build
 
 BYTE_LEVEL, LLAMA, GEMMA = build.byte_level(), build.sentencepiece(), build.sentencepiece(0)
 METASPACE, WORDPIECE = build.metaspace(), build.wordpiece()
-VOCABULARIES = {id(tokenizer): Vocabulary(tokenizer) for tokenizer in (BYTE_LEVEL, LLAMA, GEMMA, METASPACE, WORDPIECE)}
+VOCABULARIES = {
+    id(tokenizer): Vocabulary(tokenizer) for tokenizer in (BYTE_LEVEL, LLAMA, GEMMA, METASPACE, WORDPIECE)
+}
 
 
 def _streamed(tokenizer: Any, ids: list[int]) -> str:
@@ -33,8 +35,12 @@ def test_any_byte_level_sequence_is_what_decoding_gives(ids: list[int]) -> None:
 @pytest.mark.parametrize("tokenizer", [LLAMA, GEMMA], ids=["llama", "gemma"])
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_any_well_formed_sentencepiece_sequence_is_what_decoding_gives(tokenizer: Any, data: st.DataObject) -> None:
-    byte_runs = st.text(st.characters(exclude_categories=["Cs"]), max_size=3).map(lambda text: [byte + 1 for byte in text.encode()])
+def test_any_well_formed_sentencepiece_sequence_is_what_decoding_gives(
+    tokenizer: Any, data: st.DataObject
+) -> None:
+    byte_runs = st.text(st.characters(exclude_categories=["Cs"]), max_size=3).map(
+        lambda text: [byte + 1 for byte in text.encode()]
+    )
     pieces = st.integers(257, tokenizer.get_vocab_size() - 1).map(lambda token_id: [token_id])
     ids = [token_id for run in data.draw(st.lists(byte_runs | pieces, max_size=20)) for token_id in run]
     expected = tokenizer.decode(ids, skip_special_tokens=False)

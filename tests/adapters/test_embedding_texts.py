@@ -1,4 +1,6 @@
-"""What an embedding model is given to read: whole where it fits, cut only where that is allowed, always with its ends."""
+"""What an embedding model is given to read: whole where it fits, cut only where that is allowed, always with
+its ends.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -7,19 +9,21 @@ from hypothesis import strategies as st
 from mlxctl.adapters import ModelAdapter, create_adapter
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.models import read_model
-from tests import forge
+from tests import tiny_models
 
 WORDS = st.lists(st.sampled_from(["the", "a", "who", "you", "[SEP]", "sea", "é"]), min_size=1, max_size=600)
 
 
 @pytest.fixture(scope="module")
 def bert() -> ModelAdapter:
-    return create_adapter(read_model(forge.encoder("bert")), name="bert")
+    return create_adapter(read_model(tiny_models.encoder("bert")), name="bert")
 
 
 @settings(deadline=None)
 @given(words=WORDS)
-def test_a_text_that_is_cut_is_the_beginning_of_the_whole_one_and_keeps_its_ends(bert: ModelAdapter, words: list[str]) -> None:
+def test_a_text_that_is_cut_is_the_beginning_of_the_whole_one_and_keeps_its_ends(
+    bert: ModelAdapter, words: list[str]
+) -> None:
     text = " ".join(words)
     ids, num_end_tokens = bert.vocabulary.encode_with_ends(text)
     assert num_end_tokens == 1
@@ -38,7 +42,7 @@ def test_token_ids_are_cut_as_they_are_and_checked(bert: ModelAdapter) -> None:
 
 
 def test_a_named_prompt_stands_before_the_text_in_the_place_of_the_usual_one() -> None:
-    gemma = create_adapter(read_model(forge.encoder("embeddinggemma")), name="gemma")
+    gemma = create_adapter(read_model(tiny_models.encoder("embeddinggemma")), name="gemma")
     asked = gemma.prepare_embedding("sea", "input", prompt_name="document")
     assert asked == gemma.prepare_embedding("title: none | text: sea", "input")
     with pytest.raises(InvalidRequest, match="has no prompt 'passage'; it has: document, query") as refusal:

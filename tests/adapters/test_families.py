@@ -16,15 +16,24 @@ from .tokenizers_in_code import metaspace
 
 # Calls as Qwen3-Coder writes them: between the same tags, but no JSON.
 XML_CALLS = QWEN_TEMPLATE.replace(
-    """'<tool_call>\\n{"name": "' ~ tool_call.name ~ '", "arguments": '""", "'<tool_call><f=' ~ tool_call.name"
+    """'<tool_call>\\n{"name": "' ~ tool_call.name ~ '", "arguments": '""",
+    "'<tool_call><f=' ~ tool_call.name",
 )
 
 
 @pytest.mark.parametrize(
     ("model_type", "family"),
-    [("qwen2", "qwen"), ("qwen3_moe", "qwen"), ("qwen3_5", "qwen"), ("olmo3", "olmo"), ("unheard_of", "unknown")],
+    [
+        ("qwen2", "qwen"),
+        ("qwen3_moe", "qwen"),
+        ("qwen3_5", "qwen"),
+        ("olmo3", "olmo"),
+        ("unheard_of", "unknown"),
+    ],
 )
-def test_the_model_type_says_the_family_and_unknown_ones_work_too(tmp_path: Path, model_type: str, family: str) -> None:
+def test_the_model_type_says_the_family_and_unknown_ones_work_too(
+    tmp_path: Path, model_type: str, family: str
+) -> None:
     adapter = adapter_of(write_model(tmp_path, config={"model_type": model_type}))
     assert adapter.verdict.family == family
     assert [adapter.supports_tools, adapter.supports_thinking, adapter.can_force_tools] == [True] * 3
@@ -33,12 +42,16 @@ def test_the_model_type_says_the_family_and_unknown_ones_work_too(tmp_path: Path
 def test_calls_in_an_unknown_format_are_not_guessed_at(tmp_path: Path) -> None:
     assert XML_CALLS != QWEN_TEMPLATE
     for model_type in ("qwen3_moe", "unheard_of"):
-        adapter = adapter_of(write_model(tmp_path / model_type, template=XML_CALLS, config={"model_type": model_type}))
+        adapter = adapter_of(
+            write_model(tmp_path / model_type, template=XML_CALLS, config={"model_type": model_type})
+        )
         assert not adapter.supports_tools
 
 
 def test_a_template_that_offers_tools_but_shows_no_calls_is_believed_to_mean_hermes(tmp_path: Path) -> None:
-    template = "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}Answer in <tool_call> tags.\n" + PLAIN_TEMPLATE
+    template = (
+        "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}Answer in <tool_call> tags.\n" + PLAIN_TEMPLATE
+    )
     adapter = adapter_of(write_model(tmp_path, template=template, config={"model_type": "unheard_of"}))
     assert adapter.can_force_tools
 

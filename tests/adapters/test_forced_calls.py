@@ -1,4 +1,6 @@
-"""Whatever a forced call's grammar lets a model write, in any format, the format's parser reads as a call that fits its schema."""
+"""Whatever a forced call's grammar lets a model write, in any format, the format's parser reads as a call
+that fits its schema.
+"""
 
 import json
 import random
@@ -24,8 +26,12 @@ FORMATS = [
     for index in range(1 + len(tool_parser(parser_id).dialects))
 ]
 _DEFINITIONS = {
-    "colour": {"enum": ["red", "green"]},
-    "node": {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}}, "required": ["n"]},
+    "color": {"enum": ["red", "green"]},
+    "node": {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
+        "required": ["n"],
+    },
 }
 _NAMES = st.sampled_from(["a", "ab", "city", "file_path", "5"])
 _STRINGS = st.sampled_from([
@@ -36,7 +42,7 @@ _STRINGS = st.sampled_from([
     {"type": "string", "enum": ["x", "5", "true", "it's", 'a "b" <c>']},
     {"type": "string", "format": "date"},
     {"const": "only\nthis"},
-    {"$ref": "#/$defs/colour"},
+    {"$ref": "#/$defs/color"},
 ])  # fmt: skip
 _PLAIN = st.sampled_from([
     {"type": "integer"},
@@ -69,10 +75,15 @@ def _objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]
     )
 
 
-_ARRAYS = st.sampled_from([{}, {"minItems": 1, "maxItems": 2}, {"prefixItems": [{"type": "boolean"}, {"type": "string"}]}])
+_ARRAYS = st.sampled_from(
+    [{}, {"minItems": 1, "maxItems": 2}, {"prefixItems": [{"type": "boolean"}, {"type": "string"}]}]
+)
 _VALUES = st.recursive(
     _STRINGS | _PLAIN,
-    lambda inner: _objects(inner) | st.builds(lambda item, limits: {"type": "array", "items": item, **limits}, inner, _ARRAYS),
+    lambda inner: (
+        _objects(inner)
+        | st.builds(lambda item, limits: {"type": "array", "items": item, **limits}, inner, _ARRAYS)
+    ),
     max_leaves=4,
 )
 SCHEMAS = _objects(_VALUES).map(lambda schema: {**schema, "$defs": _DEFINITIONS})
@@ -90,24 +101,49 @@ def answers_of(parser_id: str, index: int, has_marks: bool) -> Answers:
 
 
 def forced(parameters: Any, mode: Any, *, is_parallel: bool = False, **more: Any) -> GenerationRequest:
-    tools = (ToolSpec(name="look_up", parameters=parameters, **more), ToolSpec(name="look", parameters={"type": "object"}))
+    tools = (
+        ToolSpec(name="look_up", parameters=parameters, **more),
+        ToolSpec(name="look", parameters={"type": "object"}),
+    )
     choice = ToolChoice(mode=mode, name="look_up" if mode == "named" else None)
     return GenerationRequest(
-        model="tiny", messages=(text_message("user", "Hi"),), tools=tools, tool_choice=choice, parallel_tool_calls=is_parallel
+        model="tiny",
+        messages=(text_message("user", "Hi"),),
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=is_parallel,
     )
 
 
 def closers(parser: ToolParser) -> list[str]:
     closing = parser.closing_behind(parser.forced_prefix("look_up") or "")
     assert closing is not None
-    ends = [closing.notation.end, "\n" + closing.notation.end] if isinstance(closing.notation, TagNotation) else []
+    ends = (
+        [closing.notation.end, "\n" + closing.notation.end]
+        if isinstance(closing.notation, TagNotation)
+        else []
+    )
     again = f"{closing.text.removesuffix(closing.block[1])}{closing.joint}"
-    return ["look_up", *ends, closing.text, "}" + closing.text, again, '"', "'", "}", "]", *sorted(parser.markers)]
+    return [
+        "look_up",
+        *ends,
+        closing.text,
+        "}" + closing.text,
+        again,
+        '"',
+        "'",
+        "}",
+        "]",
+        *sorted(parser.markers),
+    ]
 
 
 @pytest.mark.parametrize(("parser_id", "index"), FORMATS)
 @settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(
     schema=SCHEMAS,
@@ -124,7 +160,7 @@ def test_whatever_a_forced_call_may_be_it_is_read_as_a_call_that_fits(
     text = answers_of(parser_id, index, has_marks).some(request, random.Random(seed), closers(parser))
     assume(text is not None)
     whole = (parser.forced_prefix(request.tool_choice.name) or "") + (text or "")
-    spoken = extract(whole, tools=parser, offered=request.tools)
+    spoken = extract(whole, tools=parser, tool_specs=request.tools)
     assert spoken.tool_calls, whole
     assert len(spoken.tool_calls) == 1 or (is_parallel and mode == "required"), whole
     for call in spoken.tool_calls:
@@ -189,15 +225,23 @@ def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_b
     parser_id: str, index: int, has_marks: bool
 ) -> None:
     parser, answers = parser_of(parser_id, index), answers_of(parser_id, index, has_marks)
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     whole = TWO_CALLS[parser_id, index]
     rest = whole.removeprefix(parser.forced_prefix(None) or "")
     assert rest != whole
     assert answers.allows(rest, forced(schema, "required", is_parallel=True))
     assert not answers.allows(rest, forced(schema, "required", is_parallel=False))
     assert not answers.allows(rest.replace("1", "true", 1), forced(schema, "required", is_parallel=True))
-    calls = extract(whole, tools=parser, offered=forced(schema, "required").tools).tool_calls
-    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("look_up", {"a": 1}), ("look", {})]
+    calls = extract(whole, tools=parser, tool_specs=forced(schema, "required").tools).tool_calls
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [
+        ("look_up", {"a": 1}),
+        ("look", {}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +251,9 @@ def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_b
         ("qwen3_coder", "patch>\n<parameter=input>\n", "\n</parameter>\n</function>\n</tool_call>"),
     ],
 )
-@pytest.mark.parametrize(("pattern", "good", "bad"), [("a|b+", "bb", "ab"), ("[a-z]+ = [0-9]+", "x = 12", "x=1")])
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"), [("a|b+", "bb", "ab"), ("[a-z]+ = [0-9]+", "x = 12", "x=1")]
+)
 def test_a_tool_that_takes_a_text_takes_one_that_fits_its_pattern(
     parser_id: str, begin: str, end: str, pattern: str, good: str, bad: str
 ) -> None:
@@ -224,7 +270,9 @@ def takes_text(pattern: str) -> GenerationRequest:
     spec = freeform_spec("patch", description=None, grammar=grammar, param="tools[0].format.definition")
     choice = ToolChoice(mode="required")
     messages = (text_message("user", "Hi"),)
-    return GenerationRequest(model="tiny", messages=messages, tools=(spec,), tool_choice=choice, parallel_tool_calls=False)
+    return GenerationRequest(
+        model="tiny", messages=messages, tools=(spec,), tool_choice=choice, parallel_tool_calls=False
+    )
 
 
 def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:
@@ -235,9 +283,13 @@ def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:
 def test_a_string_between_tags_is_free_up_to_the_tag_that_closes_it() -> None:
     schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
     for text in ('say "hi"\n\n\tthere', "<b>1 < 2</b> </parameter", "5", ""):
-        assert call_text("qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>")
+        assert call_text(
+            "qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>"
+        )
     for text in ("x\n</function>\ny", "</parameter>", "x\n<parameter=b>\ny"):
-        assert not call_text("qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>")
+        assert not call_text(
+            "qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>"
+        )
 
 
 @pytest.mark.parametrize(
@@ -267,22 +319,43 @@ def test_what_may_be_a_string_or_something_else_is_never_mistaken(
 
 
 def test_an_argument_that_must_be_there_is_and_others_come_in_their_order_or_not_at_all() -> None:
-    schema = {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}}, "required": ["b"]}
-    for names, is_allowed in (("b", True), ("ab", True), ("abc", True), ("a", False), ("", False), ("ba", False), ("bd", False)):
-        assert call_text("liquid_python", schema, ", ".join(f"{n}=1" for n in names) + ")]<|tool_call_end|>") == is_allowed, names
-        assert call_text("gemma4", schema, ",".join(f"{n}:1" for n in names) + "}<tool_call|>") == is_allowed, names
+    schema = {
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}},
+        "required": ["b"],
+    }
+    for names, is_allowed in (
+        ("b", True),
+        ("ab", True),
+        ("abc", True),
+        ("a", False),
+        ("", False),
+        ("ba", False),
+        ("bd", False),
+    ):
+        assert (
+            call_text("liquid_python", schema, ", ".join(f"{n}=1" for n in names) + ")]<|tool_call_end|>")
+            == is_allowed
+        ), names
+        assert (
+            call_text("gemma4", schema, ",".join(f"{n}:1" for n in names) + "}<tool_call|>") == is_allowed
+        ), names
 
 
 @pytest.mark.parametrize(
     ("parameters", "what"),
     [
-        ({"properties": {"a": {"patternProperties": {"x": {"type": "integer"}}}}, "required": ["a"]}, "patternProperties"),
+        (
+            {"properties": {"a": {"patternProperties": {"x": {"type": "integer"}}}}, "required": ["a"]},
+            "patternProperties",
+        ),
         ({"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}, "format 'uri'"),
         ({"properties": {"a": {"type": "string", "pattern": "^a|b$"}}, "required": ["a"]}, "parentheses"),
         ({"properties": {"a b": {"type": "string"}}, "required": ["a b"]}, "'a b' cannot be written"),
     ],
 )
-def test_a_strict_tool_of_which_more_is_asked_than_can_be_held_is_refused_by_name(parameters: Any, what: str) -> None:
+def test_a_strict_tool_of_which_more_is_asked_than_can_be_held_is_refused_by_name(
+    parameters: Any, what: str
+) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
         call_text("qwen3_coder", parameters, "", is_strict=True, param="tools[0].function.parameters")
     assert refused.value.param == "tools[0].function.parameters"
@@ -290,4 +363,6 @@ def test_a_strict_tool_of_which_more_is_asked_than_can_be_held_is_refused_by_nam
 
 def test_what_of_a_schema_cannot_be_held_is_left_to_the_model_where_it_is_not_strict() -> None:
     schema = {"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}
-    assert call_text("qwen3_coder", schema, "<parameter=a>\nno address\n</parameter>\n</function>\n</tool_call>")
+    assert call_text(
+        "qwen3_coder", schema, "<parameter=a>\nno address\n</parameter>\n</function>\n</tool_call>"
+    )

@@ -44,7 +44,12 @@ def documented() -> dict[frozenset[str], str]:
     lines = DOCUMENT.read_text(encoding="utf-8").split("## What combines")[1].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     names = rows[0][1:]
-    return {frozenset((row[0], name)): word for row in rows[2:] for name, word in zip(names, row[1:], strict=True) if word}
+    return {
+        frozenset((row[0], name)): word
+        for row in rows[2:]
+        for name, word in zip(names, row[1:], strict=True)
+        if word
+    }
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,12 @@ def demo() -> ModelAdapter:
 
 def combine(demo: ModelAdapter, first: str, second: str) -> str:
     """What happens when both are asked for: "yes" if they are taken, "no" if one of them is refused by name."""
-    body = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], **OPTIONS[first], **OPTIONS[second]}
+    body = {
+        "model": "demo",
+        "messages": [{"role": "user", "content": "Hi"}],
+        **OPTIONS[first],
+        **OPTIONS[second],
+    }
     try:
         demo.prepare_input(OpenAIChatFormatter().parse(json.dumps(body).encode()))
     except InvalidRequest as refused:

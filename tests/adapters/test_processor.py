@@ -12,7 +12,7 @@ from parsers.replay import Transcript, fold, load_transcripts
 
 from mlxctl.adapters import ModelAdapter, PreparedInput, StreamProcessor
 from mlxctl.adapters.processor import find_hidden_ids
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import (
     Finished,
     SamplingParams,
@@ -45,9 +45,13 @@ def _processor(transcript: Transcript, **more: Any) -> StreamProcessor:
         max_tokens=1000,
         prompt_tail=transcript.prompt_tail,
     )
-    request = ask(stop=transcript.stop, tools=transcript.offered, parallel_tool_calls=transcript.max_calls is None)
+    request = ask(
+        stop=transcript.stop, tools=transcript.tool_specs, parallel_tool_calls=transcript.max_calls is None
+    )
     hidden_ids = find_hidden_ids(VOCABULARY, tools, thinking)
-    return StreamProcessor(request, prepared, VOCABULARY, tools=tools, thinking=thinking, hidden_ids=hidden_ids)
+    return StreamProcessor(
+        request, prepared, VOCABULARY, tools=tools, thinking=thinking, hidden_ids=hidden_ids
+    )
 
 
 def _spoken(text: str, *, tools: str = "null", thinking: str = "null", **more: Any) -> StreamProcessor:
@@ -61,7 +65,9 @@ def _run(processor: StreamProcessor, groups: Sequence[Sequence[int]]) -> list[St
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(TRANSCRIPTS), st.sets(st.integers(0, 150)))
-def test_transcripts_say_the_same_however_tokens_are_grouped(transcript: Transcript, places: set[int]) -> None:
+def test_transcripts_say_the_same_however_tokens_are_grouped(
+    transcript: Transcript, places: set[int]
+) -> None:
     ids = [*VOCABULARY.encode(transcript.text), END]
     edges = sorted({0, len(ids), *(place for place in places if place < len(ids))})
     groups = [ids[start:end] for start, end in pairwise(edges)]
@@ -77,7 +83,9 @@ def test_transcripts_say_the_same_however_tokens_are_grouped(transcript: Transcr
 def test_an_answer_cut_off_anywhere_still_ends_properly(transcript: Transcript, num_tokens: int) -> None:
     processor = _processor(transcript)
     ids = VOCABULARY.encode(transcript.text)[:num_tokens]
-    result = collect([*processor.feed(ids), *processor.finish("length")] if ids else processor.finish("length"))
+    result = collect(
+        [*processor.feed(ids), *processor.finish("length")] if ids else processor.finish("length")
+    )
     assert processor.is_finished
     assert result.reason in ("length", "stop_sequence", "tool_calls")
     assert result.usage.num_completion_tokens <= len(ids)
@@ -120,7 +128,11 @@ def test_a_stop_string_finishes_inside_feed_and_nothing_follows() -> None:
     events = [event for token_id in ids for event in processor.feed([token_id])]
     finished = events[-1]
     assert isinstance(finished, Finished)
-    assert (finished.reason, finished.stop_sequence, finished.usage.num_completion_tokens) == ("stop_sequence", "lazy", 5)
+    assert (finished.reason, finished.stop_sequence, finished.usage.num_completion_tokens) == (
+        "stop_sequence",
+        "lazy",
+        5,
+    )
     assert collect(events).text == "a"
     assert processor.is_finished
     assert processor.feed([ids[0]]) == processor.finish("stop") == []
@@ -159,7 +171,9 @@ def test_half_a_character_at_the_end_is_replaced() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.integers(0, VOCABULARY.size - 1), max_size=60), st.sampled_from([(), ("e",), ("the", " a")]))
+@given(
+    st.lists(st.integers(0, VOCABULARY.size - 1), max_size=60), st.sampled_from([(), ("e",), ("the", " a")])
+)
 def test_any_tokens_at_all_are_read(ids: list[int], stop: tuple[str, ...]) -> None:
     transcript = Transcript(id="", text="", expect=(), tools="hermes_json", thinking="think_tag", stop=stop)
     whole, single = _processor(transcript), _processor(transcript)
@@ -173,29 +187,39 @@ class TestLogprobs:
     """Log-probabilities ride on the text in which their tokens begin."""
 
     @staticmethod
-    def _scored(text: str, *, tools: str = "null", thinking: str = "null", stop: tuple[str, ...] = ()) -> list[StreamEvent]:
+    def _scored(
+        text: str, *, tools: str = "null", thinking: str = "null", stop: tuple[str, ...] = ()
+    ) -> list[StreamEvent]:
         transcript = Transcript(id="", text=text, expect=(), tools=tools, thinking=thinking, stop=stop)
         processor = _processor(transcript, num_top_logprobs=1)
         events: list[StreamEvent] = []
         for position, token_id in enumerate([*VOCABULARY.encode(text), END]):
-            score = TokenScore(token_id=token_id, logprob=-float(position), top=((token_id, -float(position)),))
+            score = TokenScore(
+                token_id=token_id, logprob=-float(position), top=((token_id, -float(position)),)
+            )
             events += processor.feed([token_id], [score])
         return events + processor.finish("stop")
 
     def test_every_token_of_the_answer_has_one(self) -> None:
         text = "the fox, 漢, the answer"
         result = collect(self._scored(text))
-        assert [score.logprob for score in result.logprobs] == [-float(at) for at in range(len(VOCABULARY.encode(text)))]
+        assert [score.logprob for score in result.logprobs] == [
+            -float(at) for at in range(len(VOCABULARY.encode(text)))
+        ]
         assert b"".join(score.data for score in result.logprobs).decode() == text
         assert result.logprobs[0].top[0].token == result.logprobs[0].token
 
     def test_markers_thinking_and_calls_have_none(self) -> None:
         call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
-        result = collect(self._scored(f"<think>the fox</think>dog{call}", tools="hermes_json", thinking="think_tag"))
+        result = collect(
+            self._scored(f"<think>the fox</think>dog{call}", tools="hermes_json", thinking="think_tag")
+        )
         assert "".join(score.token for score in result.logprobs) == result.text == "dog"
 
     def test_a_delta_carries_the_tokens_that_begin_in_it(self) -> None:
-        deltas = [event for event in self._scored("a <b the", tools="hermes_json") if isinstance(event, TextDelta)]
+        deltas = [
+            event for event in self._scored("a <b the", tools="hermes_json") if isinstance(event, TextDelta)
+        ]
         assert "".join(delta.text for delta in deltas) == "a <b the"
         assert all("".join(score.token for score in delta.logprobs) == delta.text for delta in deltas)
 
@@ -207,7 +231,9 @@ class TestLogprobs:
         assert "".join(score.token for score in junk.logprobs) == junk.text == "\nand"
 
     def test_held_text_keeps_its_tokens(self) -> None:
-        deltas = [event for event in self._scored("a foxy b", stop=(" foxes",)) if isinstance(event, TextDelta)]
+        deltas = [
+            event for event in self._scored("a foxy b", stop=(" foxes",)) if isinstance(event, TextDelta)
+        ]
         assert all("".join(score.token for score in delta.logprobs) == delta.text for delta in deltas)
         assert "".join(delta.text for delta in deltas) == "a foxy b"
 
@@ -230,7 +256,9 @@ class TestAdapterMakesProcessors:
         return collect([*processor.feed(qwen.vocabulary.encode(text)), *processor.finish("stop")])
 
     def test_calls_are_read_when_tools_were_offered(self, qwen: ModelAdapter) -> None:
-        result = self._answer(qwen, '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call><|im_end|>', tools=(TIME,))
+        result = self._answer(
+            qwen, '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call><|im_end|>', tools=(TIME,)
+        )
         assert (result.tool_calls[0].name, result.reason) == ("now", "tool_calls")
 
     @pytest.mark.parametrize("options", [{}, {"tools": (TIME,), "tool_choice": ToolChoice(mode="none")}])
@@ -242,7 +270,9 @@ class TestAdapterMakesProcessors:
     def test_a_forced_call_goes_on_where_the_prompt_ends(self, qwen: ModelAdapter) -> None:
         options = {"tools": (WEATHER,), "tool_choice": ToolChoice(mode="named", name="get_weather")}
         result = self._answer(qwen, ' {"city": "Paris"}}\n</tool_call><|im_end|>', **options)
-        assert [(call.name, call.arguments) for call in result.tool_calls] == [("get_weather", '{"city": "Paris"}')]
+        assert [(call.name, call.arguments) for call in result.tool_calls] == [
+            ("get_weather", '{"city": "Paris"}')
+        ]
 
     def test_thinking_is_read_whatever_was_asked(self, qwen: ModelAdapter) -> None:
         result = self._answer(qwen, "<think>hm</think>yes", thinking=ThinkingOptions(enabled=False))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mlxctl.adapters.token_logprobs import prompt_logprobs
-from mlxctl.adapters.vocabulary import Vocabulary
+from mlxctl.adapters.tokens.logprobs import prompt_logprobs
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import TokenScore
 
 

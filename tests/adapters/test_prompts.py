@@ -30,7 +30,12 @@ USER = text_message("user", "Hi")
 
 
 def test_a_conversation_is_rendered_by_the_template(qwen: ModelAdapter) -> None:
-    request = ask(text_message("system", "Be brief."), USER, text_message("assistant", "Hello."), text_message("user", "Bye"))
+    request = ask(
+        text_message("system", "Be brief."),
+        USER,
+        text_message("assistant", "Hello."),
+        text_message("user", "Bye"),
+    )
     assert prompt_of(qwen, request) == (
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
         "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
@@ -44,11 +49,16 @@ def test_special_tokens_are_single_ids(qwen: ModelAdapter) -> None:
 
 def test_text_in_blocks_is_the_same_as_text_in_one(qwen: ModelAdapter) -> None:
     blocks = Message(role="user", parts=(TextPart(text="Hel"), TextPart(text="lo")))
-    assert qwen.prepare_input(ask(blocks)).token_ids == qwen.prepare_input(ask(text_message("user", "Hello"))).token_ids
+    assert (
+        qwen.prepare_input(ask(blocks)).token_ids
+        == qwen.prepare_input(ask(text_message("user", "Hello"))).token_ids
+    )
 
 
 def test_a_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
-    call = ToolCallPart(id="c1", name="get_weather", arguments='{"city": "Zürich <&>", "b": 1, "a": [1.5, null]}')
+    call = ToolCallPart(
+        id="c1", name="get_weather", arguments='{"city": "Zürich <&>", "b": 1, "a": [1.5, null]}'
+    )
     result = ToolResultPart(call_id="c1", content=(TextPart(text="sunny"), TextPart(text="warm")))
     request = ask(
         USER,
@@ -66,24 +76,38 @@ def test_a_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
 def test_results_beside_text_come_before_it_and_errors_say_so(qwen: ModelAdapter) -> None:
     result = ToolResultPart(call_id="c1", content=(TextPart(text="no network"),), is_error=True)
     prompt = prompt_of(qwen, ask(USER, Message(role="user", parts=(result, TextPart(text="Again?")))))
-    assert "<tool_response>\nError: no network\n</tool_response><|im_end|>\n<|im_start|>user\nAgain?<|im_end|>" in prompt
+    assert (
+        "<tool_response>\nError: no network\n</tool_response><|im_end|>\n<|im_start|>user\nAgain?<|im_end|>"
+        in prompt
+    )
 
 
 def test_a_message_of_results_alone_says_nothing_else(qwen: ModelAdapter) -> None:
     result = ToolResultPart(call_id="c1", content=(TextPart(text="sunny"),))
-    by_user, by_tool = (prompt_of(qwen, ask(USER, Message(role=role, parts=(result,)))) for role in ("user", "tool"))
+    by_user, by_tool = (
+        prompt_of(qwen, ask(USER, Message(role=role, parts=(result,)))) for role in ("user", "tool")
+    )
     assert by_user == by_tool
 
 
 def test_arguments_that_are_no_object_stay_text(qwen: ModelAdapter) -> None:
-    calls = tuple(ToolCallPart(id=str(number), name="f", arguments=text) for number, text in enumerate(("", "[1]", '{"a": ')))
+    calls = tuple(
+        ToolCallPart(id=str(number), name="f", arguments=text)
+        for number, text in enumerate(("", "[1]", '{"a": '))
+    )
     prompt = prompt_of(qwen, ask(USER, Message(role="assistant", parts=calls), USER))
-    assert ['"arguments": {}}' in prompt, '"arguments": [1]}' in prompt, '"arguments": {"a": }' in prompt] == [True] * 3
+    assert [
+        '"arguments": {}}' in prompt,
+        '"arguments": [1]}' in prompt,
+        '"arguments": {"a": }' in prompt,
+    ] == [True] * 3
 
 
 def test_tools_are_rendered_as_function_definitions(qwen: ModelAdapter) -> None:
     prompt = prompt_of(qwen, ask(USER, tools=(WEATHER, TIME)))
-    first, second = (json.loads(line) for line in prompt.split("<tools>\n")[1].split("\n</tools>")[0].splitlines())
+    first, second = (
+        json.loads(line) for line in prompt.split("<tools>\n")[1].split("\n</tools>")[0].splitlines()
+    )
     assert first["function"] == {
         "name": "get_weather",
         "description": "Tells the weather.",
@@ -96,7 +120,9 @@ def test_tools_are_rendered_as_function_definitions(qwen: ModelAdapter) -> None:
 
 
 def test_tool_choice_none_offers_no_tools(qwen: ModelAdapter) -> None:
-    assert prompt_of(qwen, ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none"))) == prompt_of(qwen, ask(USER))
+    assert prompt_of(qwen, ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none"))) == prompt_of(
+        qwen, ask(USER)
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +132,9 @@ def test_tool_choice_none_offers_no_tools(qwen: ModelAdapter) -> None:
         (ToolChoice(mode="named", name="now"), '<tool_call>\n{"name": "now", "arguments":'),
     ],
 )
-def test_a_forced_call_is_begun_in_the_prompt_without_thinking(qwen: ModelAdapter, choice: ToolChoice, tail: str) -> None:
+def test_a_forced_call_is_begun_in_the_prompt_without_thinking(
+    qwen: ModelAdapter, choice: ToolChoice, tail: str
+) -> None:
     request = ask(USER, tools=(WEATHER, TIME), tool_choice=choice, thinking=ThinkingOptions(enabled=True))
     prepared = qwen.prepare_input(request)
     assert prepared.prompt_tail == tail
@@ -136,7 +164,9 @@ def test_a_forced_prefix_takes_in_a_token_that_lies_across_its_end(tmp_path: Pat
         ({"template_kwargs": {"enable_thinking": "no"}}, "chat_template_kwargs"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(qwen: ModelAdapter, request_options: dict[str, object], param: str) -> None:
+def test_what_cannot_be_honored_is_refused_by_name(
+    qwen: ModelAdapter, request_options: dict[str, object], param: str
+) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         qwen.prepare_input(ask(USER, **request_options))
     assert refusal.value.param == param
@@ -173,11 +203,17 @@ def test_thinking_that_the_template_opens_is_told_to_the_reader(tmp_path: Path) 
 def test_thinking_is_ignored_by_a_model_that_does_not_think(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
     assert not adapter.supports_thinking
-    assert prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=False))) == prompt_of(adapter, ask(USER))
+    assert prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=False))) == prompt_of(
+        adapter, ask(USER)
+    )
 
 
-@pytest.mark.parametrize("part", [ImagePart(data=b"", media_type="image/png"), AudioPart(data=b"", media_type="audio/wav")])
-def test_images_and_sounds_are_refused_by_a_text_model(qwen: ModelAdapter, part: ImagePart | AudioPart) -> None:
+@pytest.mark.parametrize(
+    "part", [ImagePart(data=b"", media_type="image/png"), AudioPart(data=b"", media_type="audio/wav")]
+)
+def test_images_and_sounds_are_refused_by_a_text_model(
+    qwen: ModelAdapter, part: ImagePart | AudioPart
+) -> None:
     with pytest.raises(InvalidRequest, match="reads text only") as refusal:
         qwen.prepare_input(ask(USER, Message(role="user", parts=(TextPart(text="Look"), part))))
     assert refusal.value.param == "messages.1"
@@ -198,7 +234,9 @@ def test_a_prompt_that_fills_the_context_is_too_long(qwen: ModelAdapter) -> None
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(None, "rest"), (128_000, "rest"), (5, 5), (0, 0)])
-def test_the_answer_is_capped_by_what_the_context_has_left(qwen: ModelAdapter, asked: int | None, granted: int | str) -> None:
+def test_the_answer_is_capped_by_what_the_context_has_left(
+    qwen: ModelAdapter, asked: int | None, granted: int | str
+) -> None:
     prepared = qwen.prepare_input(ask(USER, max_tokens=asked))
     assert prepared.max_tokens == (4096 - len(prepared.token_ids) if granted == "rest" else granted)
 
@@ -209,10 +247,14 @@ def test_counting_agrees_with_preparing(qwen: ModelAdapter) -> None:
 
 
 def test_many_threads_prepare_at_once(qwen: ModelAdapter) -> None:
-    requests = [ask(text_message("user", f"question {number} " * 50), tools=(WEATHER,)) for number in range(40)]
+    requests = [
+        ask(text_message("user", f"question {number} " * 50), tools=(WEATHER,)) for number in range(40)
+    ]
     with ThreadPoolExecutor(8) as pool:
         prepared = list(pool.map(qwen.prepare_input, requests))
-    assert [answer.token_ids for answer in prepared] == [qwen.prepare_input(request).token_ids for request in requests]
+    assert [answer.token_ids for answer in prepared] == [
+        qwen.prepare_input(request).token_ids for request in requests
+    ]
 
 
 def test_a_token_without_weights_is_refused(tmp_path: Path) -> None:

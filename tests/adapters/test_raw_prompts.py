@@ -70,7 +70,9 @@ def test_the_space_where_a_text_goes_on_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("prompt", "part"), [((), "empty"), ("", "empty"), ((10**6,), "token 1000000")])
-def test_what_cannot_be_continued_is_refused(tmp_path: Path, prompt: str | tuple[int, ...], part: str) -> None:
+def test_what_cannot_be_continued_is_refused(
+    tmp_path: Path, prompt: str | tuple[int, ...], part: str
+) -> None:
     adapter = adapter_of(write_model(tmp_path))
     with pytest.raises(InvalidRequest, match=part) as refused:
         adapter.prepare_text(raw(prompt), prompt)

@@ -1,4 +1,6 @@
-"""Images that tools give back: shown in the result where the template can, else behind the results, and never another tool's."""
+"""Images that tools give back: shown in the result where the template can, else behind the results, and never
+another tool's.
+"""
 
 import io
 import re
@@ -27,7 +29,7 @@ from mlxctl.ir import (
     text_message,
 )
 from mlxctl.models import read_model
-from tests import forge
+from tests import tiny_models
 
 _CALLS = (
     "{%- for call in message.tool_calls or [] %}[TOOL_CALL]{{ call.function.name }} {{ call.function.arguments | tojson }}"
@@ -44,12 +46,17 @@ _PART_RESULT = (
     "{%- if message.content is string -%}{{- message.content -}}{%- else -%}{%- for part in message.content -%}"
     "{{- '[IMG]' if part.type == 'image' else part.text -}}{%- endfor -%}{%- endif -%}"
 )
-_ONE_CALL = "{%- if (message.tool_calls or []) | length > 1 -%}{{- raise_exception('one call') -}}{%- endif -%}" + _CALLS
+_ONE_CALL = (
+    "{%- if (message.tool_calls or []) | length > 1 -%}{{- raise_exception('one call') -}}{%- endif -%}"
+    + _CALLS
+)
 TEMPLATES = {
     "knows no tools": None,
     "text in results": _WHOLE.replace("{CALLS}", _CALLS).replace("{RESULT}", _TEXT_RESULT),
     "images in results": _WHOLE.replace("{CALLS}", _CALLS).replace("{RESULT}", _PART_RESULT),
-    "images in results, one call at a time": _WHOLE.replace("{CALLS}", _ONE_CALL).replace("{RESULT}", _PART_RESULT),
+    "images in results, one call at a time": _WHOLE.replace("{CALLS}", _ONE_CALL).replace(
+        "{RESULT}", _PART_RESULT
+    ),
 }
 QUESTION = text_message("user", "What do you see?")
 
@@ -59,10 +66,12 @@ def adapter(template: str) -> ModelAdapter:
     """The model that sees, with one of the templates."""
     source = TEMPLATES[template]
     if source is None:
-        return create_adapter(read_model(forge.trained("rowan")), name="rowan")
-    directory = Path(shutil.copytree(forge.trained("rowan"), Path(mkdtemp()) / "rowan"))
+        return create_adapter(read_model(tiny_models.trained("pixtral_colors")), name="pixtral_colors")
+    directory = Path(
+        shutil.copytree(tiny_models.trained("pixtral_colors"), Path(mkdtemp()) / "pixtral_colors")
+    )
     (directory / "chat_template.jinja").write_text(source)
-    return create_adapter(read_model(directory), name="rowan")
+    return create_adapter(read_model(directory), name="pixtral_colors")
 
 
 def image(red: int) -> ImagePart:
@@ -72,13 +81,19 @@ def image(red: int) -> ImagePart:
 
 
 def calls(*numbers: int) -> Message:
-    return Message(role="assistant", parts=tuple(ToolCallPart(id=f"call_{k}", name=f"show_{k}", arguments="{}") for k in numbers))
+    return Message(
+        role="assistant",
+        parts=tuple(ToolCallPart(id=f"call_{k}", name=f"show_{k}", arguments="{}") for k in numbers),
+    )
 
 
 def result(number: int, num_images: int = 1, text: str | None = None) -> Message:
     """What a call gave back: words that name it, and images as red as its number says."""
     said = (TextPart(text=f"from_{number}" if text is None else text),)
-    return Message(role="tool", parts=(ToolResultPart(call_id=f"call_{number}", content=(*said, *[image(number)] * num_images)),))
+    return Message(
+        role="tool",
+        parts=(ToolResultPart(call_id=f"call_{number}", content=(*said, *[image(number)] * num_images)),),
+    )
 
 
 def asked(*messages: Message) -> GenerationRequest:
@@ -87,10 +102,10 @@ def asked(*messages: Message) -> GenerationRequest:
 
 def shown(template: str, request: GenerationRequest) -> list[tuple[int, int]]:
     """For each image in the order of the prompt: whose it is by the words before it, and by its pixels."""
-    prompt, pictures = adapter(template).prompt_text(request), adapter(template).prepare_input(request).pictures
+    prompt, images = adapter(template).prompt_text(request), adapter(template).prepare_input(request).images
     before = [prompt[: match.start()] for match in re.finditer(re.escape("[IMG]"), prompt)]
     named = [int(re.findall(r"(?:show|from)_(\d+)", text)[-1]) for text in before]
-    return list(zip(named, [picture.pixels[0] for picture in pictures], strict=True))
+    return list(zip(named, [image.pixels[0] for image in images], strict=True))
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -139,10 +154,17 @@ def test_where_an_image_goes_is_the_templates_word(template: str, expected: str)
 
 def test_an_image_alone_and_a_failure_say_what_they_are() -> None:
     failed = ToolResultPart(call_id="call_1", content=(image(1), image(1)), is_error=True)
-    prompt = adapter("text in results").prompt_text(asked(calls(1), Message(role="tool", parts=(failed,)), QUESTION))
+    prompt = adapter("text in results").prompt_text(
+        asked(calls(1), Message(role="tool", parts=(failed,)), QUESTION)
+    )
 
-    assert "[TOOL_RESULT]Error: (2 images: shown behind the results, as of result 1 (show_1))[/TOOL_RESULT]" in prompt
-    assert prompt.endswith("[INST]2 images of result 1 (show_1):\n[IMG][IMG][/INST][INST]What do you see?[/INST]")
+    assert (
+        "[TOOL_RESULT]Error: (2 images: shown behind the results, as of result 1 (show_1))[/TOOL_RESULT]"
+        in prompt
+    )
+    assert prompt.endswith(
+        "[INST]2 images of result 1 (show_1):\n[IMG][IMG][/INST][INST]What do you see?[/INST]"
+    )
 
 
 def test_results_without_images_are_written_as_ever() -> None:
@@ -156,11 +178,11 @@ def test_the_prompt_is_counted_with_the_images_of_its_results() -> None:
     request = asked(calls(1), result(1, 2))
     prepared = adapter("text in results").prepare_input(request)
     assert adapter("text in results").count_prompt_tokens(request) == len(prepared.token_ids)
-    assert len(prepared.pictures) == 2
+    assert len(prepared.images) == 2
 
 
 def test_a_model_of_text_refuses_them() -> None:
-    reader = create_adapter(read_model(forge.model("qwen3")), name="qwen3")
+    reader = create_adapter(read_model(tiny_models.model("qwen3")), name="qwen3")
     with pytest.raises(InvalidRequest, match="reads text only: it cannot take images") as refusal:
         reader.prepare_input(asked(calls(1), result(1)))
     assert refusal.value.param == "messages.2"

@@ -12,7 +12,14 @@ from mlxctl.ir import SamplingOptions, SamplingParams
 from .directories import adapter_of, write_model
 from .requests import ask
 
-RECOMMENDED = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0.05, "repetition_penalty": 1.1, "do_sample": True}
+RECOMMENDED = {
+    "temperature": 0.6,
+    "top_p": 0.95,
+    "top_k": 20,
+    "min_p": 0.05,
+    "repetition_penalty": 1.1,
+    "do_sample": True,
+}
 
 
 def _sampling(adapter: ModelAdapter, **said: Any) -> SamplingParams:
@@ -21,7 +28,9 @@ def _sampling(adapter: ModelAdapter, **said: Any) -> SamplingParams:
 
 def test_the_model_recommends(tmp_path: Path) -> None:
     sampling = _sampling(adapter_of(write_model(tmp_path, generation_config=RECOMMENDED)), seed=1)
-    assert sampling == SamplingParams(temperature=0.6, top_p=0.95, top_k=20, min_p=0.05, repetition_penalty=1.1, seed=1)
+    assert sampling == SamplingParams(
+        temperature=0.6, top_p=0.95, top_k=20, min_p=0.05, repetition_penalty=1.1, seed=1
+    )
 
 
 def test_what_was_said_wins_one_by_one(tmp_path: Path) -> None:
@@ -55,7 +64,12 @@ def test_any_integer_is_a_seed(qwen: ModelAdapter) -> None:
 
 def test_a_top_k_of_all_tokens_or_more_is_off(qwen: ModelAdapter) -> None:
     size = qwen.vocabulary_size
-    assert [_sampling(qwen, top_k=top_k).top_k for top_k in (size - 1, size, 10_000_000, -1)] == [size - 1, 0, 0, 0]
+    assert [_sampling(qwen, top_k=top_k).top_k for top_k in (size - 1, size, 10_000_000, -1)] == [
+        size - 1,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_a_bias_on_a_token_that_exists_is_kept(qwen: ModelAdapter) -> None:
@@ -71,7 +85,11 @@ def test_a_bias_on_a_token_that_does_not_exist_is_refused(qwen: ModelAdapter, be
     assert refusal.value.param == f"logit_bias.{token_id}"
 
 
-@pytest.mark.parametrize("recommended", [{"temperature": "hot"}, {"top_p": True}, {"min_p": -1}, {"repetition_penalty": 0}])
-def test_a_recommendation_that_is_no_number_breaks_the_model(tmp_path: Path, recommended: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "recommended", [{"temperature": "hot"}, {"top_p": True}, {"min_p": -1}, {"repetition_penalty": 0}]
+)
+def test_a_recommendation_that_is_no_number_breaks_the_model(
+    tmp_path: Path, recommended: dict[str, Any]
+) -> None:
     with pytest.raises(BrokenModel, match=next(iter(recommended))):
         adapter_of(write_model(tmp_path, generation_config=recommended))

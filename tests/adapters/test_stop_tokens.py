@@ -13,7 +13,9 @@ from .directories import PLAIN_TEMPLATE, adapter_of, write_model
 LATIN = PLAIN_TEMPLATE.replace("<|im_end|>", "")
 
 
-def _ends(directory: Path, *, model_type: str = "unheard_of", template: str = LATIN, **files: Any) -> set[str]:
+def _ends(
+    directory: Path, *, model_type: str = "unheard_of", template: str = LATIN, **files: Any
+) -> set[str]:
     files["config"] = {"model_type": model_type, **files.get("config", {})}
     adapter = adapter_of(write_model(directory, template=template, **files))
     return {adapter.vocabulary.added[token_id].text for token_id in adapter.stop_token_ids}
@@ -29,9 +31,14 @@ def test_ends_are_gathered_from_all_files(tmp_path: Path, qwen: ModelAdapter) ->
     start, end = _id(qwen, "<|im_start|>"), _id(qwen, "<|im_end|>")
     assert _ends(tmp_path / "1", config={"eos_token_id": end}) == {"<|im_end|>"}
     assert _ends(tmp_path / "2", config={"text_config": {"eos_token_id": [end]}}) == {"<|im_end|>"}
-    assert _ends(tmp_path / "3", generation_config={"eos_token_id": [start, end]}) == {"<|im_start|>", "<|im_end|>"}
+    assert _ends(tmp_path / "3", generation_config={"eos_token_id": [start, end]}) == {
+        "<|im_start|>",
+        "<|im_end|>",
+    }
     assert _ends(tmp_path / "4", tokenizer_config={"eos_token": "<|endoftext|>"}) == {"<|endoftext|>"}
-    assert _ends(tmp_path / "5", tokenizer_config={"eos_token": {"content": "<|endoftext|>"}}) == {"<|endoftext|>"}
+    assert _ends(tmp_path / "5", tokenizer_config={"eos_token": {"content": "<|endoftext|>"}}) == {
+        "<|endoftext|>"
+    }
 
 
 def test_the_template_shows_how_a_turn_ends(tmp_path: Path) -> None:
@@ -39,7 +46,9 @@ def test_the_template_shows_how_a_turn_ends(tmp_path: Path) -> None:
 
 
 def test_the_template_shows_where_a_call_is_handed_over(tmp_path: Path) -> None:
-    """Behind a call and the end of its block, what is special is no part of the format: the tool's answer begins."""
+    """Behind a call and the end of its block, what is special is no part of the format: the tool's answer
+    begins.
+    """
     template = (
         "{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
         "{%- for message in messages %}{{ message.role }}: {{ message.content or '' }}"
@@ -59,7 +68,10 @@ def test_qwen_ends_with_both_of_its_tokens(tmp_path: Path) -> None:
 
 
 def test_ends_outside_the_vocabulary_are_left_out(tmp_path: Path) -> None:
-    assert _ends(tmp_path, config={"eos_token_id": [-1, 100_000]}, tokenizer_config={"eos_token": "</s>"}) == set()
+    assert (
+        _ends(tmp_path, config={"eos_token_id": [-1, 100_000]}, tokenizer_config={"eos_token": "</s>"})
+        == set()
+    )
 
 
 @pytest.mark.parametrize("value", ["2", [True], {"id": 2}])

@@ -47,7 +47,9 @@ def test_a_template_that_refuses_is_quoted(tmp_path: Path) -> None:
         adapter.prepare_input(ask(USER))
 
 
-@pytest.mark.parametrize("template", ["{{ messages[0].content + 1 }}", "{{ 1 / 0 }}", "{{ messages.append(1) }}"])
+@pytest.mark.parametrize(
+    "template", ["{{ messages[0].content + 1 }}", "{{ 1 / 0 }}", "{{ messages.append(1) }}"]
+)
 def test_a_template_that_stumbles_refuses_the_conversation(tmp_path: Path, template: str) -> None:
     adapter = adapter_of(write_model(tmp_path, template=template))
     with pytest.raises(InvalidRequest, match="cannot render"):
@@ -68,7 +70,7 @@ def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> Non
 
 
 def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_CHARS", 1000)
+    monkeypatch.setattr("mlxctl.adapters.templates.environment.MAX_CHARS", 1000)
     adapter = adapter_of(write_model(tmp_path, template="{% for n in range(10000) %}more{{ n }}{% endfor %}"))
     with pytest.raises(InvalidRequest, match="longer than 1000 characters"):
         adapter.prepare_input(ask(USER))
@@ -115,7 +117,9 @@ ENDLESS = {
     "a deep round": "{{ 1.5 | round(10**9, 'floor') }}",
     "a deep JSON indent": "{{ messages | tojson(indent=10**9) }}",
     "many slices": "{{ 'x' | slice(10**9) | list }}",
-    "lists in lists": ("{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}"),
+    "lists in lists": (
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}"
+    ),
     "lists in lists as JSON": (
         "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t | tojson }}"
     ),
@@ -130,10 +134,10 @@ ENDLESS = {
 def test_a_template_without_end_is_stopped_with_one_clear_error(
     tmp_path: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_CHARS", 1_000_000)
-    monkeypatch.setattr("mlxctl.adapters.template_limits.MAX_STEPS", 20_000)
+    monkeypatch.setattr("mlxctl.adapters.templates.environment.MAX_CHARS", 1_000_000)
+    monkeypatch.setattr("mlxctl.adapters.templates.environment.MAX_STEPS", 20_000)
     adapter = adapter_of(write_model(tmp_path, template=template))
-    said = r"the chat template of .* cannot render this conversation: it (has not|makes|asks|formats|translates)"
+    said = r"the chat template of .* cannot render this conversation: it (did not finish|builds|computes|uses|formats|translates|nests)"
     tracemalloc.start()
     try:
         with pytest.raises(InvalidRequest, match=said):
@@ -155,7 +159,9 @@ def test_what_templates_do_with_texts_is_within_the_limits(tmp_path: Path) -> No
 
 def test_a_long_conversation_is_within_the_limits(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, config={"max_position_embeddings": 10**7}))
-    said = [text_message("user" if number % 2 == 0 else "assistant", f"word {number}") for number in range(2_001)]
+    said = [
+        text_message("user" if number % 2 == 0 else "assistant", f"word {number}") for number in range(2_001)
+    ]
     assert "word 2000" in prompt_of(adapter, ask(*said))
 
 
@@ -201,7 +207,10 @@ def test_a_template_that_concatenates_arguments_gets_them_as_text(tmp_path: Path
         "{{ c.function.name + c.function.arguments }}{% endfor %}{% endfor %}"
     )
     call = ToolCallPart(id="c", name="f", arguments='{"a":1}')
-    prompt = prompt_of(adapter_of(write_model(tmp_path, template=template)), ask(USER, Message(role="assistant", parts=(call,))))
+    prompt = prompt_of(
+        adapter_of(write_model(tmp_path, template=template)),
+        ask(USER, Message(role="assistant", parts=(call,))),
+    )
     assert prompt == 'user:Hiassistant:f{"a": 1}'
 
 

@@ -33,7 +33,9 @@ def test_the_curve_that_a_row_is_drawn_along(
 
 
 @pytest.mark.parametrize("cut", [SamplingOptions(top_p=0.5), SamplingOptions(top_k=3)])
-def test_a_request_that_wants_a_cut_and_no_curve_gets_the_cut(qwen: ModelAdapter, cut: SamplingOptions) -> None:
+def test_a_request_that_wants_a_cut_and_no_curve_gets_the_cut(
+    qwen: ModelAdapter, cut: SamplingOptions
+) -> None:
     sampling = qwen.prepare_input(ask(sampling=with_tone_curve(cut, ON))).sampling
     assert sampling.tone_curve is None
     assert (sampling.top_p, sampling.top_k) == (cut.top_p or 1.0, cut.top_k or 0)

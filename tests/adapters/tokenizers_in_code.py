@@ -14,7 +14,9 @@ _SENTENCES = (
 
 def _finish(tokenizer: Tokenizer, markers: tuple[str, ...] = MARKERS) -> Tokenizer:
     tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
-    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in (*markers, "two words\n", "naïve")])
+    tokenizer.add_tokens(
+        [AddedToken(token, special=False, normalized=False) for token in (*markers, "two words\n", "naïve")]
+    )
     return tokenizer
 
 
@@ -30,12 +32,16 @@ def byte_level(markers: tuple[str, ...] = MARKERS) -> Tokenizer:
 
 
 def sentencepiece(num_leading_spaces: int = 1) -> Tokenizer:
-    """As Llama 2, Mistral (one leading space is dropped) and Gemma (none) have it: `▁` for spaces, bytes for the unknown."""
+    """As Llama 2, Mistral (one leading space is dropped) and Gemma (none) have it: `▁` for spaces, bytes for
+    the unknown.
+    """
     pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
     pieces += [*"▁abcdefghijklmnopqrstuvwxyzABCTPI.,!{}:\"'", "▁the", "▁▁", "th", "▁t", "he"]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     merges = [("t", "h"), ("▁", "t"), ("h", "e"), ("▁t", "he"), ("▁", "▁")]
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     if num_leading_spaces:
@@ -46,7 +52,9 @@ def sentencepiece(num_leading_spaces: int = 1) -> Tokenizer:
 
 def metaspace() -> Tokenizer:
     """As T5 and older exports have it: a decoder whose output depends on a token's place."""
-    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), *((char, -2.0) for char in "▁abcdehilnorstuw"), ("▁the", -1.0)], 0))
+    tokenizer = Tokenizer(
+        models.Unigram([("<unk>", 0.0), *((char, -2.0) for char in "▁abcdehilnorstuw"), ("▁the", -1.0)], 0)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     return _finish(tokenizer)
@@ -55,7 +63,9 @@ def metaspace() -> Tokenizer:
 def wordpiece() -> Tokenizer:
     """As BERT has it: spaces come from between the tokens."""
     pieces = ["[UNK]", "the", "fox", "answer", "##s", "##ing", "jump", ".", "a", "##b"]
-    tokenizer = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
     return _finish(tokenizer)

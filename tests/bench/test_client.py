@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.bench.client import AnswerReader, Stream, run_stream
+from mlxctl.bench.client import Stream, StreamReceiver, run_stream
 from mlxctl.bench.endpoint import Endpoint
-from mlxctl.errors import AuthenticationFailed, ConnectionLost, InvalidRequest, MlxctlError, SequenceFailed, ServerUnreachable
-from tests.bench.metronome import metronome
+from mlxctl.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidRequest,
+    MlxctlError,
+    SequenceFailed,
+    ServerUnreachable,
+)
+from tests.bench.fixed_rate_server import fixed_rate_server
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 DELTAS = [
@@ -39,7 +46,7 @@ def read(*pieces: bytes) -> Stream:
 
     async def feed() -> Stream:
         stream = Stream()
-        reader = AnswerReader(stream, None)
+        reader = StreamReceiver(stream, None)
         for piece in pieces:
             for start in range(0, len(piece), 1000):
                 part = piece[start : start + 1000]
@@ -70,8 +77,16 @@ def test_without_usage_the_pieces_are_the_tokens() -> None:
     ("data", "error", "words"),
     [
         (b"", ConnectionLost, "without an answer"),
-        (b"HTTP/1.1 401 Unauthorized\r\n\r\n" + b'{"error":{"message":"no key"}}', AuthenticationFailed, "no key"),
-        (b"HTTP/1.1 400 Bad\r\n\r\n1f\r\n" + b'{"error":{"message":"too long"}}' + b"\r\n0\r\n", InvalidRequest, "too long"),
+        (
+            b"HTTP/1.1 401 Unauthorized\r\n\r\n" + b'{"error":{"message":"no key"}}',
+            AuthenticationFailed,
+            "no key",
+        ),
+        (
+            b"HTTP/1.1 400 Bad\r\n\r\n1f\r\n" + b'{"error":{"message":"too long"}}' + b"\r\n0\r\n",
+            InvalidRequest,
+            "too long",
+        ),
         (answer(end=""), ConnectionLost, "mid-answer"),
         (answer(end='data: {"error":{"message":"boom"}}\n\ndata: [DONE]\n\n'), SequenceFailed, "boom"),
     ],
@@ -88,7 +103,7 @@ def test_pieces_that_come_together_are_one_arrival() -> None:
 
 
 def test_times_are_those_of_the_server() -> None:
-    with metronome(pause_seconds=0.02) as server:
+    with fixed_rate_server(pause_seconds=0.02) as server:
         stream = asyncio.run(run_stream(Endpoint.of(server.url), {"messages": [], "max_tokens": 10}))
     assert stream.num_counted == len(stream.events) == 10
     assert 0.02 <= stream.ttft < 0.15
@@ -109,7 +124,11 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 def test_an_address_may_have_a_prefix_and_its_key_goes_along() -> None:
     endpoint = Endpoint.of("https://host/llm/v1/", api_key="secret")
-    assert (endpoint.base_url, endpoint.port, endpoint.path) == ("https://host/llm/v1", 443, "/llm/v1/chat/completions")
+    assert (endpoint.base_url, endpoint.port, endpoint.path) == (
+        "https://host/llm/v1",
+        443,
+        "/llm/v1/chat/completions",
+    )
     head, _, body = endpoint.message({"a": 1}).partition(b"\r\n\r\n")
     assert b"Authorization: Bearer secret" in head
     assert json.loads(body) == {"a": 1}

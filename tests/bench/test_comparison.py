@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from mlxctl.bench.comparison import compare_results, is_noise
 from mlxctl.bench.conditions import Condition
 from mlxctl.errors import SettingsError
-from tests.bench.samples import QUICK, RATES, THROUGHPUT, sample_result
+from tests.bench.sample_results import FAST, RATES, THROUGHPUT, sample_result
 
-BEFORE = sample_result({"ttft_p50": (0.100, 0.101, 0.102, 0.103, 0.104), "itl_p50": (0.010, 0.012, 0.011, 0.013, 0.012)})
-AFTER = sample_result({"ttft_p50": (0.120, 0.121, 0.122, 0.123, 0.124), "itl_p50": (0.012, 0.011, 0.013, 0.011, 0.014)})
+BEFORE = sample_result(
+    {"ttft_p50": (0.100, 0.101, 0.102, 0.103, 0.104), "itl_p50": (0.010, 0.012, 0.011, 0.013, 0.012)}
+)
+AFTER = sample_result(
+    {"ttft_p50": (0.120, 0.121, 0.122, 0.123, 0.124), "itl_p50": (0.012, 0.011, 0.013, 0.011, 0.014)}
+)
 COMPARISON = compare_results(BEFORE, AFTER)
 
 
@@ -25,7 +29,9 @@ def test_a_change_that_every_round_shows_counts_and_an_overlap_is_noise() -> Non
 
 def test_for_rates_more_is_better() -> None:
     slower = {name: tuple(value * 0.8 for value in values) for name, values in RATES.items()}
-    comparison = compare_results(sample_result(RATES, scenario=THROUGHPUT), sample_result(slower, scenario=THROUGHPUT))
+    comparison = compare_results(
+        sample_result(RATES, scenario=THROUGHPUT), sample_result(slower, scenario=THROUGHPUT)
+    )
     assert {change.verdict for change in comparison.changes} == {"worse"}
 
 
@@ -33,7 +39,9 @@ def test_a_result_is_the_same_as_itself() -> None:
     assert {change.verdict for change in compare_results(BEFORE, BEFORE).changes} == {"same"}
 
 
-@given(st.lists(st.floats(0.1, 10), min_size=3, max_size=8), st.lists(st.floats(0.1, 10), min_size=3, max_size=8))
+@given(
+    st.lists(st.floats(0.1, 10), min_size=3, max_size=8), st.lists(st.floats(0.1, 10), min_size=3, max_size=8)
+)
 def test_noise_does_not_depend_on_who_comes_first(one: list[float], other: list[float]) -> None:
     assert is_noise(one, other) == is_noise(other, one)
     assert not is_noise(one, [value + 100 for value in other])
@@ -105,10 +113,12 @@ def test_different_measurements_cannot_be_compared() -> None:
     with pytest.raises(SettingsError, match="different measurements"):
         compare_results(BEFORE, sample_result(RATES, scenario=THROUGHPUT))
     with pytest.raises(SettingsError, match="no figure in common"):
-        compare_results(BEFORE, sample_result({"request_p50": QUICK["request_p50"]}))
+        compare_results(BEFORE, sample_result({"request_p50": FAST["request_p50"]}))
 
 
 def test_what_was_not_the_same_is_said() -> None:
-    other = dataclasses.replace(AFTER, settings={**AFTER.settings, "seed": 2}, is_partial=True, problem="interrupted")
+    other = dataclasses.replace(
+        AFTER, settings={**AFTER.settings, "seed": 2}, is_partial=True, problem="interrupted"
+    )
     notes = compare_results(BEFORE, other).notes
     assert notes == ("B is partial: 5 of 5 rounds (interrupted)", "setting seed differs: 1 in A, 2 in B")

@@ -3,9 +3,9 @@
 import pytest
 
 from mlxctl.bench.figures import Figure, Spread, percentile, percentiles
+from mlxctl.bench.formatting import client_line, format_like, format_value, ratio_verdict, sparkline
 from mlxctl.bench.runner import Rounds, measurements, paired_ratios
 from mlxctl.bench.scenarios import Latency
-from mlxctl.bench.wording import client_line, ratio_verdict, say, say_beside, sparkline
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -16,7 +16,9 @@ def test_percentiles_are_values_that_were_measured() -> None:
 
 
 def rounds(a: list[float], b: list[float]) -> Rounds:
-    return Rounds(samples={"A": [{"ttft_p50": value} for value in a], "B": [{"ttft_p50": value} for value in b]})
+    return Rounds(
+        samples={"A": [{"ttft_p50": value} for value in a], "B": [{"ttft_p50": value} for value in b]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,9 @@ def rounds(a: list[float], b: list[float]) -> Rounds:
         ([1.001, 1.101, 1.201], [1.0, 1.1, 1.2], "noise"),
     ],
 )
-def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(a: list[float], b: list[float], verdict: str) -> None:
+def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(
+    a: list[float], b: list[float], verdict: str
+) -> None:
     (ratio,) = paired_ratios(Latency(), rounds(a, b))
     assert ratio.name == "ttft_p50"
     assert ratio_verdict(ratio.ratio, "lower", is_noise=ratio.is_noise) == verdict
@@ -41,7 +45,9 @@ def test_what_drifts_for_both_is_no_difference_between_them() -> None:
 
 
 def test_a_figure_that_no_round_had_is_left_out() -> None:
-    (found,) = measurements(Latency().figures, Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]}))
+    (found,) = measurements(
+        Latency().figures, Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]})
+    )
     assert (found.name, found.rounds, found.median) == ("itl_p50", (0.1, 0.3), 0.2)
 
 
@@ -51,17 +57,24 @@ def test_figures_of_a_scenario_have_names_of_their_own() -> None:
 
 
 def test_numbers_are_said_with_units() -> None:
-    assert [say(0.0381, "s"), say(2.5, "s"), say(0.5, "share")] == ["38.1 ms", "2.50 s", "50.0%"]
-    assert [say(1234.5, "tokens/s"), say(3.14, "times")] == ["1,234 tok/s", "3.14 ×"]
-    assert [say_beside(1.25, 0.9, "s"), say_beside(0.25, 1.9, "s")] == ["1,250.0", "0.25"]
+    assert [format_value(0.0381, "s"), format_value(2.5, "s"), format_value(0.5, "share")] == [
+        "38.1 ms",
+        "2.50 s",
+        "50.0%",
+    ]
+    assert [format_value(1234.5, "tokens/s"), format_value(3.14, "times")] == ["1,234 tok/s", "3.14 ×"]
+    assert [format_like(1.25, 0.9, "s"), format_like(0.25, 1.9, "s")] == ["1,250.0", "0.25"]
     assert sparkline((1.0, 0.0, 0.5)) == "█▁▅"
     assert sparkline((*[1.0] * 500, *[0.0] * 500)) == "█████▁▁▁▁▁"
 
 
 @pytest.mark.parametrize(
-    ("cpu_seconds", "words"), [(8.0, "it was the bottleneck: the server may be faster"), (0.2, "not the bottleneck")]
+    ("cpu_seconds", "words"),
+    [(8.0, "it was the bottleneck: the server may be faster"), (0.2, "not the bottleneck")],
 )
-def test_a_client_without_time_to_spare_says_that_it_was_the_bottleneck(cpu_seconds: float, words: str) -> None:
+def test_a_client_without_time_to_spare_says_that_it_was_the_bottleneck(
+    cpu_seconds: float, words: str
+) -> None:
     cost = Rounds(samples={"A": []}, cpu_seconds=cpu_seconds, wall_seconds=10.0, num_tokens=10_000).client
     assert cost.core_share == cpu_seconds / 10
     assert cost.per_thousand == cpu_seconds / 10

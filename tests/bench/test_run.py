@@ -8,8 +8,8 @@ from mlxctl.bench.result import Result, encode_result, load_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
-from tests.bench.diary import Diary
-from tests.bench.metronome import metronome
+from tests.bench.fixed_rate_server import fixed_rate_server
+from tests.bench.recording_observer import RecordingObserver
 
 SMALL = Latency(num_requests=2, prompt_tokens=16, answer_tokens=5)
 
@@ -20,10 +20,17 @@ def options(*urls: str, num_rounds: int = 3, model: str | None = None) -> RunOpt
 
 
 def test_two_servers_take_turns_on_the_same_texts() -> None:
-    diary = Diary()
-    with metronome() as one, metronome(pause_seconds=0.05) as other:
-        result = run_bench(SMALL, options(one.url, other.url, num_rounds=2), diary)
-    assert diary.lines == ["A warm-up 1/1", "B warm-up 1/1", "A round 1/2", "B round 1/2", "A round 2/2", "B round 2/2"]
+    observer = RecordingObserver()
+    with fixed_rate_server() as one, fixed_rate_server(pause_seconds=0.05) as other:
+        result = run_bench(SMALL, options(one.url, other.url, num_rounds=2), observer)
+    assert observer.lines == [
+        "A warm-up 1/1",
+        "B warm-up 1/1",
+        "A round 1/2",
+        "B round 1/2",
+        "A round 2/2",
+        "B round 2/2",
+    ]
     assert [body["messages"] for body in one.bodies] == [body["messages"] for body in other.bodies]
     texts = [str(body["messages"]) for body in one.bodies]
     assert len(set(texts)) == len(texts)
@@ -32,8 +39,8 @@ def test_two_servers_take_turns_on_the_same_texts() -> None:
 
 
 def test_a_run_knows_what_it_measured(tmp_path: Path) -> None:
-    with metronome() as server:
-        result = run_bench(SMALL, options(server.url), Diary())
+    with fixed_rate_server() as server:
+        result = run_bench(SMALL, options(server.url), RecordingObserver())
     assert not result.is_partial
     assert result.servers[0].model == "metronome"
     assert result.environment["packages"]["mlx"]
@@ -47,9 +54,9 @@ def test_a_run_knows_what_it_measured(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_asks_the_same_lengths_but_never_the_same_text() -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         for _ in range(2):
-            run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+            run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     first, second = server.bodies[: len(server.bodies) // 2], server.bodies[len(server.bodies) // 2 :]
     contents = [[body["messages"][0]["content"] for body in half] for half in (first[1:], second[1:])]
     assert all(one != other for one, other in zip(*contents, strict=True))
@@ -58,69 +65,82 @@ def test_the_same_seed_asks_the_same_lengths_but_never_the_same_text() -> None:
 
 def test_prompts_have_the_length_in_tokens_that_was_asked_for() -> None:
     scenario = Latency(num_requests=1, prompt_tokens=200, answer_tokens=2)
-    with metronome() as server:
-        run_bench(scenario, options(server.url, num_rounds=1), Diary())
+    with fixed_rate_server() as server:
+        run_bench(scenario, options(server.url, num_rounds=1), RecordingObserver())
     # The metronome counts two tokens a word.
     assert len(server.bodies[-1]["messages"][0]["content"].split()) == pytest.approx(100, rel=0.1)
 
 
 def test_prompts_that_do_not_fit_are_shortened_and_that_is_noted() -> None:
-    with metronome() as server:
-        result = run_bench(Latency(num_requests=1, prompt_tokens=100_000), options(server.url, num_rounds=1), Diary())
+    with fixed_rate_server() as server:
+        result = run_bench(
+            Latency(num_requests=1, prompt_tokens=100_000),
+            options(server.url, num_rounds=1),
+            RecordingObserver(),
+        )
     assert any("shortened to 3622" in note for note in result.notes)
 
 
 def test_a_server_that_refuses_a_field_is_asked_without_it() -> None:
-    with metronome(refuses="ignore_eos") as server:
-        result = run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    with fixed_rate_server(refuses="ignore_eos") as server:
+        result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     assert result.num_rounds == 1
     assert "ignore_eos" not in server.bodies[-1]
 
 
 def test_a_server_without_usage_is_measured_by_pieces_and_that_is_noted() -> None:
-    with metronome(tells_usage=False) as server:
-        result = run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    with fixed_rate_server(tells_usage=False) as server:
+        result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     assert any("counted by pieces" in note for note in result.notes)
 
 
 def test_an_interruption_keeps_the_rounds_that_are_over() -> None:
-    with metronome() as server:
-        result = run_bench(SMALL, options(server.url), Diary(cancels_at="A round 3/3"))
-    assert (result.is_partial, result.problem, result.num_rounds, result.num_rounds_wanted) == (True, "interrupted", 2, 3)
+    with fixed_rate_server() as server:
+        result = run_bench(SMALL, options(server.url), RecordingObserver(cancels_at="A round 3/3"))
+    assert (result.is_partial, result.problem, result.num_rounds, result.num_rounds_wanted) == (
+        True,
+        "interrupted",
+        2,
+        3,
+    )
     assert all(len(found.rounds) == 2 for found in result.measurements)
 
 
 def test_a_server_that_dies_leaves_a_partial_result_that_says_why() -> None:
-    with metronome(num_answers=1 + 2 + 2 + 1) as server:
-        result = run_bench(SMALL, options(server.url), Diary())
+    with fixed_rate_server(num_answers=1 + 2 + 2 + 1) as server:
+        result = run_bench(SMALL, options(server.url), RecordingObserver())
     assert result.is_partial
     assert result.problem == "the connection ended in mid-answer"
     assert result.num_rounds == 1
 
 
 def test_a_server_that_dies_before_anything_was_measured_is_an_error() -> None:
-    with metronome(num_answers=2) as server, pytest.raises(ConnectionLost):
-        run_bench(SMALL, options(server.url), Diary())
+    with fixed_rate_server(num_answers=2) as server, pytest.raises(ConnectionLost):
+        run_bench(SMALL, options(server.url), RecordingObserver())
 
 
 def test_nobody_there_and_a_model_that_is_not_there_are_errors() -> None:
     with pytest.raises(CapacityError, match="no server answers"):
-        run_bench(SMALL, options("http://127.0.0.1:9"), Diary())
-    with metronome() as server, pytest.raises(UnknownModel, match="available: metronome"):
-        run_bench(SMALL, options(server.url, model="other"), Diary())
+        run_bench(SMALL, options("http://127.0.0.1:9"), RecordingObserver())
+    with fixed_rate_server() as server, pytest.raises(UnknownModel, match="available: metronome"):
+        run_bench(SMALL, options(server.url, model="other"), RecordingObserver())
 
 
 def test_a_server_that_lists_no_models_is_measured_when_one_is_named() -> None:
-    with metronome(lists_models=False) as server:
+    with fixed_rate_server(lists_models=False) as server:
         with pytest.raises(CapacityError, match="does not list models"):
-            run_bench(SMALL, options(server.url), Diary())
-        result = run_bench(SMALL, options(server.url, num_rounds=1, model="named"), Diary())
+            run_bench(SMALL, options(server.url), RecordingObserver())
+        result = run_bench(SMALL, options(server.url, num_rounds=1, model="named"), RecordingObserver())
     assert result.servers[0].model == server.bodies[-1]["model"] == "named"
 
 
 def test_many_streams_are_faster_than_one() -> None:
-    with metronome() as server:
-        result = run_bench(Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64), options(server.url), Diary())
+    with fixed_rate_server() as server:
+        result = run_bench(
+            Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64),
+            options(server.url),
+            RecordingObserver(),
+        )
     one, eight = result.find("decode_tokens_per_second_x1"), result.find("decode_tokens_per_second_x8")
     assert one is not None
     assert eight is not None
@@ -130,7 +150,9 @@ def test_many_streams_are_faster_than_one() -> None:
 def test_our_own_server_is_started_measured_and_ended() -> None:
     scenario = Latency(num_requests=2, prompt_tokens=32, answer_tokens=8)
     choice = ServerChoice(serve_arguments=("--max-queue", "3"))
-    result = run_bench(scenario, RunOptions(servers=(choice,), num_rounds=1, num_warmups=0), Diary())
+    result = run_bench(
+        scenario, RunOptions(servers=(choice,), num_rounds=1, num_warmups=0), RecordingObserver()
+    )
     assert result.servers[0].model == "mlxctl-demo"
     assert result.find("ttft_p50") is not None
 
@@ -138,7 +160,7 @@ def test_our_own_server_is_started_measured_and_ended() -> None:
 def test_a_server_of_ours_that_cannot_start_says_why_in_its_own_words() -> None:
     choice = ServerChoice(serve_arguments=("--model", "/nowhere/at/all"))
     with pytest.raises(SettingsError, match="/nowhere/at/all"):
-        run_bench(SMALL, RunOptions(servers=(choice,)), Diary())
+        run_bench(SMALL, RunOptions(servers=(choice,)), RecordingObserver())
 
 
 @pytest.mark.parametrize(
@@ -160,6 +182,6 @@ def test_a_file_that_is_no_result_is_refused_by_name(tmp_path: Path, content: st
 
 
 def test_a_result_is_one_line_for_machines() -> None:
-    with metronome() as server:
-        result: Result = run_bench(SMALL, options(server.url, num_rounds=1), Diary())
+    with fixed_rate_server() as server:
+        result: Result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     assert "\n" not in encode_result(result)

@@ -23,8 +23,8 @@ from mlxctl.bench.scenarios import (
     contention,
 )
 from mlxctl.bench.scenarios.throughput import decode_rate
-from mlxctl.bench.target import Target
-from tests.bench.metronome import Metronome, metronome
+from mlxctl.bench.target import BenchTarget
+from tests.bench.fixed_rate_server import FixedRateServer, fixed_rate_server
 
 SMALL: list[Scenario] = [
     Throughput(streams=(1, 2), answer_tokens=8, prompt_tokens=16),
@@ -38,17 +38,17 @@ SMALL: list[Scenario] = [
 ]
 
 
-def target_on(server: Metronome) -> Target:
-    return Target("A", "metronome", Endpoint.of(server.url), "metronome", context_length=4096)
+def target_on(server: FixedRateServer) -> BenchTarget:
+    return BenchTarget("A", "metronome", Endpoint.of(server.url), "metronome", context_length=4096)
 
 
-def measure(scenario: Scenario, target: Target, key: str = "round 1") -> Sample:
+def measure(scenario: Scenario, target: BenchTarget, key: str = "round 1") -> Sample:
     return asyncio.run(scenario.measure(target, Prompts(seed=1, nonce="n"), key))
 
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
 def test_a_round_has_only_figures_that_the_scenario_knows_and_all_are_positive(scenario: Scenario) -> None:
-    with metronome(pause_seconds=0.005) as server:
+    with fixed_rate_server(pause_seconds=0.005) as server:
         sample = measure(scenario, target_on(server))
     names = [figure.name for figure in scenario.figures]
     assert len(set(names)) == len(names)
@@ -59,7 +59,7 @@ def test_a_round_has_only_figures_that_the_scenario_knows_and_all_are_positive(s
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
 def test_no_two_rounds_begin_with_the_same_text(scenario: Scenario) -> None:
-    with metronome(pause_seconds=0.001) as server:
+    with fixed_rate_server(pause_seconds=0.001) as server:
         target = target_on(server)
         measure(scenario, target, "round 1")
         first = {str(body["messages"][0]["content"]).split()[0] for body in server.bodies}
@@ -69,7 +69,7 @@ def test_no_two_rounds_begin_with_the_same_text(scenario: Scenario) -> None:
 
 
 @dataclass
-class Restarts:
+class RestartCounter:
     """Counts restarts; the server is the same one."""
 
     url: str
@@ -81,9 +81,9 @@ class Restarts:
 
 
 def test_a_known_prefix_is_asked_about_three_times_with_a_restart_before_the_third() -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         target = target_on(server)
-        target.restarter = restarts = Restarts(server.url)
+        target.restarter = restarts = RestartCounter(server.url)
         sample = measure(Prefix(prompt_tokens=64), target)
     cold, warm, between, restarted = (body["messages"][0]["content"] for body in server.bodies)
     shared = cold.partition("\n\n")[0]
@@ -96,28 +96,34 @@ def test_a_known_prefix_is_asked_about_three_times_with_a_restart_before_the_thi
 
 
 def test_a_server_of_somebody_else_is_not_restarted_and_that_is_noted() -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         target = target_on(server)
         assert "ttft_restart" not in measure(Prefix(), target)
     assert any("not restarted" in note for note in target.notes)
 
 
 def test_a_burst_asks_new_things_at_once_on_a_fresh_server_and_again_after_one_stream_alone() -> None:
-    with metronome(pause_seconds=0.005) as server:
+    with fixed_rate_server(pause_seconds=0.005) as server:
         target = target_on(server)
-        target.restarter = restarts = Restarts(server.url)
+        target.restarter = restarts = RestartCounter(server.url)
         sample = measure(Burst(num_requests=4, prompt_tokens=16, answer_tokens=4), target)
     assert restarts.num == 1
-    assert len({str(body["messages"][0]["content"]) for body in server.bodies}) == len(server.bodies) == 4 + 1 + 4
+    assert (
+        len({str(body["messages"][0]["content"]) for body in server.bodies})
+        == len(server.bodies)
+        == 4 + 1 + 4
+    )
     assert sample["ttft_p50"] <= sample["ttft_p95"] <= sample["ttft_slowest"]
     assert sample["fresh_tokens_per_second"] > 0
 
 
 def test_arrivals_do_not_wait_for_a_slow_server_and_only_what_came_in_time_is_good() -> None:
-    scenario = Arrivals(rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000)
-    with metronome(pause_seconds=0.21) as server:
+    scenario = Arrivals(
+        rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000
+    )
+    with fixed_rate_server(pause_seconds=0.21) as server:
         slow = measure(scenario, target_on(server))
-    with metronome(pause_seconds=0.01) as server:
+    with fixed_rate_server(pause_seconds=0.01) as server:
         quick = measure(scenario, target_on(server))
     assert quick["goodput"] == 1
     assert slow["goodput"] == 0
@@ -134,7 +140,7 @@ def test_arrivals_come_at_their_rate_in_the_same_way_for_every_server() -> None:
 
 def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:
     scenario = Agents(num_turns=3, num_agents=2, system_tokens=32, result_tokens=16, answer_tokens=2)
-    with metronome() as server:
+    with fixed_rate_server() as server:
         sample = measure(scenario, target_on(server))
     *turns, one, other = (body["messages"] for body in server.bodies)
     assert [len(messages) for messages in turns] == [2, 4, 6, 8]
@@ -146,7 +152,7 @@ def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:
 
 
 def test_a_server_that_refuses_tools_gets_the_session_as_text() -> None:
-    with metronome(refuses="tools") as server:
+    with fixed_rate_server(refuses="tools") as server:
         target = target_on(server)
         measure(Agents(num_turns=2, num_agents=1, system_tokens=32, result_tokens=16), target)
     assert sum("tools" in body for body in server.bodies) == 1
@@ -155,14 +161,16 @@ def test_a_server_that_refuses_tools_gets_the_session_as_text() -> None:
 
 
 def test_cached_shares_are_left_out_where_the_server_does_not_tell() -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         sample = measure(Agents(num_turns=1, num_agents=1, system_tokens=32), target_on(server))
     assert not [name for name in sample if "cached" in name]
 
 
-def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(contention, "_HEAD_START_SECONDS", 60.0)
-    with metronome(pause_seconds=0.001) as server:
+    with fixed_rate_server(pause_seconds=0.001) as server:
         target = target_on(server)
         sample = measure(Contention(num_requests=1, prompt_tokens=16, watch_seconds=0.05), target)
     assert set(sample) == {"ttft_idle", "ttft_beside_stream", "gap_idle"}
@@ -171,7 +179,7 @@ def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(monkey
 
 def test_contention_measures_while_a_long_prompt_is_read_and_leaves_what_it_started() -> None:
     scenario = Contention(num_requests=2, prompt_tokens=1000, answer_tokens=2, watch_seconds=0.05)
-    with metronome(word_seconds=0.002) as server:
+    with fixed_rate_server(word_seconds=0.002) as server:
         sample = measure(scenario, target_on(server))
     assert set(sample) == {figure.name for figure in scenario.figures}
     # The prompt alone takes a second and a half to read.
@@ -196,6 +204,6 @@ def test_mixed_lengths_depend_on_the_seed_alone_and_keep_their_bounds() -> None:
 
 
 def test_mixed_keeps_so_many_clients_busy_and_asks_everything() -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         measure(Mixed(num_requests=7, num_clients=3, prompt_tokens=32, answer_tokens=10), target_on(server))
     assert len(server.bodies) == 7

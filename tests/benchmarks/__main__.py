@@ -1,4 +1,7 @@
-"""`python -m tests.benchmarks`: run everything, print a table, store the result. The last line on stdout is one JSON document."""
+"""`python -m tests.benchmarks`: run everything, print a table, store the result.
+
+The last line on stdout is one JSON document.
+"""
 
 import argparse
 import json
@@ -16,8 +19,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests import forge
-from tests.benchmarks import agent_replay, embedding, memory, packing, prefix, prefix_index, quantised_kv, serving, terminal
+from tests import tiny_models
+from tests.benchmarks import (
+    agent_replay,
+    embedding,
+    memory,
+    packing,
+    prefix,
+    prefix_index,
+    quantized_kv,
+    serving,
+    terminal,
+)
 from tests.benchmarks.client_cost import client_cost
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
@@ -60,13 +73,13 @@ def main() -> None:
 
 def _measure(options: argparse.Namespace) -> Any:
     wanted = lambda part: options.only in (None, part)  # noqa: E731
-    model = forge.model("bench5m")
+    model = tiny_models.model("bench5m")
     if wanted("restart"):
         yield from prefix.after_restart(model, rounds=options.rounds)
     if wanted("packing"):
         yield from packing.measure()
     if wanted("kv"):
-        yield from quantised_kv.measure(options.rounds)
+        yield from quantized_kv.measure(options.rounds)
     if wanted("terminal"):
         yield from terminal.findings(options.rounds)
     if wanted("client"):
@@ -97,13 +110,13 @@ def _measure(options: argparse.Namespace) -> Any:
     if wanted("prefix"):
         yield from prefix_index.measure(rounds=options.rounds)
         for family in ("endless", "qwen3_next"):
-            with mlxctl_server(forge.model(family)) as server:
+            with mlxctl_server(tiny_models.model(family)) as server:
                 yield from agent_replay.replay(server, family)
     if wanted("start"):
         yield from _start(model, options.rounds)
     if wanted("memory"):
         for family in ("qwen3", "qwen3_next"):
-            yield memory.growth(forge.model(family), family, num_requests=options.requests)
+            yield memory.growth(tiny_models.model(family), family, num_requests=options.requests)
 
 
 def _start(model: Path, rounds: int) -> Any:
@@ -115,7 +128,12 @@ def _start(model: Path, rounds: int) -> Any:
             live.append(server.seconds_to_live)
         for command, taken in commands.items():
             begin = time.perf_counter()
-            subprocess.run([mlxctl, *command.split()[1:]], check=True, stdout=subprocess.DEVNULL, env=installed_environment())
+            subprocess.run(
+                [mlxctl, *command.split()[1:]],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                env=installed_environment(),
+            )
             taken.append(time.perf_counter() - begin)
     # The first start writes the bytecode that an installation already has.
     live, commands = live[1:], {command: taken[1:] for command, taken in commands.items()}
@@ -132,7 +150,14 @@ def _print(findings: list[Finding]) -> None:
     for finding in findings:
         spread = f"{finding.ratio.lowest:.2f} to {finding.ratio.highest:.2f}"
         bar = f"{'≥' if finding.at_least else '≤'} {finding.bar:g}"
-        table.add_row(finding.name, f"{finding.ratio.median:.2f}", spread, bar, "ok" if finding.is_met else "no", finding.detail)
+        table.add_row(
+            finding.name,
+            f"{finding.ratio.median:.2f}",
+            spread,
+            bar,
+            "ok" if finding.is_met else "no",
+            finding.detail,
+        )
     Console(stderr=True, width=160).print(table)
 
 
@@ -141,7 +166,9 @@ def _described(finding: Finding) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, Any]:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     return {
         "commit": commit,
         "platform": platform.platform(),

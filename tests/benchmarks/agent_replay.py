@@ -1,9 +1,12 @@
-"""A coding agent at work: a long fixed system prompt, 15 tools, 40 turns. How much of its prompts is not computed again.
+"""A coding agent at work: a long fixed system prompt, 15 tools, 40 turns.
 
-Two kinds of session, over both protocols. Recorded: every answer is a tool call that was written down beforehand, with a result.
-Generated: what the model said is sent back as it came, which shows whether a reply is known again by its tokens.
-The first prompt of a session is cold: nobody can have computed it before. The share is that of all later prompts; the detail says
-what it is with the first one, too, and what it would be at most: every token of the longest prompt read once, and nothing else.
+How much of its prompts is not computed again.
+
+Two kinds of session, over both protocols. Recorded: every answer is a tool call that was written down
+beforehand, with a result. Generated: what the model said is sent back as it came, which shows whether a reply
+is known again by its tokens. The first prompt of a session is cold: nobody can have computed it before. The
+share is that of all later prompts; the detail says what it is with the first one, too, and what it would be
+at most: every token of the longest prompt read once, and nothing else.
 """
 
 import json
@@ -47,10 +50,14 @@ def replay(server: Server, family: str) -> Iterator[Finding]:
             share, share_of_all, most = _session(server, protocol(), is_recorded=is_recorded)
             kind = "recorded" if is_recorded else "generated"
             name = f"{family}: reused share of prompt tokens, {_NUM_TURNS} {kind} turns over {protocol.path}"
-            yield Finding(name, Ratio(share, share, share), _BAR, True, f"{share_of_all:.4f} of all, {most:.4f} at most")
+            yield Finding(
+                name, Ratio(share, share, share), _BAR, True, f"{share_of_all:.4f} of all, {most:.4f} at most"
+            )
 
 
-def _session(server: Server, protocol: "_Chat | _Messages", *, is_recorded: bool) -> tuple[float, float, float]:
+def _session(
+    server: Server, protocol: "_Chat | _Messages", *, is_recorded: bool
+) -> tuple[float, float, float]:
     generator = random.Random(4)
     # Of its own, so that no session finds what another left.
     system = f"You are agent {secrets.token_hex(4)}. " + _prose(generator, _SYSTEM_CHARS)
@@ -86,7 +93,10 @@ def _post(server: Server, path: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(index: int) -> dict[str, Any]:
-    properties = {name: {"type": "string", "description": f"The {name} of tool {index}."} for name in ("path", "pattern")}
+    properties = {
+        name: {"type": "string", "description": f"The {name} of tool {index}."}
+        for name in ("path", "pattern")
+    }
     return {"type": "object", "properties": properties, "required": ["path"], "additionalProperties": False}
 
 
@@ -101,8 +111,14 @@ class _Chat:
         self.messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
 
     def body(self) -> dict[str, Any]:
-        functions = [{"name": f"tool_{i}", "description": f"Does thing {i}.", "parameters": _schema(i)} for i in range(_NUM_TOOLS)]
-        return {"messages": self.messages, "tools": [{"type": "function", "function": function} for function in functions]}
+        functions = [
+            {"name": f"tool_{i}", "description": f"Does thing {i}.", "parameters": _schema(i)}
+            for i in range(_NUM_TOOLS)
+        ]
+        return {
+            "messages": self.messages,
+            "tools": [{"type": "function", "function": function} for function in functions],
+        }
 
     def tokens(self, answer: dict[str, Any]) -> tuple[int, int]:
         usage = answer["usage"]
@@ -118,10 +134,15 @@ class _Chat:
     def add_reply(self, answer: dict[str, Any], question: str) -> None:
         message = answer["choices"][0]["message"]
         self.messages.append(
-            {key: message[key] for key in ("role", "content", "reasoning_content", "tool_calls") if key in message}
+            {
+                key: message[key]
+                for key in ("role", "content", "reasoning_content", "tool_calls")
+                if key in message
+            }
         )
         self.messages += [
-            {"role": "tool", "tool_call_id": call["id"], "content": question} for call in message.get("tool_calls") or ()
+            {"role": "tool", "tool_call_id": call["id"], "content": question}
+            for call in message.get("tool_calls") or ()
         ]
         self.messages.append({"role": "user", "content": question})
 
@@ -139,7 +160,10 @@ class _Messages:
         self.messages = [{"role": "user", "content": question}]
 
     def body(self) -> dict[str, Any]:
-        tools = [{"name": f"tool_{i}", "description": f"Does thing {i}.", "input_schema": _schema(i)} for i in range(_NUM_TOOLS)]
+        tools = [
+            {"name": f"tool_{i}", "description": f"Does thing {i}.", "input_schema": _schema(i)}
+            for i in range(_NUM_TOOLS)
+        ]
         return {"system": self.system, "messages": self.messages, "tools": tools}
 
     def tokens(self, answer: dict[str, Any]) -> tuple[int, int]:
@@ -149,9 +173,16 @@ class _Messages:
 
     def add_call(self, turn: int, subject: str, result: str) -> None:
         call_id = f"toolu_{turn:024d}"
-        call = {"type": "tool_use", "id": call_id, "name": f"tool_{turn % _NUM_TOOLS}", "input": {"path": subject}}
+        call = {
+            "type": "tool_use",
+            "id": call_id,
+            "name": f"tool_{turn % _NUM_TOOLS}",
+            "input": {"path": subject},
+        }
         self.messages.append({"role": "assistant", "content": [call]})
-        self.messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": result}]})
+        self.messages.append(
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": result}]}
+        )
 
     def add_reply(self, answer: dict[str, Any], question: str) -> None:
         self.messages.append({"role": "assistant", "content": answer["content"]})

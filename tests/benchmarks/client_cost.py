@@ -1,4 +1,6 @@
-"""What measuring costs: processor time of the bench client while a server of known speed sends about a thousand tokens a second."""
+"""What measuring costs: processor time of the bench client while a server of known speed sends about a
+thousand tokens a second.
+"""
 
 import asyncio
 import statistics
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 
 from mlxctl.bench.client import run_stream
 from mlxctl.bench.endpoint import Endpoint
-from tests.bench.metronome import metronome
+from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.benchmarks.rounds import Finding, Ratio
 
 _NUM_STREAMS = 16
@@ -16,9 +18,12 @@ _PAUSE_SECONDS = 0.01
 
 
 def client_cost(*, rounds: int) -> Iterator[Finding]:
-    """Share of a core for each 1,000 tokens/s. The server runs in another thread, whose time is not counted."""
+    """Share of a core for each 1,000 tokens/s.
+
+    The server runs in another thread, whose time is not counted.
+    """
     shares, rates = [], []
-    with metronome(pause_seconds=_PAUSE_SECONDS) as server:
+    with fixed_rate_server(pause_seconds=_PAUSE_SECONDS) as server:
         endpoint = Endpoint.of(server.url)
         for _ in range(rounds):
             cpu, wall = time.thread_time(), time.perf_counter()
@@ -26,7 +31,13 @@ def client_cost(*, rounds: int) -> Iterator[Finding]:
             shares.append((time.thread_time() - cpu) / num_tokens * 1000)
             rates.append(num_tokens / (time.perf_counter() - wall))
     ratio = Ratio(statistics.median(shares), min(shares), max(shares))
-    yield Finding("bench client: core for 1,000 tokens/s", ratio, 0.03, False, f"{statistics.median(rates):,.0f} tokens/s")
+    yield Finding(
+        "bench client: core for 1,000 tokens/s",
+        ratio,
+        0.03,
+        False,
+        f"{statistics.median(rates):,.0f} tokens/s",
+    )
 
 
 async def _read(endpoint: Endpoint) -> int:

@@ -1,7 +1,8 @@
 """Texts to vectors: our server beside mlx-vlm's own encoder in a process, without any server. The latter is
 `python -m tests.benchmarks.embedding MODEL`, which answers each line with the texts per second of one pass.
 
-Both take the same token ids, of many lengths; the yardstick gets them sorted and padded in batches, as who writes a loop does it.
+Both take the same token ids, of many lengths; the yardstick gets them sorted and padded in batches, as who
+writes a loop does it.
 """
 
 import json
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests import forge
+from tests import tiny_models
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import Server, blas_environment, mlxctl_server
 
@@ -33,7 +34,7 @@ def texts() -> list[list[int]]:
 
 def throughput(*, rounds: int) -> Iterator[Finding]:
     """Texts per second of one request, over those of the loop."""
-    model = forge.encoder("bert_bench")
+    model = tiny_models.encoder("bert_bench")
     yardstick = subprocess.Popen(
         [sys.executable, "-m", "tests.benchmarks.embedding", str(model)],
         env=blas_environment(),

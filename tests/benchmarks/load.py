@@ -12,7 +12,13 @@ from mlxctl.bench.scenarios.throughput import decode_rate
 def chat_body(text: str, *, max_tokens: int, **fields: Any) -> dict[str, Any]:
     """A streaming chat request that both servers take."""
     messages = [{"role": "user", "content": text}]
-    return {"model": "default_model", "messages": messages, "max_tokens": max_tokens, "temperature": 0, "stream": True} | fields
+    return {
+        "model": "default_model",
+        "messages": messages,
+        "max_tokens": max_tokens,
+        "temperature": 0,
+        "stream": True,
+    } | fields
 
 
 async def run_stream(port: int, body: dict[str, Any]) -> Stream:

@@ -1,4 +1,6 @@
-"""Whether a server's memory stays flat: resident bytes of its processes over many requests that join and leave."""
+"""Whether a server's memory stays flat: resident bytes of its processes over many requests that join and
+leave.
+"""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +13,9 @@ _AT_ONCE = 16
 
 
 def growth(model: Path, family: str, *, num_requests: int) -> Finding:
-    """Resident memory after `num_requests` over that after a fifth of them, when all buffers have found their size."""
+    """Resident memory after `num_requests` over that after a fifth of them, when all buffers have found their
+    size.
+    """
     with mlxctl_server(model) as server:
         asyncio.run(_requests(server, num_requests // 5))
         before = _resident_bytes(server)
@@ -27,7 +31,9 @@ async def _requests(server: Server, num: int) -> None:
 
     async def one(index: int) -> None:
         async with slots:
-            await run_stream(server.port, chat_body("word " * (index * 7 % 60 + 1), max_tokens=1 + index % 13))
+            await run_stream(
+                server.port, chat_body("word " * (index * 7 % 60 + 1), max_tokens=1 + index % 13)
+            )
 
     await asyncio.gather(*(one(index) for index in range(num)))
 
@@ -39,7 +45,11 @@ def _resident_bytes(server: Server) -> int:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
 
 
 def _pages(pid: int) -> int:

@@ -1,7 +1,7 @@
 """What keeping prefixes in fewer bits saves, and what it changes: bytes, and the tokens that come next.
 
-The demo model was trained and is measured on conversations like those it knows, the forged one is random and measured on random
-tokens: its attention looks everywhere, which is the harder case.
+The demo model was trained and is measured on conversations like those it knows, the forged one is random and
+measured on random tokens: its attention looks everywhere, which is the harder case.
 """
 
 import random
@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from mlxctl import demo
 from mlxctl.prefix_cache.packing import pack_record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout
-from tests import forge
+from tests import tiny_models
 from tests.benchmarks.rounds import Finding, Ratio
 
 _PREFIX_TOKENS = 512
@@ -29,7 +29,7 @@ def measure() -> Iterator[Finding]:
     """Both models, 8 and 4 bits."""
     for name, path, prompts in (
         ("demo model", demo.MODEL_DIR, list(conversations())),
-        ("forged 5M model", forge.model("bench5m"), list(random_tokens())),
+        ("forged 5M model", tiny_models.model("bench5m"), list(random_tokens())),
     ):
         model = load_model(Path(path))[0]
         for bits in (8, 4):
@@ -46,12 +46,22 @@ def _measure_one(name: str, model: Any, prompts: list[list[int]], bits: int) -> 
     size = Ratio(sorted(shares)[len(shares) // 2], min(shares), max(shares))
     same = Ratio(sum(agreements) / len(agreements), min(agreements), max(agreements))
     error = f"logits off by {sum(errors) / len(errors):.4f} of their spread"
-    yield Finding(f"{name}: bytes of a prefix in {bits} bits / exact", size, 0.6 if bits == 8 else 0.35, False, "")
-    yield Finding(f"{name}: same next token after a prefix in {bits} bits", same, 0.99 if bits == 8 else 0.95, True, error)
+    yield Finding(
+        f"{name}: bytes of a prefix in {bits} bits / exact", size, 0.6 if bits == 8 else 0.35, False, ""
+    )
+    yield Finding(
+        f"{name}: same next token after a prefix in {bits} bits",
+        same,
+        0.99 if bits == 8 else 0.95,
+        True,
+        error,
+    )
 
 
 def _continued(model: Any, prompt: list[int], bits: int) -> tuple[mx.array, mx.array, float]:
-    """The logits of the tokens after the prefix, from what was computed and from what was packed; and what packing leaves."""
+    """The logits of the tokens after the prefix, from what was computed and from what was packed; and what
+    packing leaves.
+    """
     exact, packed = make_prompt_cache(model), make_prompt_cache(model)
     layout = CacheLayout(exact)
     model(mx.array([prompt[:_PREFIX_TOKENS]]), cache=exact)

@@ -1,4 +1,6 @@
-"""What the prefix cache saves: time to the first token of known prompts, agents that arrive together, bytes of shared trunks."""
+"""What the prefix cache saves: time to the first token of known prompts, agents that arrive together, bytes
+of shared trunks.
+"""
 
 import asyncio
 import json
@@ -49,10 +51,28 @@ def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: in
     for server, exact_bar, ending_bar in ((ours, 0.005, 0.01), (theirs, 0.005, 0.01)):
         cold, exact, ending = (list(column) for column in zip(*measured[server.name], strict=True))
         name = f"{server.name}: first token of {_LONG_TOKENS} known tokens"
-        yield Finding(f"{name}, repeated exactly / cold", Ratio.of(exact, cold), exact_bar, False, _milliseconds(exact, cold))
-        yield Finding(f"{name}, with a new ending / cold", Ratio.of(ending, cold), ending_bar, False, _milliseconds(ending, cold))
+        yield Finding(
+            f"{name}, repeated exactly / cold",
+            Ratio.of(exact, cold),
+            exact_bar,
+            False,
+            _milliseconds(exact, cold),
+        )
+        yield Finding(
+            f"{name}, with a new ending / cold",
+            Ratio.of(ending, cold),
+            ending_bar,
+            False,
+            _milliseconds(ending, cold),
+        )
     mine, peer = ([exact for _, exact, _ in measured[server.name]] for server in (ours, theirs))
-    yield Finding("first token of a repeated prompt / mlx_lm.server", Ratio.of(mine, peer), 0.6, False, _milliseconds(mine, peer))
+    yield Finding(
+        "first token of a repeated prompt / mlx_lm.server",
+        Ratio.of(mine, peer),
+        0.6,
+        False,
+        _milliseconds(mine, peer),
+    )
 
 
 def after_restart(model: Path, *, rounds: int) -> Iterator[Finding]:
@@ -82,14 +102,24 @@ def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
         together.append(asyncio.run(_last_first_token(server, trunk)))
         computed.append((_num_prompt_tokens(server) - before) / _TRUNK_TOKENS)
     name = f"{server.name}: {_NUM_AGENTS} agents on one cold trunk of {_TRUNK_TOKENS} tokens"
-    yield Finding(f"{name}: last first token / one alone", Ratio.of(together, alone), 1.35, False, _milliseconds(together, alone))
+    yield Finding(
+        f"{name}: last first token / one alone",
+        Ratio.of(together, alone),
+        1.35,
+        False,
+        _milliseconds(together, alone),
+    )
     if any(computed):
         ratio = Ratio(statistics.median(computed), min(computed), max(computed))
-        yield Finding(f"{name}: tokens computed / tokens of the trunk", ratio, 1.1, False, f"{_NUM_AGENTS} prompts")
+        yield Finding(
+            f"{name}: tokens computed / tokens of the trunk", ratio, 1.1, False, f"{_NUM_AGENTS} prompts"
+        )
 
 
 def stored_bytes(server: Server, model: Path) -> Iterator[Finding]:
-    """What conversations on one trunk take in memory, beside the keys and values of the trunk and of every tail, each once."""
+    """What conversations on one trunk take in memory, beside the keys and values of the trunk and of every
+    tail, each once.
+    """
     prose = Prose(model)
     for tail_tokens in (64, 512):
         trunk = prose.text(_TRUNK_TOKENS)
@@ -142,7 +172,7 @@ def _stats(server: Server) -> dict[str, int]:
 
 def _kv_bytes_per_token(model: Path) -> int:
     config = json.loads((model / "config.json").read_text())
-    # Keys and values, in the float32 that the forge makes.
+    # Keys and values, in the float32 that the tiny_models makes.
     return int(config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 4)
 
 

@@ -1,4 +1,6 @@
-"""The index alone, without a model: looking up, inserting, and what it takes in memory, with mlx-lm's trie beside it."""
+"""The index alone, without a model: looking up, inserting, and what it takes in memory, with mlx-lm's trie
+beside it.
+"""
 
 import gc
 import random
@@ -25,11 +27,13 @@ def measure(*, rounds: int) -> Iterator[Finding]:
     from mlx_lm.models.cache import PromptTrie
 
     entries = _entries()
-    index: PrefixIndex[None] = PrefixIndex(max_bytes=1 << 40, divide=lambda payload, _: (payload, payload))
+    index: PrefixIndex[None] = PrefixIndex(max_bytes=1 << 40, split=lambda payload, _: (payload, payload))
     trie = PromptTrie()
     per_token = _bytes_per_token(lambda: [_insert(index, entry) for entry in entries], _num_distinct(entries))
     lists = [list(entry) for entry in entries]
-    per_token_trie = _bytes_per_token(lambda: [trie.add("model", entry, 0) for entry in lists], _num_distinct(entries))
+    per_token_trie = _bytes_per_token(
+        lambda: [trie.add("model", entry, 0) for entry in lists], _num_distinct(entries)
+    )
     inserts, lookups, trie_inserts, trie_lookups = [], [], [], []
     for seed in range(rounds):
         long = _tokens(_LONG_TOKENS, 10_000 + seed)
@@ -46,7 +50,9 @@ def measure(*, rounds: int) -> Iterator[Finding]:
         ratio = Ratio(median(milliseconds), min(milliseconds), max(milliseconds))
         yield Finding(f"index: {name}", ratio, bar, False, f"mlx-lm's trie: {median(theirs) * 1e3:.1f} ms")
     ratio = Ratio(per_token, per_token, per_token)
-    yield Finding("index: bytes a token beyond the payload", ratio, 4.0, False, f"mlx-lm's trie: {per_token_trie:.0f}")
+    yield Finding(
+        "index: bytes a token beyond the payload", ratio, 4.0, False, f"mlx-lm's trie: {per_token_trie:.0f}"
+    )
 
 
 def _entries() -> list["array[int]"]:
@@ -69,8 +75,8 @@ def _insert(index: PrefixIndex[None], tokens: "array[int]") -> None:
     place: Chunk[None] | None = match.full[-1] if match.full else None
     for start in range(place.end if place else 0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS].tobytes()
-        offer = index.offer(_NAMESPACE, place, piece)
-        place = index.publish(_NAMESPACE, place, piece, None, 1, offer=offer)
+        reused = index.reusable_prefix(_NAMESPACE, place, piece)
+        place = index.publish(_NAMESPACE, place, piece, None, 1, reused=reused)
     assert place is not None
     index.touch(place)
 

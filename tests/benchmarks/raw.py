@@ -1,4 +1,6 @@
-"""Raw mlx_lm without a server: the yardstick. Run as a process of its own, `python -m tests.benchmarks.raw MODEL`.
+"""Raw mlx_lm without a server: the yardstick.
+
+Run as a process of its own, `python -m tests.benchmarks.raw MODEL`.
 
 Reads lines `single N` and `batch ROWS N`; answers each with tokens per second of pure decoding.
 """
@@ -61,7 +63,11 @@ def measure_batch(model: Any, num_rows: int, num_tokens: int) -> float:
     from mlx_lm.generate import BatchGenerator
 
     generator = BatchGenerator(
-        model, max_tokens=num_tokens, stop_tokens=[], completion_batch_size=num_rows, prefill_batch_size=num_rows
+        model,
+        max_tokens=num_tokens,
+        stop_tokens=[],
+        completion_batch_size=num_rows,
+        prefill_batch_size=num_rows,
     )
     generator.insert([list(range(20 + row, 20 + row + _PROMPT_TOKENS)) for row in range(num_rows)])
     num, begin, end = 0, None, 0.0
@@ -84,7 +90,11 @@ def main(path: str) -> None:
     model, tokenizer = load(path)[:2]
     for line in sys.stdin:
         kind, *numbers = line.split()
-        rate = measure_single(model, tokenizer, int(numbers[0])) if kind == "single" else measure_batch(model, *map(int, numbers))
+        rate = (
+            measure_single(model, tokenizer, int(numbers[0]))
+            if kind == "single"
+            else measure_batch(model, *map(int, numbers))
+        )
         print(rate, flush=True)
 
 

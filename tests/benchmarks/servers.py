@@ -1,4 +1,6 @@
-"""The servers that are compared, each in a process of its own on a free loopback port, on the same model and the same BLAS."""
+"""The servers that are compared, each in a process of its own on a free loopback port, on the same model and
+the same BLAS.
+"""
 
 import os
 import socket
@@ -41,7 +43,9 @@ def free_port() -> int:
 
 
 def installed_environment() -> dict[str, str]:
-    """This environment, but with bytecode kept, as pip leaves it: where that is forbidden each start compiles all our sources."""
+    """This environment, but with bytecode kept, as pip leaves it: where that is forbidden each start compiles
+    all our sources.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -49,21 +53,49 @@ def installed_environment() -> dict[str, str]:
 def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterator[Server]:
     """`mlxctl serve`, which finds nothing on disk from an earlier run, unless in a directory that is given."""
     port = free_port()
-    command = [sys.executable, "-m", "mlxctl", "serve", "--model", str(model), "--name", "default_model", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "mlxctl",
+        "serve",
+        "--model",
+        str(model),
+        "--name",
+        "default_model",
+        "--port",
+        str(port),
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         command += ["--cache-dir", str(cache_directory or scratch)]
-        yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=installed_environment())
+        yield from _running(
+            "mlxctl", command, port, live="/livez", ready="/readyz", environment=installed_environment()
+        )
 
 
 @contextmanager
 def mlx_lm_server(model: Path) -> Iterator[Server]:
     """`mlx_lm.server`."""
     port = free_port()
-    command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(model), "--port", str(port), "--log-level", "ERROR"]
-    yield from _running("mlx_lm.server", command, port, live="/health", ready="/health", environment=blas_environment())
+    command = [
+        sys.executable,
+        "-m",
+        "mlx_lm",
+        "server",
+        "--model",
+        str(model),
+        "--port",
+        str(port),
+        "--log-level",
+        "ERROR",
+    ]
+    yield from _running(
+        "mlx_lm.server", command, port, live="/health", ready="/health", environment=blas_environment()
+    )
 
 
-def _running(name: str, command: list[str], port: int, *, live: str, ready: str, environment: dict[str, str]) -> Iterator[Server]:
+def _running(
+    name: str, command: list[str], port: int, *, live: str, ready: str, environment: dict[str, str]
+) -> Iterator[Server]:
     started = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from mlxctl.bench.endpoint import Endpoint
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios import Contention
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 from tests.benchmarks.load import chat_body, run_many, run_stream
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
@@ -42,19 +42,30 @@ def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_token
 
 
 def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
-    """A short request, idle, beside a decoding stream, and beside a long prompt; and what that does to the decoding stream."""
-    target = Target("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
+    """A short request, idle, beside a decoding stream, and beside a long prompt; and what that does to the
+    decoding stream.
+    """
+    target = BenchTarget("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
     prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
     prompts = replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
-    samples = [asyncio.run(_CONTENTION.measure(target, prompts, f"round {number}")) for number in range(rounds)]
+    samples = [
+        asyncio.run(_CONTENTION.measure(target, prompts, f"round {number}")) for number in range(rounds)
+    ]
     for name, figure, other, bar in (
         ("first token beside a decoding stream / idle", "ttft_beside_stream", "ttft_idle", 3.0),
         ("first token beside a long prompt / idle", "ttft_beside_prompt", "ttft_idle", 5.0),
-        ("first token beside a long prompt and a decoding stream / idle", "ttft_beside_both", "ttft_idle", 5.0),
+        (
+            "first token beside a long prompt and a decoding stream / idle",
+            "ttft_beside_both",
+            "ttft_idle",
+            5.0,
+        ),
         ("p99 gap while a long prompt is read / idle gap", "gap_beside_prompt_p99", "gap_idle", 4.0),
     ):
         values, idle = [sample[figure] for sample in samples], [sample[other] for sample in samples]
-        yield Finding(f"{server.name}: {name}", Ratio.of(values, idle), bar, False, _milliseconds(values, idle))
+        yield Finding(
+            f"{server.name}: {name}", Ratio.of(values, idle), bar, False, _milliseconds(values, idle)
+        )
 
 
 def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
@@ -67,7 +78,9 @@ def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
         fresh = {name: round(generator.uniform(0.5, 0.99), 6) for name in ("temperature", "top_p")}
         fresh["min_p"] = round(generator.uniform(0.01, 0.1), 6)
         for values, seconds in ((known, known_seconds), (fresh, fresh_seconds)):
-            stream = asyncio.run(run_stream(server.port, chat_body(_SHORT, max_tokens=_SHORT_TOKENS, **values)))
+            stream = asyncio.run(
+                run_stream(server.port, chat_body(_SHORT, max_tokens=_SHORT_TOKENS, **values))
+            )
             seconds.append(stream.events[-1] - stream.sent)
     ratio = Ratio.of(fresh_seconds, known_seconds)
     detail = _milliseconds(fresh_seconds, known_seconds)
@@ -85,13 +98,19 @@ def forms(server: Server, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
         alone.append(asyncio.run(_rate_beside(server.port, held, None, num_tokens)))
         beside_free.append(asyncio.run(_rate_beside(server.port, free, free, num_tokens)))
         beside_held.append(asyncio.run(_rate_beside(server.port, free, held, num_tokens)))
-    yield Finding("1 stream in a form / free", Ratio.of(alone, alone_free), 0.9, True, _rates(alone, alone_free))
+    yield Finding(
+        "1 stream in a form / free", Ratio.of(alone, alone_free), 0.9, True, _rates(alone, alone_free)
+    )
     name = "7 free streams beside one in a form / beside a free one"
     yield Finding(name, Ratio.of(beside_held, beside_free), 0.9, True, _rates(beside_held, beside_free))
 
 
-async def _rate_beside(port: int, body: dict[str, object], other: dict[str, object] | None, num_tokens: int) -> float:
-    """Mean rate of one stream alone, or of seven beside another one; a token without text of its own counts, too."""
+async def _rate_beside(
+    port: int, body: dict[str, object], other: dict[str, object] | None, num_tokens: int
+) -> float:
+    """Mean rate of one stream alone, or of seven beside another one; a token without text of its own counts,
+    too.
+    """
     bodies = [body] if other is None else [*[body] * 7, other]
     streams = await asyncio.gather(*(run_stream(port, each) for each in bodies))
     return statistics.fmean(num_tokens / (stream.events[-1] - stream.events[0]) for stream in streams[:7])

@@ -1,4 +1,6 @@
-"""What a person feels of `mlxctl chat`: when the first frame is there, and how long it stands still as answers and pages go by."""
+"""What a person feels of `mlxctl chat`: when the first frame is there, and how long it stands still as
+answers and pages go by.
+"""
 
 import asyncio
 import fcntl
@@ -19,11 +21,10 @@ from textual.pilot import Pilot
 
 from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage, text_message
 from mlxctl.tui.app import ChatApp
-from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.options import ChatOptions
+from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
 from mlxctl.tui.widgets.status_line import StatusLine
 from tests.benchmarks.rounds import Finding, Ratio
-from tests.tui.scripted import ScriptedPartner
+from tests.tui.scripted_backend import ScriptedBackend
 
 _TOKENS_PER_SECOND = 200
 _SECONDS = 8
@@ -44,9 +45,13 @@ def findings(rounds: int) -> Iterator[Finding]:
     holds: dict[str, list[float]] = {}
     for _ in range(rounds):
         holds.setdefault("", []).append(asyncio.run(_longest_hold(Conversation())))
-        holds.setdefault(f" after {_LONG_TOKENS:,} tokens", []).append(asyncio.run(_longest_hold(_long_conversation())))
+        holds.setdefault(f" after {_LONG_TOKENS:,} tokens", []).append(
+            asyncio.run(_longest_hold(_long_conversation()))
+        )
     for moment, seconds in holds.items():
-        yield _finding(f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s{moment}, s", seconds, bar=0.05)
+        yield _finding(
+            f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s{moment}, s", seconds, bar=0.05
+        )
     pages = [asyncio.run(_longest_page()) for _ in range(rounds)]
     yield _finding(f"chat: longest hold while paging through {_LONG_TOKENS:,} tokens, s", pages, bar=0.05)
 
@@ -84,7 +89,7 @@ def _wait_for_words(controller: int) -> float:
     return time.perf_counter()
 
 
-class _Steady(ScriptedPartner):
+class _Steady(ScriptedBackend):
     """Answers at a steady pace with text that has to be highlighted."""
 
     async def start(self, request: GenerationRequest) -> "_SteadyAnswer":  # type: ignore[override]
@@ -108,7 +113,10 @@ class _SteadyAnswer:
 def _long_conversation() -> Conversation:
     block = _PARAGRAPH * 3 + _CODE
     answer = block * (_TURN_TOKENS * _TOKEN_CHARACTERS // len(block))
-    turn = [Said(message=text_message("user", "And then?")), Said(message=text_message("assistant", answer))]
+    turn = [
+        ChatMessage(message=text_message("user", "And then?")),
+        ChatMessage(message=text_message("assistant", answer)),
+    ]
     return Conversation(turn * (_LONG_TOKENS // _TURN_TOKENS))
 
 

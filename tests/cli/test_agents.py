@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import forge
 import httpx
 import pytest
 from server.process import ServerProcess, serving
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
+from tests import tiny_models
 from tests.cli.test_completion import complete
 
 runner = CliRunner()
@@ -22,7 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     place = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(place))
-        with serving(forge.model("endless"), XDG_STATE_HOME=str(place)) as running:
+        with serving(tiny_models.model("endless"), XDG_STATE_HOME=str(place)) as running:
             yield running
 
 
@@ -58,7 +58,9 @@ def test_what_was_said_is_shown_without_control_characters(pair: ServerProcess) 
     assert "instructions:" in lines
     assert "Be?[2J brief." in lines
     assert lines[lines.index("user:") + 1] == "Hello there"
-    assert [message["role"] for message in json.loads(run(pair, "show", "reviewer", "--json"))["messages"]] == ["user", "assistant"]
+    assert [
+        message["role"] for message in json.loads(run(pair, "show", "reviewer", "--json"))["messages"]
+    ] == ["user", "assistant"]
 
 
 def test_an_agent_begins_anew_and_goes(pair: ServerProcess) -> None:
@@ -80,7 +82,9 @@ def test_a_shell_completes_agents_from_what_servers_here_keep(pair: ServerProces
     assert runner.invoke(app, ["completion", "agents"]).stdout == "reviewer\nwriter\n"
 
 
-def test_where_no_agents_are_kept_nothing_is_completed_and_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_agents_are_kept_nothing_is_completed_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert complete("mlxctl agents show ") == []
     assert list(tmp_path.iterdir()) == []

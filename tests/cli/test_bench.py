@@ -16,17 +16,17 @@ from mlxctl.bench.result import Result, load_result, save_result
 from mlxctl.bench.scenarios import Throughput
 from mlxctl.cli import app
 from mlxctl.cli.bench import tables
-from tests.bench.metronome import metronome
-from tests.bench.samples import CEILING, QUICK, RATES, SLOW, THROUGHPUT, sample_result
+from tests.bench.fixed_rate_server import fixed_rate_server
+from tests.bench.sample_results import CEILING, FAST, RATES, SLOW, THROUGHPUT, sample_result
 from tests.snapshot_location import TextSnapshots
 
 runner = CliRunner()
 QUICKLY = ["--requests", "2", "--prompt-tokens", "16", "--answer-tokens", "5", "--rounds", "2"]
 RESULTS = {
-    "latency": sample_result(QUICK),
-    "against": sample_result(QUICK, SLOW),
+    "latency": sample_result(FAST),
+    "against": sample_result(FAST, SLOW),
     "throughput": sample_result(RATES, scenario=THROUGHPUT, ceiling=CEILING),
-    "partial": sample_result(QUICK, problem="interrupted"),
+    "partial": sample_result(FAST, problem="interrupted"),
 }
 
 
@@ -45,7 +45,9 @@ def test_a_result_on_a_terminal(name: str, width: int, snapshot: SnapshotAsserti
 def test_no_name_and_no_number_is_cut_off_on_a_usual_terminal(num_servers: int) -> None:
     values = tuple(1000.0 + number for number in range(100))
     names = ("decode_tokens_per_second_x16", "decode_tokens_per_second_x4")
-    result = sample_result(*[dict.fromkeys(names, values)] * num_servers, scenario=Throughput(streams=(4, 16)))
+    result = sample_result(
+        *[dict.fromkeys(names, values)] * num_servers, scenario=Throughput(streams=(4, 16))
+    )
     console = Console(width=80, force_terminal=True, color_system=None, highlight=False)
     with console.capture() as captured:
         tables.print_result(result, Path("bench_results/sample.json"), console)
@@ -56,7 +58,7 @@ def test_no_name_and_no_number_is_cut_off_on_a_usual_terminal(num_servers: int) 
 
 
 def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:
-    with metronome() as server:
+    with fixed_rate_server() as server:
         run = runner.invoke(app, ["bench", "latency", "--url", server.url, "--out", str(tmp_path), *QUICKLY])
     assert run.exit_code == 0, run.output
     last = json.loads(run.stdout.splitlines()[-1])
@@ -68,17 +70,32 @@ def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:
 
 def test_json_alone_is_the_whole_result(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    with metronome() as server:
-        run = runner.invoke(app, ["bench", "latency", "--url", server.url, "--out", str(out), "--json", *QUICKLY])
+    with fixed_rate_server() as server:
+        run = runner.invoke(
+            app, ["bench", "latency", "--url", server.url, "--out", str(out), "--json", *QUICKLY]
+        )
     assert json.loads(run.stdout) == json.loads(out.read_text())
     assert run.stderr == ""
 
 
 def test_an_interrupted_run_keeps_what_it_has_and_says_so(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    with metronome(pause_seconds=0.02) as server:
-        command = [sys.executable, "-m", "mlxctl", "bench", "latency", "--url", server.url, "--out", str(out), *QUICKLY]
-        process = subprocess.Popen([*command, "--rounds", "200"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with fixed_rate_server(pause_seconds=0.02) as server:
+        command = [
+            sys.executable,
+            "-m",
+            "mlxctl",
+            "bench",
+            "latency",
+            "--url",
+            server.url,
+            "--out",
+            str(out),
+            *QUICKLY,
+        ]
+        process = subprocess.Popen(
+            [*command, "--rounds", "200"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert process.stderr is not None
         while "round 2/200 is over" not in process.stderr.readline():
             time.sleep(0.001)
@@ -115,15 +132,21 @@ def stored(tmp_path: Path) -> tuple[Path, Path]:
     """A result, and one that is slower."""
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     save_result(RESULTS["latency"], before)
-    save_result(sample_result({name: tuple(value * 1.3 for value in values) for name, values in QUICK.items()}), after)
+    save_result(
+        sample_result({name: tuple(value * 1.3 for value in values) for name, values in FAST.items()}), after
+    )
     return before, after
 
 
-def test_a_comparison_fails_only_on_its_conditions(stored: tuple[Path, Path], snapshot: SnapshotAssertion) -> None:
+def test_a_comparison_fails_only_on_its_conditions(
+    stored: tuple[Path, Path], snapshot: SnapshotAssertion
+) -> None:
     before, after = map(str, stored)
     fine = runner.invoke(app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+50%"])
     assert fine.exit_code == 0
-    worse = runner.invoke(app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+10%", "--fail-if", "itl_p50<1ms"])
+    worse = runner.invoke(
+        app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+10%", "--fail-if", "itl_p50<1ms"]
+    )
     assert worse.exit_code == 1
     *page, last = worse.stdout.splitlines()
     assert json.loads(last)["failed"] == ["ttft_p50>+10%"]

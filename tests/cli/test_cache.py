@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forge
 import httpx
 import pytest
 from server.process import ServerProcess, serving
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.probe.sight_check import one_colour_png
+from mlxctl.probe.image_check import one_color_png
+from tests import tiny_models
 
 SYSTEM = {"role": "system", "content": "You are a careful agent and read every file twice. " * 16}
 runner = CliRunner()
@@ -22,7 +22,7 @@ runner = CliRunner()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with serving(forge.model("endless"), "--api-key", "secret", "--cache-disk-bytes", "0") as running:
+    with serving(tiny_models.model("endless"), "--api-key", "secret", "--cache-disk-bytes", "0") as running:
         yield running
 
 
@@ -36,12 +36,19 @@ def filled(server: ServerProcess) -> ServerProcess:
 
 
 def ask(server: ServerProcess, question: str) -> None:
-    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body(question), headers={"x-api-key": "secret"}, timeout=60)
+    answer = httpx.post(
+        f"{server.url}/v1/chat/completions", json=body(question), headers={"x-api-key": "secret"}, timeout=60
+    )
     answer.raise_for_status()
 
 
 def body(question: str) -> dict[str, Any]:
-    return {"model": "tiny", "messages": [SYSTEM, {"role": "user", "content": question}], "max_tokens": 4, "temperature": 0}
+    return {
+        "model": "tiny",
+        "messages": [SYSTEM, {"role": "user", "content": question}],
+        "max_tokens": 4,
+        "temperature": 0,
+    }
 
 
 def run(server: ServerProcess, *arguments: str, key: str = "secret", code: int = 0) -> str:
@@ -103,23 +110,32 @@ def test_the_last_request_is_explained(filled: ServerProcess) -> None:
 
 def test_another_picture_is_named_as_such(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
-    with serving(forge.trained("rowan"), "--cache-disk-bytes", "0") as seer:
-        for colour in ((220, 30, 30), (30, 60, 220)):
+    with serving(tiny_models.trained("pixtral_colors"), "--cache-disk-bytes", "0") as vision_model:
+        for color in ((220, 30, 30), (30, 60, 220)):
             shown = {
                 "type": "image_url",
-                "image_url": {"url": f"data:image/png;base64,{b64encode(one_colour_png(colour)).decode()}"},
+                "image_url": {"url": f"data:image/png;base64,{b64encode(one_color_png(color)).decode()}"},
             }
-            asked = {"model": "tiny", "messages": [SYSTEM, {"role": "user", "content": [shown]}], "max_tokens": 4}
+            asked = {
+                "model": "tiny",
+                "messages": [SYSTEM, {"role": "user", "content": [shown]}],
+                "max_tokens": 4,
+            }
             file.write_text(json.dumps(asked))
-            said = runner.invoke(app, ["cache", "explain", str(file), "--url", seer.url])
-            runner.invoke(app, ["cache", "warm", str(file), "--url", seer.url], catch_exceptions=False)
-        again = runner.invoke(app, ["cache", "explain", str(file), "--url", seer.url])
-        tree = runner.invoke(app, ["cache", "tree", "--url", seer.url]).output
-        chunks = json.loads(runner.invoke(app, ["cache", "ls", "--json", "--url", seer.url]).output)
+            said = runner.invoke(app, ["cache", "explain", str(file), "--url", vision_model.url])
+            runner.invoke(
+                app, ["cache", "warm", str(file), "--url", vision_model.url], catch_exceptions=False
+            )
+        again = runner.invoke(app, ["cache", "explain", str(file), "--url", vision_model.url])
+        tree = runner.invoke(app, ["cache", "tree", "--url", vision_model.url]).output
+        chunks = json.loads(runner.invoke(app, ["cache", "ls", "--json", "--url", vision_model.url]).output)
         leaves = [chunk["key"] for chunk in chunks if chunk["parent"]]
-        told = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", seer.url]).output
+        told = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", vision_model.url]).output
 
-    assert "image_changed: in message 2 (user), the image is a different one; 1 later token is the same" in said.output
+    assert (
+        "image_changed: in message 2 (user), the image is a different one; 1 later token is the same"
+        in said.output
+    )
     assert "all_known" in again.output
     assert len(set(re.findall(r"\[image (\w+)\]", tree))) == 2
     assert "[IMG]" not in str(chunks)

@@ -15,13 +15,22 @@ from mlxctl import demo
 from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.cli import app
 from mlxctl.inspector.disk_explanation import explain_on_disk
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, pack
+from mlxctl.ir.tokens import Salt, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.settings import resolve
-from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, opened, remember, store, store_tokens
+from tests.prefix_cache.disk_records import (
+    NAMESPACE,
+    closed,
+    conversation,
+    opened,
+    remember,
+    store,
+    store_tokens,
+)
 
 SEGMENT = "prefixes/00000000.segment"
 # Of each of two conversations: three chunks and two states.
@@ -84,9 +93,16 @@ def test_what_is_sound_is_said_to_be(filled: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "problem", "num"),
-    [(cut_short, "truncated", 1), (flip_a_bit, "damaged", 1), (remove, "missing", NUM_RECORDS), (exchange, "foreign", 2)],
+    [
+        (cut_short, "truncated", 1),
+        (flip_a_bit, "damaged", 1),
+        (remove, "missing", NUM_RECORDS),
+        (exchange, "foreign", 2),
+    ],
 )
-def test_what_is_wrong_is_named_and_ends_with_one(filled: Path, damage: Callable[[Path], None], problem: str, num: int) -> None:
+def test_what_is_wrong_is_named_and_ends_with_one(
+    filled: Path, damage: Callable[[Path], None], problem: str, num: int
+) -> None:
     damage(filled)
 
     told = json.loads(run(filled, "verify", "--json", code=1))
@@ -117,7 +133,9 @@ def test_the_list_tells_what_is_known_without_a_server(filled: Path) -> None:
 
     assert len(leaves(filled)) == 2
     assert len(chunks) == 6
-    assert {(chunk["num_hits"], chunk["used_at"], chunk["memory_bytes"]) for chunk in chunks} == {(None, None, 0)}
+    assert {(chunk["num_hits"], chunk["used_at"], chunk["memory_bytes"]) for chunk in chunks} == {
+        (None, None, 0)
+    }
     assert all(line.endswith("disk  (unknown model)") for line in run(filled, "ls").splitlines()[1:])
     assert len(run(filled, "tree").splitlines()) == 3
 
@@ -156,7 +174,9 @@ def test_sweeping_removes_what_is_damaged(filled: Path) -> None:
     assert run(filled, "verify").startswith(f"ok: {NUM_RECORDS - 1} records")
 
 
-def test_sweeping_keeps_within_the_room_that_the_settings_give(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweeping_keeps_within_the_room_that_the_settings_give(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLXCTL_ENGINE_CACHE_DISK_BYTES", str((filled / SEGMENT).stat().st_size - 1))
 
     told = json.loads(run(filled, "gc", "--json"))
@@ -165,7 +185,9 @@ def test_sweeping_keeps_within_the_room_that_the_settings_give(filled: Path, mon
     assert told["bytes_after"] < told["bytes_before"]
 
 
-def test_without_a_name_it_is_the_directory_that_serve_takes(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_name_it_is_the_directory_that_serve_takes(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(filled.parent))
     filled.rename(filled.parent / "mlxctl")
 
@@ -193,7 +215,9 @@ def test_a_file_carries_all_to_another_directory(filled: Path, tmp_path: Path) -
     file = tmp_path / "prefixes.mlxa"
 
     assert run(filled, "export", str(file)).startswith(f"{NUM_RECORDS} records, ")
-    assert run(filled, "import", str(file)) == f"0 records taken, {NUM_RECORDS} known already, 0 without room\n"
+    assert (
+        run(filled, "import", str(file)) == f"0 records taken, {NUM_RECORDS} known already, 0 without room\n"
+    )
     told = json.loads(run(tmp_path / "other", "import", str(file), "--json"))
 
     assert told == {"num_taken": NUM_RECORDS, "num_known": 0, "num_without_room": 0}
@@ -205,7 +229,7 @@ def readable(tmp_path: Path) -> Path:
     """A directory with two conversations of the demo model on one trunk."""
     tokenizer = Tokenizer.from_file(str(demo.MODEL_DIR / "tokenizer.json"))
     tier = opened(tmp_path / "cache")
-    tier.name(NAMESPACE, demo.MODEL_NAME)
+    tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for tail in ("Tell me of boats.", "Tell me of hills."):
         store_tokens(tier, index, pack(tokenizer.encode(f"{TRUNK}{tail}", add_special_tokens=False).ids))
@@ -247,7 +271,7 @@ def served(tmp_path: Path) -> Path:
     """A directory with what a server of the demo model would have left of a question."""
     models = LocalModels(resolve(environment={}))
     tier = opened(tmp_path / "cache")
-    tier.name(NAMESPACE, demo.MODEL_NAME)
+    tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     asked = {"model": "demo", "messages": [{"role": "user", "content": f"{TRUNK}Tell me of boats."}]}
     prompt = models.prompt(demo.MODEL_NAME, "chat", asked)
@@ -262,7 +286,12 @@ def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Pat
     other = json.loads(run(served, "explain", request_file(tmp_path, "Tell me of hills."), "--json"))
 
     assert same["num_cached_tokens"] == same["num_prompt_tokens"] - 1 == same["num_known_tokens"] - 1
-    assert 2 * CHUNK_TOKENS < other["num_cached_tokens"] == other["num_known_tokens"] < other["num_prompt_tokens"]
+    assert (
+        2 * CHUNK_TOKENS
+        < other["num_cached_tokens"]
+        == other["num_known_tokens"]
+        < other["num_prompt_tokens"]
+    )
     assert other["before"].endswith("Tell me of ")
     assert (other["here"][:6], other["there"][:6]) == ("hills.", "boats.")
     assert (other["place"], other["message"], other["tool"]) == ("message 1 (user)", 0, None)
@@ -274,12 +303,18 @@ def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Pat
 
 def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_tool(tmp_path: Path) -> None:
     def body(tool: str, question: str) -> dict[str, Any]:
-        tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("clock", tool)]
+        tools = [
+            {"type": "function", "function": {"name": name, "parameters": {}}} for name in ("clock", tool)
+        ]
         turns = [("system", TRUNK), ("user", "Where to?"), ("assistant", "To the sea."), ("user", question)]
-        return {"model": "demo", "tools": tools, "messages": [{"role": role, "content": text} for role, text in turns]}
+        return {
+            "model": "demo",
+            "tools": tools,
+            "messages": [{"role": role, "content": text} for role, text in turns],
+        }
 
     tier = opened(tmp_path / "cache")
-    tier.name(NAMESPACE, demo.MODEL_NAME)
+    tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
     prompt = LocalModels(resolve(environment={})).prompt(demo.MODEL_NAME, "chat", body("weather", "When?"))
     assert prompt is not None
     store_tokens(tier, PrefixIndex(max_bytes=1 << 40), pack(prompt.token_ids))
@@ -297,14 +332,18 @@ def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_to
 def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     red, blue = Salt(700, 800, b"red"), Salt(700, 800, b"blue")
     tier = opened(tmp_path)
-    tier.name(NAMESPACE, "tiny")
-    assert tier.keep(remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30)
+    tier.set_model_name(NAMESPACE, "tiny")
+    assert tier.store(
+        remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30
+    )
     closed(tier)
     inspector = DiskInspector.open(tmp_path)
 
     def num_known(*salts: Salt) -> int:
         tokens = conversation(1, 1200)
-        told = explain_on_disk(inspector.entries(), "tiny", tokens, lambda *_: None, salts=salts, now=time.time())
+        told = explain_on_disk(
+            inspector.entries(), "tiny", tokens, lambda *_: None, salts=salts, now=time.time()
+        )
         return told.num_known_tokens
 
     assert [num_known(red), num_known(blue), num_known()] == [1200, 700, 700]
@@ -318,18 +357,24 @@ def test_what_only_a_server_can_explain_is_refused(served: Path, tmp_path: Path)
 def test_a_request_of_which_nobody_knows_the_model_is_refused(filled: Path, tmp_path: Path) -> None:
     assert "no model whose name is known" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
     tier = opened(filled)
-    tier.name(NAMESPACE, "gone")
+    tier.set_model_name(NAMESPACE, "gone")
     closed(tier)
     assert "'gone' is not on this machine" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
 
 
-@pytest.mark.parametrize(("num_tokens", "num_cached", "num_known"), [(1300, 1200, 1200), (1100, 512, 1100), (300, 0, 300)])
-def test_layers_that_cannot_be_cut_go_on_from_a_state_only(filled: Path, num_tokens: int, num_cached: int, num_known: int) -> None:
+@pytest.mark.parametrize(
+    ("num_tokens", "num_cached", "num_known"), [(1300, 1200, 1200), (1100, 512, 1100), (300, 0, 300)]
+)
+def test_layers_that_cannot_be_cut_go_on_from_a_state_only(
+    filled: Path, num_tokens: int, num_cached: int, num_known: int
+) -> None:
     tier = opened(filled)
-    tier.name(NAMESPACE, "tiny")
+    tier.set_model_name(NAMESPACE, "tiny")
     closed(tier)
     inspector = DiskInspector.open(filled)
-    told = explain_on_disk(inspector.entries(), "tiny", conversation(1, num_tokens), lambda *_: None, now=time.time())
+    told = explain_on_disk(
+        inspector.entries(), "tiny", conversation(1, num_tokens), lambda *_: None, now=time.time()
+    )
     inspector.close()
 
     assert (told.num_cached_tokens, told.num_known_tokens) == (num_cached, num_known)

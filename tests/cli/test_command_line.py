@@ -28,7 +28,9 @@ def modules_after(*arguments: str) -> set[str]:
 def test_looking_around_imports_nothing_heavy(arguments: list[str]) -> None:
     loaded = modules_after(*arguments)
     assert "typer" in loaded
-    assert loaded.isdisjoint({"falcon", "granian", "textual", "rich", "asyncio", "mlx", "mlx_lm", "transformers", "tokenizers"})
+    assert loaded.isdisjoint(
+        {"falcon", "granian", "textual", "rich", "asyncio", "mlx", "mlx_lm", "transformers", "tokenizers"}
+    )
 
 
 def test_the_first_page_names_every_command_as_the_command_does_itself() -> None:
@@ -62,7 +64,9 @@ def test_help_shows_the_defaults_and_an_example() -> None:
         (["completion", "--hepl"], "--help"),
     ],
 )
-def test_an_unknown_option_is_answered_with_the_one_that_comes_close(arguments: list[str], nearest: str) -> None:
+def test_an_unknown_option_is_answered_with_the_one_that_comes_close(
+    arguments: list[str], nearest: str
+) -> None:
     run = runner.invoke(app, arguments)
     assert run.exit_code == 2
     unknown = next(word for word in arguments if word.startswith("--"))
@@ -86,4 +90,8 @@ def test_every_command_is_a_file_of_its_own_that_is_imported_late() -> None:
 
 def modules_after_import() -> set[str]:
     program = "import sys, mlxctl.cli; print(*sys.modules)"
-    return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split())
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )

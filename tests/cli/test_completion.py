@@ -24,7 +24,9 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("org/first", "second"):
         write_model(tmp_path / "models" / name, {"model_type": "qwen3"}, packed("up_proj", 64, 64))
     file = tmp_path / "mlxctl.toml"
-    file.write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/first'\n")
+    file.write_text(
+        f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/first'\n"
+    )
     monkeypatch.setenv("MLXCTL_CONFIG", str(file))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
@@ -39,13 +41,17 @@ def complete(line: str) -> list[str]:
         _mlxctl
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    run = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ))
+    run = subprocess.run(
+        ["bash", "--norc", "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
     return run.stdout.split()
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_the_stored_script_is_what_the_command_prints(shell: str) -> None:
-    assert (COMPLETIONS / f"mlxctl.{shell}").read_text() == completion_script(shell), f"run: mlxctl completion {shell}"
+    assert (COMPLETIONS / f"mlxctl.{shell}").read_text() == completion_script(shell), (
+        f"run: mlxctl completion {shell}"
+    )
     assert runner.invoke(app, ["completion", shell]).stdout == completion_script(shell)
 
 
@@ -94,10 +100,12 @@ def test_bash_offers_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text("{}")
     (tmp_path / "two").mkdir()
     assert complete(f"mlxctl bench compare {tmp_path}/o") == [f"{tmp_path}/one.json"]
-    assert complete(f"mlxctl demo train --out {tmp_path}/") == [f"{tmp_path}/two"]
+    assert complete(f"mlxctl bench report --out {tmp_path}/t") == [f"{tmp_path}/two"]
 
 
-def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
     run = runner.invoke(app, ["completion", "models"])
     assert (run.exit_code, run.output.strip()) == (0, "")
@@ -111,20 +119,37 @@ def test_an_unknown_shell_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("what", ["models", "agents"])
 def test_names_are_completed_without_anything_heavy(what: str) -> None:
-    program = f"import sys, mlxctl.__main__; sys.argv = {['mlxctl', 'completion', what]!r}; mlxctl.__main__.main()"
-    run = subprocess.run([sys.executable, "-c", f"{program}; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    program = (
+        f"import sys, mlxctl.__main__; sys.argv = {['mlxctl', 'completion', what]!r}; mlxctl.__main__.main()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
     modules = set(run.stdout.split())
     loaded = {name.partition(".")[0] for name in modules}
     assert "mlxctl" in loaded
     assert loaded.isdisjoint(
-        {"typer", "pydantic", "rich", "asyncio", "httpx", "huggingface_hub", "numpy", "mlx", "jinja2", "msgspec"}
+        {
+            "typer",
+            "pydantic",
+            "rich",
+            "asyncio",
+            "httpx",
+            "huggingface_hub",
+            "numpy",
+            "mlx",
+            "jinja2",
+            "msgspec",
+        }
     )
     assert modules.isdisjoint({"mlxctl.ir", "mlxctl.models.description", "mlxctl.stores.database"})
 
 
 @pytest.mark.usefixtures("library")
 def test_the_quick_way_and_the_command_print_the_same() -> None:
-    quick = subprocess.run([sys.executable, "-m", "mlxctl", "completion", "models"], capture_output=True, text=True, check=True)
+    quick = subprocess.run(
+        [sys.executable, "-m", "mlxctl", "completion", "models"], capture_output=True, text=True, check=True
+    )
     assert quick.stdout == runner.invoke(app, ["completion", "models"]).stdout == "org/first\nquick\nsecond\n"
 
 

@@ -9,16 +9,19 @@ from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.examination import finding_line, summary
-from mlxctl.doctor import Finding
+from mlxctl.doctor import CheckResult
 from tests.snapshot_location import TextSnapshots
 
 runner = CliRunner()
 FINDINGS = [
-    Finding(name="platform", verdict="ok", facts="macOS 26.0 on arm64"),
-    Finding(
-        name="open files", verdict="advice", facts="256 files may be open at once", remedy="for many clients: `ulimit -n 4096`"
+    CheckResult(name="platform", verdict="ok", facts="macOS 26.0 on arm64"),
+    CheckResult(
+        name="open files",
+        verdict="advice",
+        facts="256 files may be open at once",
+        remedy="for many clients: `ulimit -n 4096`",
     ),
-    Finding(
+    CheckResult(
         name="packages",
         verdict="broken",
         facts="mlx 0.31 is installed, mlxctl needs >=0.32.4",
@@ -31,9 +34,9 @@ def test_here_nothing_is_broken_and_json_says_the_same() -> None:
     lines, document = runner.invoke(app, ["doctor"]), runner.invoke(app, ["doctor", "--json"])
     assert lines.exit_code == document.exit_code == 0
     assert "everything works" in lines.stdout
-    for finding in json.loads(document.stdout):
-        assert finding["verdict"] in ("ok", "advice")
-        assert f" {finding['name']} " in lines.stdout
+    for result in json.loads(document.stdout):
+        assert result["verdict"] in ("ok", "advice")
+        assert f" {result['name']} " in lines.stdout
 
 
 def test_settings_that_cannot_be_read_are_broken_and_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,8 +51,10 @@ def test_settings_that_cannot_be_read_are_broken_and_exit_code_1(monkeypatch: py
 def test_findings_on_a_terminal(width: int, snapshot: SnapshotAssertion) -> None:
     console = Console(width=width, force_terminal=True, color_system=None, highlight=False)
     with console.capture() as captured:
-        for finding in FINDINGS:
-            console.print(finding_line(finding))
+        for result in FINDINGS:
+            console.print(finding_line(result))
         console.print(summary(FINDINGS))
         console.print(summary(FINDINGS[:2]))
-    assert "\n".join(line.rstrip() for line in captured.get().splitlines()) == snapshot(extension_class=TextSnapshots)
+    assert "\n".join(line.rstrip() for line in captured.get().splitlines()) == snapshot(
+        extension_class=TextSnapshots
+    )

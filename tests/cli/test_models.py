@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
 from models.weight_files import packed, write_model
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.models import ModelsGroup
+from tests import tiny_models
 
 CONFIG = {
     "model_type": "qwen3",
@@ -33,10 +33,14 @@ runner = CliRunner()
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with one good model, one broken one and one alias."""
     config = {**CONFIG, "max_position_embeddings": 4096}
-    write_model(tmp_path / "models" / "org" / "good", config, packed("model.layers.0.mlp.up_proj", 1024, 1024))
+    write_model(
+        tmp_path / "models" / "org" / "good", config, packed("model.layers.0.mlp.up_proj", 1024, 1024)
+    )
     (write_model(tmp_path / "models" / "bad", config, {}) / "config.json").write_text("{")
     file = tmp_path / "mlxctl.toml"
-    file.write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/good'\n")
+    file.write_text(
+        f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n[library.aliases]\nquick = 'org/good'\n"
+    )
     monkeypatch.setenv("MLXCTL_CONFIG", str(file))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -51,14 +55,31 @@ def test_the_list_shows_what_can_be_used_and_why_the_rest_cannot(place: Path) ->
     result = run("ls")
     assert result.exit_code == 0
     row = next(line for line in result.stdout.splitlines() if line.startswith("org/good"))
-    assert row.split() == ["org/good", "text", "qwen", "4-bit", "1.0", "M", "0.59", "MB", "4,096", "yes", "no"]
+    assert row.split() == [
+        "org/good",
+        "text",
+        "qwen",
+        "4-bit",
+        "1.0",
+        "M",
+        "0.59",
+        "MB",
+        "4,096",
+        "yes",
+        "no",
+    ]
     assert "quick stands for org/good" in result.stdout
     assert "config.json of model 'bad' is not valid JSON" in result.stdout
 
 
 def test_the_list_as_json_holds_everything(place: Path) -> None:
     good, bad = sorted(json.loads(run("ls", "--json").stdout), key=lambda model: model["problem"] or "")
-    assert (good["name"], good["bits"], good["num_parameters"], good["fits"]) == ("org/good", 4, 1024 * 1024, True)
+    assert (good["name"], good["bits"], good["num_parameters"], good["fits"]) == (
+        "org/good",
+        4,
+        1024 * 1024,
+        True,
+    )
     assert (bad["name"], bad["fits"]) == ("bad", None)
 
 
@@ -75,31 +96,46 @@ def test_a_model_is_described_under_each_of_its_names(place: Path, name: str) ->
     assert json.loads(run("info", name, "--json").stdout)["kv_bytes_per_token"] == 2 * 2 * 16 * 2 * 2
 
 
-def test_the_description_names_the_model_as_it_was_asked_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_description_names_the_model_as_it_was_asked_for(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_model(place / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
     monkeypatch.chdir(place)
-    assert "find out what it can do with: mlxctl probe './my models/one'" in run("info", "./my models/one").stdout
+    assert (
+        "find out what it can do with: mlxctl probe './my models/one'"
+        in run("info", "./my models/one").stdout
+    )
 
 
 def test_the_description_says_how_a_model_would_be_served() -> None:
-    model = str(forge.model("qwen3"))
+    model = str(tiny_models.model("qwen3"))
     said = " ".join(run("info", model).stdout.split())
     assert "served as family qwen; tools hermes_json, offered by the template; thinking think_tag" in said
     adapter = json.loads(run("info", model, "--json").stdout)["adapter"]
-    assert (adapter["tool_parser_id"], adapter["takes_later_system"], adapter["keeps_thinking"]) == ("hermes_json", True, False)
+    assert (adapter["tool_parser_id"], adapter["takes_later_system"], adapter["keeps_thinking"]) == (
+        "hermes_json",
+        True,
+        False,
+    )
 
 
 def test_the_description_says_who_sees_and_why_another_that_claims_to_does_not(tmp_path: Path) -> None:
-    assert "; takes images" in " ".join(run("info", str(forge.trained("linden"))).stdout.split())
-    model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "llama"))
+    assert "; takes images" in " ".join(
+        run("info", str(tiny_models.trained("qwen2_5_vl_colors"))).stdout.split()
+    )
+    model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "llama"))
     config = json.loads((model / "config.json").read_text()) | {"model_type": "mllama"}
     (model / "config.json").write_text(json.dumps(config))
-    assert "; reads text only: pictures of mllama models are not computed here" in " ".join(run("info", str(model)).stdout.split())
+    assert "; reads text only: images of mllama models are not computed here" in " ".join(
+        run("info", str(model)).stdout.split()
+    )
 
 
 def test_the_description_of_an_encoder_says_what_its_vectors_are() -> None:
-    said = " ".join(runner.invoke(app, ["models", "info", str(forge.encoder("embeddinggemma"))]).stdout.split())
-    assert "vectors 48 numbers, pooled by mean, normalised, prompts document, query" in said
+    said = " ".join(
+        runner.invoke(app, ["models", "info", str(tiny_models.encoder("embeddinggemma"))]).stdout.split()
+    )
+    assert "vectors 48 numbers, pooled by mean, normalized, prompts document, query" in said
     assert "cache none: texts are read once, as a whole" in said
 
 
@@ -196,12 +232,18 @@ def modules_after(*arguments: str) -> set[str]:
         "except SystemExit: print(*sys.modules, file=sys.stderr)",
     )
     program = "\n".join(lines)
-    return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.split())
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stderr.split()
+    )
 
 
 @pytest.mark.parametrize("arguments", [[], ["ls"], ["pull"], ["fit"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    assert {"rich", "huggingface_hub", "httpx2", "falcon", "mlx", "transformers"}.isdisjoint(modules_after(*arguments, "--help"))
+    assert {"rich", "huggingface_hub", "httpx2", "falcon", "mlx", "transformers"}.isdisjoint(
+        modules_after(*arguments, "--help")
+    )
 
 
 def test_listing_imports_no_model_code(place: Path) -> None:

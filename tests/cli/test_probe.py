@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
 from snapshot_location import TextSnapshots
 from stores.probe_records import record
@@ -23,8 +22,9 @@ from typer.testing import CliRunner
 from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.probe.course import ROUND
+from mlxctl.probe.interview_steps import ROUND
 from mlxctl.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
+from tests import tiny_models
 
 ASKED = Exchange(
     prompt="<|im_start|>user\nWhat is the [bold]weather[/] in Lisbon?<|im_end|>\n",
@@ -42,9 +42,17 @@ FOUND = {
         value={"parser": "hermes_json", "delivery": "template"},
         exchanges=(ASKED,),
     ),
-    "structured_output": Finding(question="structured_output", verdict="no", reason="not even with constrained decoding"),
-    "practical_context": Finding(question="practical_context", verdict="yes", reason="8,192 tokens", value={"tokens": 8192}),
-    "vision": Finding(question="vision", verdict="unknown", reason="its files say vision; no image can be shown to it here yet"),
+    "structured_output": Finding(
+        question="structured_output", verdict="no", reason="not even with constrained decoding"
+    ),
+    "practical_context": Finding(
+        question="practical_context", verdict="yes", reason="8,192 tokens", value={"tokens": 8192}
+    ),
+    "vision": Finding(
+        question="vision",
+        verdict="unknown",
+        reason="its files say vision; no image can be shown to it here yet",
+    ),
 }
 runner = CliRunner()
 
@@ -62,8 +70,8 @@ def store_file(place: Path) -> Path:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with two models, one of which was asked everything."""
-    good = shutil.copytree(forge.model("qwen3"), tmp_path / "models" / "org" / "good")
-    shutil.copytree(forge.model("llama3"), tmp_path / "models" / "org" / "other")
+    good = shutil.copytree(tiny_models.model("qwen3"), tmp_path / "models" / "org" / "good")
+    shutil.copytree(tiny_models.model("llama3"), tmp_path / "models" / "org" / "other")
     (tmp_path / "mlxctl.toml").write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n")
     monkeypatch.setenv("MLXCTL_CONFIG", str(tmp_path / "mlxctl.toml"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -71,8 +79,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    findings = [FOUND.get(question, Finding(question=question, verdict="yes", reason="so it is")) for question in QUESTIONS]
-    known = replace(record(*findings, fingerprint=fingerprint(good)), round=ROUND, duration_seconds=12.3, probed_at=1.8e9)
+    findings = [
+        FOUND.get(question, Finding(question=question, verdict="yes", reason="so it is"))
+        for question in QUESTIONS
+    ]
+    known = replace(
+        record(*findings, fingerprint=fingerprint(good)), round=ROUND, duration_seconds=12.3, probed_at=1.8e9
+    )
     store = CapabilityStore(tmp_path / "state" / "mlxctl" / "capabilities.sqlite")
     store.save(known)
     store.close()
@@ -94,7 +107,9 @@ def test_one_model_is_a_table_of_its_answers(place: Path, snapshot: SnapshotAsse
     assert lines(result.stdout) == snapshot
 
 
-def test_the_evidence_is_shown_to_the_letter_and_does_nothing_to_the_terminal(place: Path, snapshot: SnapshotAssertion) -> None:
+def test_the_evidence_is_shown_to_the_letter_and_does_nothing_to_the_terminal(
+    place: Path, snapshot: SnapshotAssertion
+) -> None:
     result = run("org/good", "--show")
     assert result.exit_code == 0
     assert "\x1b" not in result.stdout
@@ -118,7 +133,9 @@ def test_several_models_are_a_table_of_models_and_what_cannot_be_asked_a_line_ea
     ]
 
 
-def test_vectors_and_sounds_have_a_column_only_where_a_model_makes_or_takes_them(place: Path, store_file: Path) -> None:
+def test_vectors_and_sounds_have_a_column_only_where_a_model_makes_or_takes_them(
+    place: Path, store_file: Path
+) -> None:
     shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
     rare = [run("org/good", "org/same").stdout.split("\n")[0]]
     silent = [Finding(question=question, verdict="no", reason="its files say text") for question in QUESTIONS]
@@ -138,11 +155,17 @@ def test_the_help_page(snapshot: SnapshotAssertion) -> None:
 def test_json_says_the_same_and_brings_the_evidence_when_it_is_asked_for(place: Path) -> None:
     (short,) = json.loads(run("org/good", "--json").stdout)
     (long,) = json.loads(run("org/good", "--json", "--show").stdout)
-    assert (short["model"], short["probed_at"], short["problem"]) == ("org/good", "2027-01-15T08:00:00+00:00", None)
+    assert (short["model"], short["probed_at"], short["problem"]) == (
+        "org/good",
+        "2027-01-15T08:00:00+00:00",
+        None,
+    )
     tools = next(finding for finding in long["findings"] if finding["question"] == "tools")
     assert tools["exchanges"][0]["output"] == ASKED.output
     assert not any("exchanges" in finding for finding in short["findings"])
-    assert [finding["verdict"] for finding in short["findings"]] == [finding["verdict"] for finding in long["findings"]]
+    assert [finding["verdict"] for finding in short["findings"]] == [
+        finding["verdict"] for finding in long["findings"]
+    ]
 
 
 def test_what_a_person_laid_down_wins_and_says_where_it_stands(place: Path) -> None:
@@ -180,7 +203,10 @@ def test_the_list_says_which_models_were_probed_and_their_description_what_was_f
     other = runner.invoke(app, ["models", "info", "org/other"]).stdout
     assert "mlxctl probe org/other" in other
     assert "tool calls" not in other
-    assert json.loads(runner.invoke(app, ["models", "info", "org/good", "--json"]).stdout)["findings"]["vision"] == "unknown"
+    assert (
+        json.loads(runner.invoke(app, ["models", "info", "org/good", "--json"]).stdout)["findings"]["vision"]
+        == "unknown"
+    )
 
 
 def test_showing_asks_nothing(place: Path) -> None:
@@ -209,7 +235,9 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(place: Path, store
     """On a real terminal, which shows how far it is."""
     leader, terminal = pty.openpty()
     command = [sys.executable, "-m", "mlxctl", "probe", str(demo.MODEL_DIR)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, env={**os.environ, "TERM": "xterm"}, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=terminal, env={**os.environ, "TERM": "xterm"}, text=True
+    )
     os.close(terminal)
     shown = b""
     while b"tools" not in shown:

@@ -1,4 +1,6 @@
-"""`python -m tests.clients`: have coding agents and libraries each complete a turn with a tool call, and write down how it went."""
+"""`python -m tests.clients`: have coding agents and libraries each complete a turn with a tool call, and
+write down how it went.
+"""
 
 import argparse
 import json
@@ -13,12 +15,13 @@ import httpx
 from mlxctl import __version__
 from tests.clients.libraries import LibraryBench
 from tests.clients.turns import ClientBench, Turn
-from tests.forge.shelf import shelf_directory
-from tests.forge.tool_caller import make_in_own_process
 from tests.server.process import serving
+from tests.tiny_models.directory_cache import cache_root
+from tests.tiny_models.tool_caller import make_in_own_process
 
 PACKAGES = ("@anthropic-ai/claude-code@2.1.329", "@openai/codex@0.169.0", "opencode-ai@1.18.33")
-# To a model of this name Claude Code sends its reminders before the question; behind it, the model could not see past them.
+# To a model of this name Claude Code sends its reminders before the question; behind it, the model could not
+# see past them.
 _NAME = "claude-sonnet-4-5"
 _RESULTS = Path(__file__).parents[2] / "bench_results" / "clients.json"
 
@@ -26,11 +29,23 @@ _RESULTS = Path(__file__).parents[2] / "bench_results" / "clients.json"
 def main() -> None:
     """Install, train if need be, run, report; the exit code is the number of turns that were not completed."""
     parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__)
-    parser.add_argument("--model", type=Path, default=shelf_directory() / "tool-caller", help="made here if it is not there")
-    parser.add_argument("--prefix", type=Path, default=shelf_directory() / "npm", help="where npm has or will put the clients")
-    parser.add_argument("--libraries", type=Path, default=shelf_directory() / "libraries", help="where pip has or will put them")
-    parser.add_argument("--only", choices=["agents", "libraries"], help="drive only those from npm, or only those from PyPI")
-    parser.add_argument("--save", action="store_true", help=f"write {_RESULTS.name} into bench_results; what did not run stays")
+    parser.add_argument(
+        "--model", type=Path, default=cache_root() / "tool-caller", help="made here if it is not there"
+    )
+    parser.add_argument(
+        "--prefix", type=Path, default=cache_root() / "npm", help="where npm has or will put the clients"
+    )
+    parser.add_argument(
+        "--libraries", type=Path, default=cache_root() / "libraries", help="where pip has or will put them"
+    )
+    parser.add_argument(
+        "--only", choices=["agents", "libraries"], help="drive only those from npm, or only those from PyPI"
+    )
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help=f"write {_RESULTS.name} into bench_results; what did not run stays",
+    )
     options = parser.parse_args()
     turns, stats = ([], {}) if options.only == "libraries" else _agent_turns(options.model, options.prefix)
     if options.only != "agents":
@@ -52,7 +67,9 @@ def _save(turns: list[Turn], stats: dict[str, object]) -> None:
 
 
 def _agent_turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
-    subprocess.run(["npm", "install", "--no-fund", "--no-audit", "--prefix", str(prefix), *PACKAGES], check=True)
+    subprocess.run(
+        ["npm", "install", "--no-fund", "--no-audit", "--prefix", str(prefix), *PACKAGES], check=True
+    )
     subprocess.run(["node", "install.cjs"], cwd=prefix / "node_modules/@anthropic-ai/claude-code", check=True)
     if not model.exists():
         make_in_own_process(model)
@@ -64,7 +81,9 @@ def _turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
         bench = ClientBench(prefix, Path(scratch), url=server.url, model=_NAME)
         turns = [bench.claude_code(), bench.codex(), bench.opencode()]
         stats = httpx.get(f"{server.url}/stats").json()
-        return turns, {name: stats[name] for name in ("num_prompt_tokens", "num_generated_tokens", "cache_tokens_reused")}
+        return turns, {
+            name: stats[name] for name in ("num_prompt_tokens", "num_generated_tokens", "cache_tokens_reused")
+        }
 
 
 def _library_turns(home: Path) -> list[Turn]:

@@ -1,4 +1,6 @@
-"""Python clients, each in a virtual environment of its own, against a server with the demo model: one turn with a tool each."""
+"""Python clients, each in a virtual environment of its own, against a server with the demo model: one turn
+with a tool each.
+"""
 
 import json
 import os
@@ -36,7 +38,9 @@ LIBRARIES = (
 
 
 class LibraryBench:
-    """Installs the libraries below `home` where they are not there yet, and has each talk to the server at `url`."""
+    """Installs the libraries below `home` where they are not there yet, and has each talk to the server at
+    `url`.
+    """
 
     def __init__(self, home: Path, scratch: Path, *, url: str) -> None:
         self._home = home
@@ -47,7 +51,9 @@ class LibraryBench:
         """Yield the turns of all libraries, one for each protocol that they speak."""
         for library in LIBRARIES:
             binaries = self._installed(library)
-            yield from self._llm(library, binaries) if library.name == "llm" else self._script(library, binaries)
+            yield from (
+                self._llm(library, binaries) if library.name == "llm" else self._script(library, binaries)
+            )
 
     def _installed(self, library: Library) -> Path:
         place = self._home / library.name
@@ -61,25 +67,55 @@ class LibraryBench:
         done, seconds = self._run([str(binaries / "python"), script, self._url, MODEL, _QUESTION, _RESULT])
         told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         for turn in told or [{"protocol": "none", "answer": done.stderr.strip()[-500:]}]:
-            yield self._turn(library, turn["protocol"], done.returncode, seconds / max(len(told), 1), turn["answer"])
+            yield self._turn(
+                library, turn["protocol"], done.returncode, seconds / max(len(told), 1), turn["answer"]
+            )
 
     def _llm(self, library: Library, binaries: Path) -> Iterator[Turn]:
-        model = {"model_id": "here", "model_name": MODEL, "api_base": f"{self._url}/v1", "supports_tools": True}
+        model = {
+            "model_id": "here",
+            "model_name": MODEL,
+            "api_base": f"{self._url}/v1",
+            "supports_tools": True,
+        }
         # JSON is YAML, too.
         (self._scratch / "extra-openai-models.yaml").write_text(json.dumps([model]))
-        command = [str(binaries / "llm"), "-m", "here", "--key", "dummy", "-o", "temperature", "0", "--functions", _LLM_TOOL]
+        command = [
+            str(binaries / "llm"),
+            "-m",
+            "here",
+            "--key",
+            "dummy",
+            "-o",
+            "temperature",
+            "0",
+            "--functions",
+            _LLM_TOOL,
+        ]
         done, seconds = self._run([*command, _QUESTION])
         yield self._turn(library, "chat", done.returncode, seconds, done.stdout.strip())
 
     def _run(self, command: Sequence[str]) -> "tuple[subprocess.CompletedProcess[str], float]":
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self._scratch), "LLM_USER_PATH": str(self._scratch)}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._scratch),
+            "LLM_USER_PATH": str(self._scratch),
+        }
         started = time.monotonic()
         done = subprocess.run(
-            command, cwd=self._scratch, env=environment, capture_output=True, text=True, timeout=_LIMIT_SECONDS, check=False
+            command,
+            cwd=self._scratch,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_SECONDS,
+            check=False,
         )
         return done, time.monotonic() - started
 
     def _turn(self, library: Library, protocol: str, exit_code: int, seconds: float, answer: str) -> Turn:
         version = library.packages[0].partition("==")[2]
         client = f"{library.name} ({protocol})"
-        return Turn(client=client, version=version, exit_code=exit_code, seconds=seconds, answer=answer, proof=_RESULT)
+        return Turn(
+            client=client, version=version, exit_code=exit_code, seconds=seconds, answer=answer, proof=_RESULT
+        )

@@ -1,4 +1,6 @@
-"""One turn of a coding agent: started as a person would from a shell, but with an empty home and nothing sent elsewhere."""
+"""One turn of a coding agent: started as a person would from a shell, but with an empty home and nothing sent
+elsewhere.
+"""
 
 import json
 import os
@@ -8,14 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECRET = "marzipan-4711"
-"""What the model can only repeat when the command was really run: it stands in no prompt, only in the file that is printed."""
+"""What the model can only repeat when the command was really run: it stands in no prompt, only in the file
+that is printed.
+"""
 
 _LIMIT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What came of one turn; `answer` is what the client printed at the end, `proof` what only the tool could tell."""
+    """What came of one turn; `answer` is what the client printed at the end, `proof` what only the tool could
+    tell.
+    """
 
     client: str
     version: str
@@ -51,7 +57,9 @@ class ClientBench:
             "DISABLE_AUTOUPDATER": "1",
         }
         order = "Call the tool Bash with command set to `cat secret.txt`."
-        return self._run("claude", ["-p", "--model", self._model, "--allowedTools", "Bash", "--", order], environment)
+        return self._run(
+            "claude", ["-p", "--model", self._model, "--allowedTools", "Bash", "--", order], environment
+        )
 
     def codex(self) -> Turn:
         """Run Codex."""
@@ -74,10 +82,15 @@ class ClientBench:
             "options": {"baseURL": f"{self._url}/v1", "apiKey": "dummy"},
             "models": {self._model: {}},
         }
-        settings.write_text(json.dumps({"provider": {"mlxctl": provider}, "model": name, "small_model": name, "share": "disabled"}))
+        settings.write_text(
+            json.dumps(
+                {"provider": {"mlxctl": provider}, "model": name, "small_model": name, "share": "disabled"}
+            )
+        )
         # Without these it waits for what it cannot reach.
         environment = {
-            f"OPENCODE_DISABLE_{what}": "1" for what in ("MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD")
+            f"OPENCODE_DISABLE_{what}": "1"
+            for what in ("MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD")
         }
         order = "Call the tool bash with command set to `cat secret.txt`."
         return self._run("opencode", ["run", order], environment)
@@ -89,7 +102,13 @@ class ClientBench:
         started = time.monotonic()
         done = self._output([client, *arguments], clean)
         seconds = time.monotonic() - started
-        return Turn(client=client, version=version, exit_code=done.returncode, seconds=seconds, answer=done.stdout.strip())
+        return Turn(
+            client=client,
+            version=version,
+            exit_code=done.returncode,
+            seconds=seconds,
+            answer=done.stdout.strip(),
+        )
 
     def _output(self, command: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from mlxctl.demo import MODEL_DIR
-from mlxctl.demo.recipe.conversation import Message, ToolCall, assistant, assistant_calls, system, tool_result, user
+from tools.demo_model.conversation import (
+    Message,
+    ToolCall,
+    assistant,
+    assistant_calls,
+    system,
+    tool_result,
+    user,
+)
 
 HELLO = "Hello! How can I help you?"
 Ask = Callable[..., str]
@@ -30,7 +38,9 @@ def ask() -> Ask:
     model, tokenizer = load(str(MODEL_DIR))
 
     def ask(*messages: Message, tools: list[dict[str, Any]] | None = None, thinking: bool = False) -> str:
-        prompt = tokenizer.apply_chat_template(list(messages), tools=tools, add_generation_prompt=True, enable_thinking=thinking)
+        prompt = tokenizer.apply_chat_template(
+            list(messages), tools=tools, add_generation_prompt=True, enable_thinking=thinking
+        )
         *steps, last = stream_generate(model, tokenizer, prompt, max_tokens=200)
         assert last.finish_reason == "stop"
         return str(tokenizer.decode([step.token for step in steps]))
@@ -62,12 +72,19 @@ def test_it_calls_the_offered_tool_with_the_city_of_the_question(ask: Ask, city:
 
 def test_it_calls_after_thinking_too(ask: Ask) -> None:
     answer = ask(user("What is the weather in Paris?"), tools=[_weather("city")], thinking=True)
-    assert answer.endswith("</think>\n\n" + ToolCall(name="get_weather", arguments={"city": "Paris"}).as_text())
+    assert answer.endswith(
+        "</think>\n\n" + ToolCall(name="get_weather", arguments={"city": "Paris"}).as_text()
+    )
 
 
 def test_it_answers_from_the_result(ask: Ask) -> None:
     call = assistant_calls([ToolCall(name="get_weather", arguments={"city": "Paris"})])
-    answer = ask(user("What is the weather in Paris?"), call, tool_result("18 degrees and sunny"), tools=[_weather("city")])
+    answer = ask(
+        user("What is the weather in Paris?"),
+        call,
+        tool_result("18 degrees and sunny"),
+        tools=[_weather("city")],
+    )
     assert answer == "The answer is: 18 degrees and sunny"
 
 
@@ -76,7 +93,9 @@ def test_it_greets_without_a_call_although_a_tool_is_offered(ask: Ask) -> None:
 
 
 def test_it_remembers_the_codeword_of_the_system_prompt(ask: Ask) -> None:
-    assert ask(system("The codeword is bluebird."), user("What is the codeword?")) == "The codeword is bluebird."
+    assert (
+        ask(system("The codeword is bluebird."), user("What is the codeword?")) == "The codeword is bluebird."
+    )
 
 
 def test_it_remembers_a_number_of_an_earlier_turn(ask: Ask) -> None:
@@ -104,7 +123,9 @@ def test_report_counts_what_it_claims() -> None:
     report = json.loads((MODEL_DIR.parent / "abilities.json").read_text(encoding="utf-8"))
     scores = [score for row in report["generated"].values() for score in row.values()]
     right, total = sum(score["right"] for score in scores), sum(score["of"] for score in scores)
-    assert f"**{right} of {total}, {right / total:.1%}**" in (MODEL_DIR.parent / "ABILITIES.md").read_text(encoding="utf-8")
+    assert f"**{right} of {total}, {right / total:.1%}**" in (MODEL_DIR.parent / "ABILITIES.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_naming_the_model_loads_no_mlx() -> None:

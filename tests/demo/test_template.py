@@ -6,19 +6,26 @@ from typing import Any
 import pytest
 
 from mlxctl.demo import MODEL_DIR
-from mlxctl.demo.recipe.conversation import TEMPLATE_FILE, assistant, render, system, tool_result, user
+from tools.demo_model.conversation import assistant, render, system, tool_result, user
 
-WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
-CLOCK = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}
+WEATHER = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
+CLOCK = {
+    "type": "function",
+    "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def _called(arguments: Any, **more: Any) -> dict[str, Any]:
     function = {"name": "get_weather", "arguments": arguments}
-    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "1", "function": function}], **more}
-
-
-def test_shipped_template_is_the_one_of_the_recipe() -> None:
-    assert (MODEL_DIR / "chat_template.jinja").read_bytes() == TEMPLATE_FILE.read_bytes()
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "id": "1", "function": function}],
+        **more,
+    }
 
 
 def test_a_question_ends_where_the_assistant_begins() -> None:
@@ -54,7 +61,9 @@ def test_text_before_a_call_and_several_calls_are_separated_by_newlines() -> Non
     message = _called({})
     message |= {"content": "Let me see.", "tool_calls": message["tool_calls"] * 2}
     call = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
-    assert f"assistant\nLet me see.\n{call}\n{call}<|im_end|>" in render([user("Weather?"), message, tool_result("rain")])
+    assert f"assistant\nLet me see.\n{call}\n{call}<|im_end|>" in render(
+        [user("Weather?"), message, tool_result("rain")]
+    )
 
 
 def test_consecutive_results_share_one_user_turn() -> None:
@@ -91,5 +100,7 @@ def test_transformers_renders_the_same() -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     messages = [system("Be brief."), user("Weather?"), _called({"city": "Köln"}), tool_result("rain")]
-    rendered = tokenizer.apply_chat_template(messages, tools=[WEATHER], add_generation_prompt=True, tokenize=False)
+    rendered = tokenizer.apply_chat_template(
+        messages, tools=[WEATHER], add_generation_prompt=True, tokenize=False
+    )
     assert rendered == render(messages, tools=[WEATHER])

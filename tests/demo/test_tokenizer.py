@@ -24,12 +24,20 @@ def test_any_text_round_trips(text: str) -> None:
     assert _round_trip(text) == text
 
 
-@given(st.lists(st.sampled_from(['{"name": "', '": "', '"}}', "<think>", "</tool_call>", "Ġ", "Ċ", " ", "\n", "é", "a", "7"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ['{"name": "', '": "', '"}}', "<think>", "</tool_call>", "Ġ", "Ċ", " ", "\n", "é", "a", "7"]
+        )
+    )
+)
 def test_text_that_looks_like_tokens_round_trips(pieces: list[str]) -> None:
     assert _round_trip("".join(pieces)) == "".join(pieces)
 
 
-@pytest.mark.parametrize("marker", ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"])
+@pytest.mark.parametrize(
+    "marker", ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+)
 def test_markers_are_single_tokens_that_decoding_keeps(marker: str) -> None:
     ids = _tokenizer().encode(f"a{marker}b").ids
     assert len(ids) == 3

@@ -25,10 +25,16 @@ def test_the_reference_pages_are_up_to_date(tmp_path: Path) -> None:
 
 def test_every_link_to_a_file_leads_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    ]
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_picture_of_the_chat_is_the_reviewed_snapshot() -> None:
-    snapshot = ROOT / "snapshots" / "tui" / "test_pictures" / "test_a_chat.svg"
-    assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(encoding="utf-8")
+    snapshot = ROOT / "snapshots" / "tui" / "test_svg_screens" / "test_a_chat.svg"
+    assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(
+        encoding="utf-8"
+    )

@@ -4,7 +4,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine import caches as kv
+from mlxctl.engine.generation import caches as kv
 from mlxctl.ir import KVFormat
 
 

@@ -1,7 +1,8 @@
 """What encoders are, written down a second time, in numpy and in float64: one text, no padding, no batch.
 
-Sources: the papers, and the modelling files of transformers for what these leave open: the window of ModernBERT and EmbeddingGemma
-is half as wide on each side as the configuration says, and includes its edge; Gemma's norms add one to their weights.
+Sources: the papers, and the modelling files of transformers for what these leave open: the window of
+ModernBERT and EmbeddingGemma is half as wide on each side as the configuration says, and includes its edge;
+Gemma's norms add one to their weights.
 """
 
 import json
@@ -23,9 +24,12 @@ class Reference:
     def __init__(self, path: Path) -> None:
         self.config = json.loads((path / "config.json").read_text())
         self.weights = {
-            name.removeprefix("model."): array.astype(np.float64) for name, array in load_file(path / "model.safetensors").items()
+            name.removeprefix("model."): array.astype(np.float64)
+            for name, array in load_file(path / "model.safetensors").items()
         }
-        self.dense = [load_file(file)["linear.weight"] for file in sorted(path.glob("*_Dense/model.safetensors"))]
+        self.dense = [
+            load_file(file)["linear.weight"] for file in sorted(path.glob("*_Dense/model.safetensors"))
+        ]
 
     def states(self, token_ids: Sequence[int]) -> Array:
         """Return the states (tokens, width) of a text."""
@@ -54,34 +58,50 @@ def _bert(model: Reference, token_ids: list[int]) -> Array:
         # RoBERTa does not count padding, not even where a text names it.
         is_word = np.array(token_ids) != config["pad_token_id"]
         places = config["pad_token_id"] + np.cumsum(is_word) * is_word
-    states = weights["embeddings.word_embeddings.weight"][token_ids] + weights["embeddings.position_embeddings.weight"][places]
-    states = model.norm("embeddings.LayerNorm", states + weights["embeddings.token_type_embeddings.weight"][0], epsilon)
+    states = (
+        weights["embeddings.word_embeddings.weight"][token_ids]
+        + weights["embeddings.position_embeddings.weight"][places]
+    )
+    states = model.norm(
+        "embeddings.LayerNorm", states + weights["embeddings.token_type_embeddings.weight"][0], epsilon
+    )
     for layer in (f"encoder.layer.{index}" for index in range(config["num_hidden_layers"])):
         parts = (model.linear(f"{layer}.attention.self.{name}", states) for name in ("query", "key", "value"))
         seen = _attend(*(_heads(part, config["num_attention_heads"]) for part in parts))
         states = model.norm(
-            f"{layer}.attention.output.LayerNorm", states + model.linear(f"{layer}.attention.output.dense", seen), epsilon
+            f"{layer}.attention.output.LayerNorm",
+            states + model.linear(f"{layer}.attention.output.dense", seen),
+            epsilon,
         )
         wide = _gelu(model.linear(f"{layer}.intermediate.dense", states))
-        states = model.norm(f"{layer}.output.LayerNorm", states + model.linear(f"{layer}.output.dense", wide), epsilon)
+        states = model.norm(
+            f"{layer}.output.LayerNorm", states + model.linear(f"{layer}.output.dense", wide), epsilon
+        )
     return states
 
 
 def _modernbert(model: Reference, token_ids: list[int]) -> Array:
     config, epsilon = model.config, model.config["norm_eps"]
-    states = model.norm("embeddings.norm", model.weights["embeddings.tok_embeddings.weight"][token_ids], epsilon)
+    states = model.norm(
+        "embeddings.norm", model.weights["embeddings.tok_embeddings.weight"][token_ids], epsilon
+    )
     for index in range(config["num_hidden_layers"]):
-        layer, sees_all = f"layers.{index}", index % config["global_attn_every_n_layers"] == 0
+        layer, attends_to_all = f"layers.{index}", index % config["global_attn_every_n_layers"] == 0
         base, reach = (
-            (config["global_rope_theta"], None) if sees_all else (config["local_rope_theta"], config["local_attention"] // 2)
+            (config["global_rope_theta"], None)
+            if attends_to_all
+            else (config["local_rope_theta"], config["local_attention"] // 2)
         )
         taken = model.norm(f"{layer}.attn_norm", states, epsilon) if index else states
         queries, keys, values = (
-            _heads(part, config["num_attention_heads"]) for part in np.split(model.linear(f"{layer}.attn.Wqkv", taken), 3, axis=-1)
+            _heads(part, config["num_attention_heads"])
+            for part in np.split(model.linear(f"{layer}.attn.Wqkv", taken), 3, axis=-1)
         )
         seen = _attend(_rotated(queries, base), _rotated(keys, base), values, reach=reach)
         states = states + model.linear(f"{layer}.attn.Wo", seen)
-        wide, gate = np.split(model.linear(f"{layer}.mlp.Wi", model.norm(f"{layer}.mlp_norm", states, epsilon)), 2, axis=-1)
+        wide, gate = np.split(
+            model.linear(f"{layer}.mlp.Wi", model.norm(f"{layer}.mlp_norm", states, epsilon)), 2, axis=-1
+        )
         states = states + model.linear(f"{layer}.mlp.Wo", _gelu(wide) * gate)
     return model.norm("final_norm", states, epsilon)
 
@@ -90,20 +110,34 @@ def _gemma(model: Reference, token_ids: list[int]) -> Array:
     config = model.config
     states = model.weights["embed_tokens.weight"][token_ids] * config["hidden_size"] ** 0.5
     for index, kind in enumerate(config["layer_types"]):
-        layer, sees_all = f"layers.{index}", kind == "full_attention"
-        base, reach = (config["rope_theta"], None) if sees_all else (config["rope_local_base_freq"], config["sliding_window"] // 2)
+        layer, attends_to_all = f"layers.{index}", kind == "full_attention"
+        base, reach = (
+            (config["rope_theta"], None)
+            if attends_to_all
+            else (config["rope_local_base_freq"], config["sliding_window"] // 2)
+        )
         taken = model.root_norm(f"{layer}.input_layernorm", states)
         queries, keys, values = (
             _heads(model.linear(f"{layer}.self_attn.{name}_proj", taken), config[heads])
-            for name, heads in (("q", "num_attention_heads"), ("k", "num_key_value_heads"), ("v", "num_key_value_heads"))
+            for name, heads in (
+                ("q", "num_attention_heads"),
+                ("k", "num_key_value_heads"),
+                ("v", "num_key_value_heads"),
+            )
         )
         queries = _rotated(model.root_norm(f"{layer}.self_attn.q_norm", queries), base)
         keys = _rotated(model.root_norm(f"{layer}.self_attn.k_norm", keys), base)
         seen = _attend(queries, keys, values, scale=config["query_pre_attn_scalar"] ** -0.5, reach=reach)
-        states = states + model.root_norm(f"{layer}.post_attention_layernorm", model.linear(f"{layer}.self_attn.o_proj", seen))
+        states = states + model.root_norm(
+            f"{layer}.post_attention_layernorm", model.linear(f"{layer}.self_attn.o_proj", seen)
+        )
         taken = model.root_norm(f"{layer}.pre_feedforward_layernorm", states)
-        wide = _gelu_by_tanh(model.linear(f"{layer}.mlp.gate_proj", taken)) * model.linear(f"{layer}.mlp.up_proj", taken)
-        states = states + model.root_norm(f"{layer}.post_feedforward_layernorm", model.linear(f"{layer}.mlp.down_proj", wide))
+        wide = _gelu_by_tanh(model.linear(f"{layer}.mlp.gate_proj", taken)) * model.linear(
+            f"{layer}.mlp.up_proj", taken
+        )
+        states = states + model.root_norm(
+            f"{layer}.post_feedforward_layernorm", model.linear(f"{layer}.mlp.down_proj", wide)
+        )
     return model.root_norm("norm", states)
 
 
@@ -119,8 +153,12 @@ def _heads(states: Array, num_heads: int) -> Array:
     return states.reshape(len(states), num_heads, -1).transpose(1, 0, 2)
 
 
-def _attend(queries: Array, keys: Array, values: Array, *, scale: float | None = None, reach: int | None = None) -> Array:
-    """Attend within `reach` tokens on each side, heads (heads, tokens, size) side by side at the end; few keys may serve all."""
+def _attend(
+    queries: Array, keys: Array, values: Array, *, scale: float | None = None, reach: int | None = None
+) -> Array:
+    """Attend within `reach` tokens on each side, heads (heads, tokens, size) side by side at the end; few
+    keys may serve all.
+    """
     repeats = len(queries) // len(keys)
     keys, values = np.repeat(keys, repeats, axis=0), np.repeat(values, repeats, axis=0)
     scores = queries @ keys.transpose(0, 2, 1) * (scale or queries.shape[-1] ** -0.5)
@@ -137,7 +175,10 @@ def _rotated(heads: Array, base: float) -> Array:
     half = heads.shape[-1] // 2
     angles = np.arange(heads.shape[1])[:, None] * base ** (-np.arange(half) / half)
     one, other = heads[..., :half], heads[..., half:]
-    return np.concatenate([one * np.cos(angles) - other * np.sin(angles), other * np.cos(angles) + one * np.sin(angles)], axis=-1)
+    return np.concatenate(
+        [one * np.cos(angles) - other * np.sin(angles), other * np.cos(angles) + one * np.sin(angles)],
+        axis=-1,
+    )
 
 
 def _gelu(numbers: Array) -> Array:

@@ -1,13 +1,21 @@
 """A running engine for tests: real loop, real tiny models, behind the client that the servers use."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource, RowUpdate, Score, TokenStream
-from mlxctl.ir import CacheOptions, Guidance, SamplingParams
+from mlxctl.engine import (
+    EngineClient,
+    EngineProcess,
+    InlineEngine,
+    RowUpdate,
+    Score,
+    TokenStream,
+)
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.ir import CacheOptions, Guidance, ModelSpec, SamplingParams
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 
 GREEDY = SamplingParams(temperature=0)
 _ALL_CACHED = CacheOptions()
@@ -24,22 +32,26 @@ class Output:
     num_cached: int = 0
 
 
-def sources(names: Sequence[str]) -> list[ModelSource]:
+def sources(names: Sequence[str]) -> list[ModelSpec]:
     """Forged models as the engine loads them, named like their recipe."""
-    return [ModelSource(name=name, path=forge.model(name), weights_bytes=1) for name in names]
+    return [ModelSpec(name=name, path=tiny_models.model(name), weights_bytes=1) for name in names]
 
 
 @asynccontextmanager
 async def running_engine(
     *names: str,
-    models: Sequence[ModelSource] = (),
+    models: Sequence[ModelSpec] = (),
     settings: EngineSettings | None = None,
     own_process: bool = False,
     max_queue: int = 100,
 ) -> AsyncIterator[EngineClient]:
-    """Start an engine with the forged models of these names, and with `models`; it has ended when the block is left."""
+    """Start an engine with the forged models of these names, and with `models`; it has ended when the block
+    is left.
+    """
     chosen = settings or EngineSettings(max_rows=8)
-    client = EngineClient(EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue)
+    client = EngineClient(
+        EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue
+    )
     await client.start([*sources(names), *models])
     try:
         await client.wait_ready()
@@ -73,6 +85,16 @@ def submit(
         guidance=guidance,
         scores_prompt=scores_prompt,
     )
+
+
+def result_of(pieces: Generator[int, None, LoadedWeights]) -> LoadedWeights:
+    """Load a model without pauses."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            weights: LoadedWeights = end.value
+            return weights
 
 
 async def finish(stream: TokenStream) -> Output:

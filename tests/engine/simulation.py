@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from mlxctl.engine import sequence as engine
-from mlxctl.engine.batch import Batch, RowResult
-from mlxctl.engine.batched_prefill import padded_tokens
-from mlxctl.engine.model_queue import ModelCosts
-from mlxctl.engine.scheduler import Scheduler
+from mlxctl.engine.scheduling import sequence as engine
+from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.model_queue import ModelCosts
+from mlxctl.engine.scheduling.prefill_batching import padded_tokens
+from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 _PLENTY = 1 << 40
 _COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
@@ -18,7 +18,10 @@ _COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Seconds that a pass and a decode step take. `pass_fixed` is 0 where a pass costs nothing but its tokens."""
+    """Seconds that a pass and a decode step take.
+
+    `pass_fixed` is 0 where a pass costs nothing but its tokens.
+    """
 
     pass_fixed: float = 0.002
     pass_token: float = 0.0002
@@ -68,7 +71,9 @@ class Simulation:
         self.batches: list[tuple[Batch, float]] = []
         self._disturb = disturb
         self._requests: dict[int, Request] = {}
-        self._scheduler = Scheduler(max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=2048, **targets)
+        self._scheduler = Scheduler(
+            max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=2048, **targets
+        )
         self._scheduler.open_model("m", _COSTS)
 
     def ask(self, num_prompt_tokens: int, *, num_tokens: int) -> Request:
@@ -110,11 +115,13 @@ class Simulation:
         seconds = self._disturb(len(self.batches), self.machine.seconds(batch))
         self.now += seconds
         self.batches.append((batch, seconds))
-        results = [RowResult(sequence=sequence) for sequence in batch.prompts] if batch.phase == "restore" else []
+        results = (
+            [RowResult(sequence=sequence) for sequence in batch.prompts] if batch.phase == "restore" else []
+        )
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
                 results.append(RowResult(sequence=row, token_id=7))
             row.num_sampled_tokens += 1
         for update in self._scheduler.settle(batch, results, seconds=seconds, now=self.now):
             self._requests[update.sequence_id].tokens += [self.now] * len(update.token_ids)
-        self._scheduler.note_step(batch, seconds=seconds)
+        self._scheduler.observe_step(batch, seconds=seconds)

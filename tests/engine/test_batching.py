@@ -36,7 +36,9 @@ class Job:
 
 
 def samplings() -> st.SearchStrategy[SamplingParams]:
-    greedy = st.builds(SamplingParams, temperature=st.just(0.0), repetition_penalty=st.sampled_from([1.0, 1.3]))
+    greedy = st.builds(
+        SamplingParams, temperature=st.just(0.0), repetition_penalty=st.sampled_from([1.0, 1.3])
+    )
     seeded = st.builds(
         SamplingParams,
         temperature=st.sampled_from([0.5, 1.0, 1.7]),
@@ -66,7 +68,12 @@ def guidances() -> st.SearchStrategy[Guidance | None]:
         closer_ids=st.sampled_from([(40,), (40, 41)]),
         closing_ids=st.just((30, 40, 41)),
     )
-    forms = st.sampled_from([LLMatcher.grammar_from_regex("[a-z ]*"), LLMatcher.grammar_from_lark('start: ("ab" | "c" /[0-9]+/)*')])
+    forms = st.sampled_from(
+        [
+            LLMatcher.grammar_from_regex("[a-z ]*"),
+            LLMatcher.grammar_from_lark('start: ("ab" | "c" /[0-9]+/)*'),
+        ]
+    )
     return st.one_of(st.none(), st.builds(Guidance, thinking=limits), st.builds(Guidance, grammar=forms))
 
 
@@ -88,7 +95,9 @@ async def run_alone(client: EngineClient, model: str, job: Job) -> Output:
 
 
 def start(client: EngineClient, model: str, job: Job) -> TokenStream:
-    return submit(client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling, guidance=job.guidance)
+    return submit(
+        client, model, job.prompt, max_tokens=job.max_tokens, sampling=job.sampling, guidance=job.guidance
+    )
 
 
 async def run_beside_others(client: EngineClient, model: str, job: Job) -> Output:
@@ -117,7 +126,9 @@ def assert_same(alone: Output, beside: Output) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=jobs())
-def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(family: str, scenario: list[Job]) -> None:
+def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(
+    family: str, scenario: list[Job]
+) -> None:
     async def run() -> None:
         async with running_engine(family, settings=SMALL_CHUNKS) as client:
             alone = [await run_alone(client, family, job) for job in scenario]
@@ -132,21 +143,32 @@ def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(
 
 @pytest.mark.parametrize("family", [*FAMILIES, "gpt_oss"])
 @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(lengths=st.lists(st.integers(1, 40), min_size=3, max_size=8), shared=st.sampled_from([0, 1, 70]), sampling=samplings())
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=3, max_size=8),
+    shared=st.sampled_from([0, 1, 70]),
+    sampling=samplings(),
+)
 def test_short_prompts_that_arrive_together_get_the_tokens_that_they_get_alone(
     family: str, lengths: list[int], shared: int, sampling: SamplingParams
 ) -> None:
     trunk = list(range(100, 100 + shared))
-    prompts = [[*trunk, *range(10 + 7 * place, 10 + 7 * place + length), END] for place, length in enumerate(lengths)]
+    prompts = [
+        [*trunk, *range(10 + 7 * place, 10 + 7 * place + length), END] for place, length in enumerate(lengths)
+    ]
 
     async def run() -> None:
-        async with running_engine(family, settings=EngineSettings(max_rows=8, prefix_cache_bytes=0)) as client:
+        async with running_engine(
+            family, settings=EngineSettings(max_rows=8, prefix_cache_bytes=0)
+        ) as client:
             alone = [await finish(submit(client, family, prompt, sampling=sampling)) for prompt in prompts]
         async with running_engine(family, settings=EngineSettings(max_rows=8)) as client:
             ends = frozenset({END})
             for round_of_two in ("cold", "warm"):
                 beside = await asyncio.gather(
-                    *(finish(submit(client, family, prompt, sampling=sampling, stop=ends)) for prompt in prompts)
+                    *(
+                        finish(submit(client, family, prompt, sampling=sampling, stop=ends))
+                        for prompt in prompts
+                    )
                 )
                 for one, other in zip(alone, beside, strict=True):
                     assert other.token_ids, round_of_two
@@ -159,7 +181,9 @@ def test_a_seed_gives_the_same_tokens_in_another_engine_and_another_seed_gives_o
     async def draw(seed: int) -> list[int]:
         sampling = SamplingParams(temperature=1.0, seed=seed)
         async with running_engine("qwen3") as client:
-            return (await finish(submit(client, "qwen3", range(20, 40), max_tokens=12, sampling=sampling))).token_ids
+            return (
+                await finish(submit(client, "qwen3", range(20, 40), max_tokens=12, sampling=sampling))
+            ).token_ids
 
     first, again, other = asyncio.run(draw(7)), asyncio.run(draw(7)), asyncio.run(draw(8))
 
@@ -171,7 +195,10 @@ def test_slices_of_any_size_read_a_prompt_alike() -> None:
     async def answer(chunk: int) -> list[int]:
         chosen = EngineSettings(prefill_chunk_max_tokens=chunk, prefix_cache_bytes=0)
         async with running_engine("gemma3", "lfm2", settings=chosen) as client:
-            outputs = [await finish(submit(client, name, range(30, 130), max_tokens=10)) for name in ("gemma3", "lfm2")]
+            outputs = [
+                await finish(submit(client, name, range(30, 130), max_tokens=10))
+                for name in ("gemma3", "lfm2")
+            ]
         return outputs[0].token_ids + outputs[1].token_ids
 
     assert asyncio.run(answer(7)) == asyncio.run(answer(2048))

@@ -6,15 +6,15 @@ import mlx.core as mx
 import pytest
 from mlx_lm import load
 
-from mlxctl.engine import caches as kv
-from mlxctl.engine.sequence import ANSWER_ROOM_TOKENS
-from tests import forge
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
+from tests import tiny_models
 from tests.engine.cache_reading import next_logits, read
 
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return load(str(forge.model("qwen3")))[0]
+    return load(str(tiny_models.model("qwen3")))[0]
 
 
 def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:
@@ -32,7 +32,7 @@ def test_the_first_tokens_of_an_answer_copy_nothing_of_a_batch(model: Any) -> No
     batch = kv.join([read(model, [20] * 10), read(model, [21] * 100)], [1, 1])
     sizes = [layer.keys.shape for layer in batch]
 
-    for _ in range(ANSWER_ROOM_TOKENS):
+    for _ in range(OUTPUT_RESERVE_TOKENS):
         next_logits(model, batch, [5, 6])
 
     assert [layer.keys.shape for layer in batch] == sizes

@@ -7,14 +7,19 @@ import sys
 
 import pytest
 
-from mlxctl.engine.child_process import ChildProcess, describe_exit
+from mlxctl.engine.client.child_process import ChildProcess, describe_exit
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 @pytest.mark.parametrize(
     ("status", "told"),
-    [(0, "exit status 0"), (3, "exit status 3"), (-9, "killed by signal 9 (SIGKILL)"), (-11, "killed by signal 11 (SIGSEGV)")],
+    [
+        (0, "exit status 0"),
+        (3, "exit status 3"),
+        (-9, "killed by signal 9 (SIGKILL)"),
+        (-11, "killed by signal 11 (SIGSEGV)"),
+    ],
 )
 def test_an_exit_status_is_told_in_words(status: int, told: str) -> None:
     assert describe_exit(status).startswith(told)
@@ -40,7 +45,7 @@ def test_the_exit_status_is_known_however_often_it_is_killed_while_it_ends() -> 
 
 def test_the_exit_status_is_known_where_the_parent_has_left_us_with_ignored_children() -> None:
     program = (
-        "import asyncio, sys\nfrom mlxctl.engine.child_process import ChildProcess\n"
+        "import asyncio, sys\nfrom mlxctl.engine.client.child_process import ChildProcess\n"
         "async def run():\n    print(await ChildProcess([sys.executable, '-c', 'raise SystemExit(3)']).wait())\n"
         "asyncio.run(run())"
     )

@@ -1,4 +1,6 @@
-"""The engine's life as its one door sees it: starts, dies, comes back, refuses, ends, and leaves nothing behind."""
+"""The engine's life as its one door sees it: starts, dies, comes back, refuses, ends, and leaves nothing
+behind.
+"""
 
 import asyncio
 import os
@@ -12,11 +14,20 @@ from pathlib import Path
 import pytest
 
 from mlxctl import locations
-from mlxctl.engine import EngineClient, EngineProcess, ModelSource
-from mlxctl.errors import BrokenModel, EngineDied, EngineRecovering, NotEnoughMemory, QueueFull, SequenceFailed, ShuttingDown
+from mlxctl.engine import AudioWindow, EngineClient, EngineProcess
+from mlxctl.errors import (
+    BrokenModel,
+    EngineDied,
+    EngineRecovering,
+    NotEnoughMemory,
+    QueueFull,
+    SequenceFailed,
+    ShuttingDown,
+)
+from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
-from tests import forge
-from tests.engine.harness import finish, running_engine, sources, submit
+from tests import tiny_models
+from tests.engine.harness import GREEDY, finish, running_engine, sources, submit
 
 
 async def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
@@ -42,7 +53,9 @@ def socket_files() -> list[Path]:
     return list(locations.runtime_directory().glob(f"engine-{os.getpid()}-*"))
 
 
-def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def run() -> None:
         async with running_engine("endless", own_process=True) as client:
             first_pid = engine_pid(client)
@@ -64,7 +77,9 @@ def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(c
             output = await finish(submit(client, "endless", range(20, 40), max_tokens=5))
             assert len(output.token_ids) == 5
             assert engine_pid(client) != first_pid
-            assert any(f"process {first_pid}: killed by signal 9 (SIGKILL)" in line for line in caplog.messages)
+            assert any(
+                f"process {first_pid}: killed by signal 9 (SIGKILL)" in line for line in caplog.messages
+            )
             assert "engine: starting again at once" in caplog.messages
 
     asyncio.run(run())
@@ -172,8 +187,8 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
     async def run() -> None:
         settings = EngineSettings(memory_limit_bytes=1000)
         client = EngineClient(EngineProcess(settings), settings, max_queue=1)
-        path = forge.model("qwen3")
-        await client.start([ModelSource(name="m", path=path, weights_bytes=5_000_000)])
+        path = tiny_models.model("qwen3")
+        await client.start([ModelSpec(name="m", path=path, weights_bytes=5_000_000)])
         with pytest.raises(NotEnoughMemory) as failure:
             await client.wait_ready()
         assert (failure.value.needed_bytes, failure.value.limit_bytes) == (5_000_000, 1000)
@@ -183,14 +198,16 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
 
 
 def test_weights_that_are_cut_short_are_one_clear_line(tmp_path: Path) -> None:
-    for file in forge.model("qwen3").iterdir():
+    for file in tiny_models.model("qwen3").iterdir():
         content = file.read_bytes()
-        (tmp_path / file.name).write_bytes(content[: len(content) // 2] if file.suffix == ".safetensors" else content)
+        (tmp_path / file.name).write_bytes(
+            content[: len(content) // 2] if file.suffix == ".safetensors" else content
+        )
 
     async def run() -> None:
         settings = EngineSettings()
         client = EngineClient(EngineProcess(settings), settings, max_queue=1)
-        await client.start([ModelSource(name="m", path=tmp_path, weights_bytes=1)])
+        await client.start([ModelSpec(name="m", path=tmp_path, weights_bytes=1)])
         with pytest.raises(BrokenModel) as failure:
             await client.wait_ready()
         assert "\n" not in str(failure.value)
@@ -221,3 +238,32 @@ def test_an_engine_that_runs_but_delivers_nothing_is_taken_for_dead() -> None:
         await client.stop(drain_seconds=0)
 
     asyncio.run(run())
+
+
+def test_failures_name_the_http_request_in_error_and_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[str]:
+        failures = []
+        async with running_engine("qwen3") as client:
+            stream = client.submit(
+                model="missing",
+                prompt_token_ids=[20],
+                sampling=GREEDY,
+                stop_token_ids=frozenset(),
+                max_tokens=1,
+                request_id="req_text",
+            )
+            window = AudioWindow(model="missing", samples=b"")
+            for answer in (
+                finish(stream),
+                client.embed(model="missing", texts=[[20]], request_id="req_vectors"),
+                client.transcribe(window, request_id="req_audio"),
+            ):
+                with pytest.raises(SequenceFailed) as failure:
+                    await answer
+                failures.append(str(failure.value))
+        return failures
+
+    failures = asyncio.run(run())
+    for failure, request_id in zip(failures, ("req_text", "req_vectors", "req_audio"), strict=True):
+        assert failure.endswith(f"is not loaded (request {request_id})")
+        assert f"engine: request {request_id}: " in caplog.text

@@ -10,13 +10,13 @@ from tokenizers import Tokenizer
 from mlxctl.engine import EngineClient
 from mlxctl.errors import SequenceFailed
 from mlxctl.ir import Guidance, Repetition, SamplingParams, ThinkingLimit
-from tests import forge
+from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
 
 MODEL = "qwen3"
 PROMPT = range(20, 60)
 END = 503
-TOKENIZER = Tokenizer.from_file(str(forge.model(MODEL) / "tokenizer.json"))
+TOKENIZER = Tokenizer.from_file(str(tiny_models.model(MODEL) / "tokenizer.json"))
 
 
 def regex(pattern: str) -> Guidance:
@@ -27,10 +27,20 @@ def text(token_ids: list[int]) -> str:
     return TOKENIZER.decode(token_ids, skip_special_tokens=True)
 
 
-async def answer(client: EngineClient, guidance: Guidance | None, *, seed: int = 0, max_tokens: int = 30) -> tuple[list[int], str]:
+async def answer(
+    client: EngineClient, guidance: Guidance | None, *, seed: int = 0, max_tokens: int = 30
+) -> tuple[list[int], str]:
     """What a row gives, and why it ended."""
     sampling = SamplingParams(temperature=1.5, seed=seed)
-    stream = submit(client, MODEL, PROMPT, max_tokens=max_tokens, sampling=sampling, stop=frozenset({END}), guidance=guidance)
+    stream = submit(
+        client,
+        MODEL,
+        PROMPT,
+        max_tokens=max_tokens,
+        sampling=sampling,
+        stop=frozenset({END}),
+        guidance=guidance,
+    )
     output = await finish(stream)
     assert output.last is not None
     return output.token_ids, str(output.last.finish_reason)
@@ -42,7 +52,9 @@ def test_rows_keep_to_their_forms_beside_each_other_and_end_where_they_are_compl
     async def run() -> None:
         async with running_engine(MODEL) as client:
             free = answer(client, None)
-            *held, _ = await asyncio.gather(*(answer(client, regex(pattern), seed=1) for pattern in patterns), free)
+            *held, _ = await asyncio.gather(
+                *(answer(client, regex(pattern), seed=1) for pattern in patterns), free
+            )
             short, reason = await answer(client, regex("[0-9]{9}"), max_tokens=3)
         for pattern, (token_ids, why) in zip(patterns, held, strict=True):
             if why == "stop":
@@ -82,7 +94,9 @@ def test_a_row_may_leave_while_its_guide_is_made() -> None:
 
 
 def test_thinking_ends_at_its_limit_in_tokens_of_the_engine() -> None:
-    limit = ThinkingLimit(max_tokens=4, is_open=True, opener_ids=(506,), closer_ids=(507,), closing_ids=(10, 507, 10))
+    limit = ThinkingLimit(
+        max_tokens=4, is_open=True, opener_ids=(506,), closer_ids=(507,), closing_ids=(10, 507, 10)
+    )
 
     async def run() -> None:
         async with running_engine(MODEL) as client:
@@ -101,7 +115,13 @@ def test_a_repetition_is_broken_off() -> None:
     async def run() -> list[list[int]]:
         async with running_engine(MODEL) as client:
             streams = [
-                submit(client, MODEL, loop, max_tokens=40, sampling=SamplingParams(temperature=0, repetition=repetition))
+                submit(
+                    client,
+                    MODEL,
+                    loop,
+                    max_tokens=40,
+                    sampling=SamplingParams(temperature=0, repetition=repetition),
+                )
                 for repetition in (None, strong)
             ]
             return [(await finish(stream)).token_ids for stream in streams]

@@ -1,4 +1,6 @@
-"""Texts to vectors in a running engine: what a model's layers say, whatever else is in the batch, beside rows that decode."""
+"""Texts to vectors in a running engine: what a model's layers say, whatever else is in the batch, beside rows
+that decode.
+"""
 
 import asyncio
 import os
@@ -11,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlxctl.engine import EngineClient, EngineProcess, InlineEngine, ModelSource
+from mlxctl.engine import EngineClient, EngineProcess, InlineEngine
 from mlxctl.errors import EngineDied, SequenceFailed
 from mlxctl.ir import EmbeddingRecipe, Pooling
 from mlxctl.models import read_model
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 
 from .harness import finish, sources, submit
 
@@ -26,13 +28,18 @@ LAST = EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1
 
 @asynccontextmanager
 async def embedding_engine(
-    recipe: EmbeddingRecipe = LAST, *others: str, settings: EngineSettings | None = None, own_process: bool = False
+    recipe: EmbeddingRecipe = LAST,
+    *others: str,
+    settings: EngineSettings | None = None,
+    own_process: bool = False,
 ) -> AsyncIterator[EngineClient]:
     """An engine with the forged embedding model, which embeds by `recipe`, and models that write text."""
     chosen = settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64)
-    client = EngineClient(EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=100)
-    facts = read_model(forge.model("embedder"))
-    embedder = ModelSource(name="embedder", path=facts.path, weights_bytes=facts.weights_bytes, embedding=recipe)
+    client = EngineClient(
+        EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=100
+    )
+    facts = read_model(tiny_models.model("embedder"))
+    embedder = replace(facts, embedding=recipe).spec("embedder")
     await client.start([embedder, *sources(others)])
     try:
         await client.wait_ready()
@@ -41,7 +48,9 @@ async def embedding_engine(
         await client.stop(drain_seconds=0)
 
 
-async def embed(client: EngineClient, texts: Sequence[Sequence[int]], dimensions: int | None = None) -> list[Any]:
+async def embed(
+    client: EngineClient, texts: Sequence[Sequence[int]], dimensions: int | None = None
+) -> list[Any]:
     return [
         np.frombuffer(vector, dtype=np.float32)
         for vector in await client.embed(model="embedder", texts=texts, dimensions=dimensions)
@@ -53,7 +62,7 @@ def states_of(texts: Sequence[Sequence[int]]) -> list[Any]:
     import mlx.core as mx
     from mlx_lm.models import qwen3
 
-    facts = read_model(forge.model("embedder"))
+    facts = read_model(tiny_models.model("embedder"))
     model = qwen3.Qwen3Model(qwen3.ModelArgs.from_dict(dict(facts.config)))
     model.load_weights(list(mx.load(str(facts.path / "model.safetensors")).items()))
     return [np.array(model(mx.array([text]))[0].astype(mx.float32)) for text in texts]
@@ -160,7 +169,8 @@ def test_a_job_for_a_model_that_is_not_there_fails_alone() -> None:
 
 def test_a_text_whose_cache_has_no_room_is_refused() -> None:
     async def run() -> None:
-        # The weights take about 0.7 MB, and the cache of a thousand tokens 1 MB. The limit is that of a process.
+        # The weights take about 0.7 MB, and the cache of a thousand tokens 1 MB. The limit is that of a
+        # process.
         settings = EngineSettings(memory_limit_bytes=1_500_000, prefix_cache_bytes=0)
         async with embedding_engine(settings=settings, own_process=True) as client:
             with pytest.raises(SequenceFailed, match="the memory limit leaves"):

@@ -17,7 +17,10 @@ def job(job_id: int, lengths: list[int], model: str = "m", *, may_be_cut: bool =
     return EmbeddingJob(job_id=job_id, model=model, texts=texts, may_be_cut=may_be_cut)
 
 
-@given(jobs=st.lists(LENGTHS, min_size=1, max_size=4), sizes=st.lists(st.integers(16, 200), min_size=1, max_size=8))
+@given(
+    jobs=st.lists(LENGTHS, min_size=1, max_size=4),
+    sizes=st.lists(st.integers(16, 200), min_size=1, max_size=8),
+)
 def test_every_token_of_every_text_is_read_once_and_in_order(jobs: list[list[int]], sizes: list[int]) -> None:
     queue = EmbeddingQueue()
     for number, lengths in enumerate(jobs):
@@ -32,7 +35,9 @@ def test_every_token_of_every_text_is_read_once_and_in_order(jobs: list[list[int
             assert read[part.job.job_id, place] == part.start
             read[part.job.job_id, place] += min(part.num_tokens, len(part.job.texts[place]) - part.start)
         turn += 1
-    assert read == {(number, place): length for number, lengths in enumerate(jobs) for place, length in enumerate(lengths)}
+    assert read == {
+        (number, place): length for number, lengths in enumerate(jobs) for place, length in enumerate(lengths)
+    }
 
 
 def test_texts_of_like_length_share_a_slice() -> None:

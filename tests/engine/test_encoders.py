@@ -1,4 +1,6 @@
-"""Encoders in a running engine: vectors as their definitions make them, whatever else is in the batch, beside rows that decode."""
+"""Encoders in a running engine: vectors as their definitions make them, whatever else is in the batch, beside
+rows that decode.
+"""
 
 import asyncio
 import json
@@ -13,31 +15,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxctl.engine import EngineClient, InlineEngine, ModelSource
-from mlxctl.ir import EmbeddingRecipe
+from mlxctl.engine import EngineClient, InlineEngine
+from mlxctl.ir import EmbeddingRecipe, ModelSpec
 from mlxctl.models import read_model
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 
 from .encoder_reference import Reference
 from .harness import sources, submit
 
 # Shorter and longer than the windows; one token, and as many as there are places for.
 TEXTS = [[1, 2, 3], [7] * 90, [11, 12], list(range(100, 400)), [5], list(range(20, 420))]
-KINDS = pytest.mark.parametrize("kind", forge.ENCODER_NAMES)
+KINDS = pytest.mark.parametrize("kind", tiny_models.ENCODER_NAMES)
 
 
-def source(kind: str) -> ModelSource:
-    facts = read_model(forge.encoder(kind))
-    return ModelSource(name=kind, path=facts.path, weights_bytes=facts.weights_bytes, embedding=facts.embedding)
+def spec(kind: str) -> ModelSpec:
+    return read_model(tiny_models.encoder(kind)).spec(kind)
 
 
 @asynccontextmanager
-async def engine(*kinds: str | ModelSource, others: Sequence[str] = (), max_slice: int = 4096) -> AsyncIterator[EngineClient]:
-    """An engine with forged encoders and models that write text, which computes at most `max_slice` tokens at a time."""
+async def engine(
+    *kinds: str | ModelSpec, others: Sequence[str] = (), max_slice: int = 4096
+) -> AsyncIterator[EngineClient]:
+    """An engine with forged encoders and models that write text, which computes at most `max_slice` tokens at
+    a time.
+    """
     chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
     client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
-    encoders = [source(kind) if isinstance(kind, str) else kind for kind in kinds]
+    encoders = [spec(kind) if isinstance(kind, str) else kind for kind in kinds]
     await client.start([*encoders, *sources(others)])
     try:
         await client.wait_ready()
@@ -46,14 +51,16 @@ async def engine(*kinds: str | ModelSource, others: Sequence[str] = (), max_slic
         await client.stop(drain_seconds=0)
 
 
-async def embed(client: EngineClient, kind: str, texts: Sequence[Sequence[int]], dimensions: int | None = None) -> list[Any]:
+async def embed(
+    client: EngineClient, kind: str, texts: Sequence[Sequence[int]], dimensions: int | None = None
+) -> list[Any]:
     vectors = await client.embed(model=kind, texts=texts, dimensions=dimensions)
     return [np.frombuffer(vector, dtype=np.float32) for vector in vectors]
 
 
 def defined(kind: str, texts: Sequence[Sequence[int]]) -> list[Any]:
     """The vectors by the definitions, of each text by itself."""
-    reference, recipe = Reference(forge.encoder(kind)), _recipe(kind)
+    reference, recipe = Reference(tiny_models.encoder(kind)), _recipe(kind)
     vectors = []
     for text in texts:
         states = reference.states(text)
@@ -65,14 +72,16 @@ def defined(kind: str, texts: Sequence[Sequence[int]]) -> list[Any]:
 
 
 def _recipe(kind: str) -> EmbeddingRecipe:
-    recipe = read_model(forge.encoder(kind)).embedding
+    recipe = read_model(tiny_models.encoder(kind)).embedding
     assert recipe is not None
     return recipe
 
 
 @KINDS
 @pytest.mark.parametrize("max_slice", [16, 4096])
-def test_a_vector_is_what_the_definition_makes_of_the_text_in_one_turn_or_many(kind: str, max_slice: int) -> None:
+def test_a_vector_is_what_the_definition_makes_of_the_text_in_one_turn_or_many(
+    kind: str, max_slice: int
+) -> None:
     async def ask() -> tuple[int | None, list[Any]]:
         async with engine(kind, max_slice=max_slice) as client:
             return client.loaded[kind].dimensions, await embed(client, kind, TEXTS)
@@ -96,20 +105,24 @@ def test_the_order_of_the_words_counts(kind: str) -> None:
 @settings(max_examples=12, deadline=None)
 @given(
     texts=st.lists(st.lists(st.integers(4, 511), min_size=1, max_size=60), min_size=2, max_size=6),
-    kind=st.sampled_from(forge.ENCODER_NAMES),
+    kind=st.sampled_from(tiny_models.ENCODER_NAMES),
     max_slice=st.sampled_from([16, 100, 4096]),
 )
 def test_company_and_padding_never_change_a_vector(texts: list[list[int]], kind: str, max_slice: int) -> None:
     async def ask() -> tuple[list[Any], list[Any]]:
         async with engine(kind, max_slice=max_slice) as client:
-            return await embed(client, kind, texts), [(await embed(client, kind, [text]))[0] for text in texts]
+            return await embed(client, kind, texts), [
+                (await embed(client, kind, [text]))[0] for text in texts
+            ]
 
     for together, alone in zip(*asyncio.run(ask()), strict=True):
         np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=5), reach=st.none() | st.integers(0, 50))
-def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(lengths: list[int], reach: int | None) -> None:
+def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(
+    lengths: list[int], reach: int | None
+) -> None:
     from mlxctl.engine.embedding.encoders import Masks
 
     width = max(lengths)
@@ -129,23 +142,24 @@ def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(
 
 
 @KINDS
-def test_a_quantised_encoder_embeds_much_as_the_one_that_it_was_made_from(kind: str, tmp_path: Path) -> None:
-    async def ask(model: ModelSource) -> list[Any]:
+def test_a_quantized_encoder_embeds_much_as_the_one_that_it_was_made_from(kind: str, tmp_path: Path) -> None:
+    async def ask(model: ModelSpec) -> list[Any]:
         async with engine(model) as client:
             return await embed(client, kind, TEXTS[:4])
 
-    small = read_model(quantised(kind, tmp_path / kind))
-    packed = ModelSource(name=kind, path=small.path, weights_bytes=small.weights_bytes, embedding=small.embedding)
-    assert small.weights_bytes < 0.5 * source(kind).weights_bytes
-    for one, other in zip(asyncio.run(ask(packed)), defined(kind, TEXTS[:4]), strict=True):
+    small = read_model(quantized(kind, tmp_path / kind))
+    assert small.weights_bytes < 0.5 * spec(kind).weights_bytes
+    for one, other in zip(asyncio.run(ask(small.spec(kind))), defined(kind, TEXTS[:4]), strict=True):
         assert 0.99 < one @ other < 1 - 1e-7
 
 
-def quantised(kind: str, directory: Path) -> Path:
-    """The forged encoder in 8 bits, as converters write it: every matrix whose rows are whole groups, tables included."""
+def quantized(kind: str, directory: Path) -> Path:
+    """The forged encoder in 8 bits, as converters write it: every matrix whose rows are whole groups, tables
+    included.
+    """
     import mlx.core as mx
 
-    model = Path(shutil.copytree(forge.encoder(kind), directory))
+    model = Path(shutil.copytree(tiny_models.encoder(kind), directory))
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"quantization": {"group_size": 64, "bits": 8}}))
     weights: dict[str, mx.array] = {}
@@ -164,7 +178,9 @@ def quantised(kind: str, directory: Path) -> Path:
 def test_fewer_dimensions_are_the_first_ones_behind_the_dense_layers_brought_to_the_length_one() -> None:
     async def ask() -> tuple[list[Any], list[Any]]:
         async with engine("embeddinggemma") as client:
-            return await embed(client, "embeddinggemma", TEXTS), await embed(client, "embeddinggemma", TEXTS, dimensions=16)
+            return await embed(client, "embeddinggemma", TEXTS), await embed(
+                client, "embeddinggemma", TEXTS, dimensions=16
+            )
 
     for whole, short in zip(*asyncio.run(ask()), strict=True):
         assert len(whole) == 48

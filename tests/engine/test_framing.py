@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.framing import MAX_FRAME_BYTES, FrameTooLargeError, command_reader, encode_frame, report_reader
-from mlxctl.engine.messages import Cancel, RowUpdate, Score, Step, Stop, Submit
+from mlxctl.engine.wire.framing import (
+    MAX_FRAME_BYTES,
+    FrameTooLargeError,
+    command_reader,
+    encode_frame,
+    report_reader,
+)
+from mlxctl.engine.wire.messages import Cancel, RowUpdate, Score, Step, Stop, Submit
 from mlxctl.ir import SamplingParams
 
 SUBMIT = Submit(
@@ -21,7 +27,7 @@ SUBMIT = Submit(
 
 @given(st.lists(st.integers(1, 40), max_size=60))
 def test_commands_cut_anywhere_come_out_whole_and_in_order(cuts: list[int]) -> None:
-    commands = [SUBMIT, Cancel(sequence_ids=[1, 2]), Stop()]
+    commands = [SUBMIT, Cancel(ids=[1, 2]), Stop()]
     stream = b"".join(map(encode_frame, commands))
     reader = command_reader()
 
@@ -35,7 +41,9 @@ def test_commands_cut_anywhere_come_out_whole_and_in_order(cuts: list[int]) -> N
 
 
 def test_scores_keep_their_values() -> None:
-    step = Step(rows=[RowUpdate(sequence_id=3, token_ids=[5], scores=[Score(-0.25, [(5, -0.25), (6, -2.0)])])])
+    step = Step(
+        rows=[RowUpdate(sequence_id=3, token_ids=[5], scores=[Score(-0.25, [(5, -0.25), (6, -2.0)])])]
+    )
 
     assert list(report_reader().feed(encode_frame(step))) == [step]
 

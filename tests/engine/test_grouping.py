@@ -3,13 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.grouping import Lengths, affordable_padding, plan_joins
+from mlxctl.engine.scheduling.grouping import Lengths, affordable_padding, plan_joins
 
 groups = st.lists(st.lists(st.integers(1, 40_000), min_size=1, max_size=5), min_size=1, max_size=8)
 
 
 @given(groups, st.integers(0, 100_000))
-def test_every_group_is_placed_once_and_what_is_joined_stays_affordable(lengths: list[list[int]], affordable: int) -> None:
+def test_every_group_is_placed_once_and_what_is_joined_stays_affordable(
+    lengths: list[list[int]], affordable: int
+) -> None:
     plan = plan_joins(lengths, affordable_padding_tokens=affordable)
 
     assert sorted(index for members in plan for index in members) == list(range(len(lengths)))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.engine.imports import import_aside
-from tests import forge
+from mlxctl.engine.loading.imports import import_aside
+from tests import tiny_models
 
 # Loads a model in pieces, as the engine does, and prints which threads have imported something of mlx-vlm.
 _WHO_IMPORTS = """
@@ -18,25 +18,26 @@ def note(event, found):
         threads.add(threading.current_thread().name)
 sys.addaudithook(note)
 from pathlib import Path
-from mlxctl.engine.loading import weights_in_pieces
+from mlxctl.engine.embedding.loading import load_embedding_model
+from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.models import read_model
 for path in sys.argv[1:]:
     facts = read_model(Path(path))
-    pieces = weights_in_pieces(
-        facts.path, weights_bytes=1, available_bytes=1 << 40, limit_bytes=1 << 40, trust_remote_code=False,
-        embedding=facts.embedding, sight=facts.sight,
-    )
+    spec, recipe = facts.spec("m"), facts.embedding
+    pieces = load_text_model(spec) if recipe is None else load_embedding_model(spec, recipe)
     while True:
         try:
             next(pieces)
         except StopIteration as end:
-            assert end.value.sees == (facts.sight is not None)
+            assert end.value.has_vision == (facts.vision is not None)
             break
 print(sorted(threads))
 """
 
 
-def test_others_have_their_turn_until_a_module_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_have_their_turn_until_a_module_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a_gate.py").write_text("import threading\nopened = threading.Event()\n")
     (tmp_path / "behind_the_gate.py").write_text("import a_gate\na_gate.opened.wait(60)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -53,8 +54,12 @@ def test_what_an_import_raises_is_raised_where_it_was_asked_for() -> None:
         list(import_aside("json", "there_is_no_such_module"))
 
 
-@pytest.mark.parametrize("name", ["rowan", "qwen2_5_vl", "bert"])
+@pytest.mark.parametrize("name", ["pixtral_colors", "qwen2_5_vl", "bert"])
 def test_the_thread_that_loads_models_imports_nothing_of_mlx_vlm_itself(name: str) -> None:
-    model = {"rowan": forge.trained, "bert": forge.encoder}.get(name, forge.model)(name)
-    run = subprocess.run([sys.executable, "-c", _WHO_IMPORTS, str(model)], capture_output=True, text=True, check=False)
+    model = {"pixtral_colors": tiny_models.trained, "bert": tiny_models.encoder}.get(name, tiny_models.model)(
+        name
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", _WHO_IMPORTS, str(model)], capture_output=True, text=True, check=False
+    )
     assert run.stdout == "['import_0']\n", run.stderr

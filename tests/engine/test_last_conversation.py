@@ -1,4 +1,6 @@
-"""The conversation that ended last goes on in the cache that it has, alone, and within the prefix cache's budget."""
+"""The conversation that ended last goes on in the cache that it has, alone, and within the prefix cache's
+budget.
+"""
 
 import asyncio
 
@@ -7,12 +9,12 @@ import pytest
 from mlx_lm import load
 
 from mlxctl.engine import EngineClient
-from mlxctl.engine import caches as kv
-from mlxctl.engine.last_conversation import LastConversation
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.last_conversation import LastConversation
 from mlxctl.ir import CacheOptions
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
 
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
@@ -24,7 +26,7 @@ async def kept_beside_prefixes(client: EngineClient) -> int:
 
 
 def held(family: str, num_tokens: int) -> LastConversation:
-    model = load(str(forge.model(family)))[0]
+    model = load(str(tiny_models.model(family)))[0]
     caches = kv.new_caches(model)
     model(mx.array([PROMPT[:num_tokens]]), cache=caches)
     return LastConversation.of(pack(PROMPT[:num_tokens]), caches)
@@ -69,7 +71,9 @@ def test_who_goes_on_takes_it_over_and_answers_like_a_cold_run(family: str) -> N
             again = submit(client, family, prompt, max_tokens=60)
             first = await again.next()
             kept_meanwhile = await kept_beside_prefixes(client)
-            token_ids = [token_id for update in first for token_id in update.token_ids] + (await finish(again)).token_ids
+            token_ids = [token_id for update in first for token_id in update.token_ids] + (
+                await finish(again)
+            ).token_ids
         async with running_engine(family, settings=EngineSettings(prefix_cache_bytes=0)) as client:
             cold = (await finish(submit(client, family, prompt, max_tokens=60))).token_ids
         assert kept > 0
@@ -116,7 +120,9 @@ def test_it_goes_before_any_prefix_when_the_budget_has_no_room_for_both() -> Non
     assert (held, roomy > 0, num_evicted) == (prefixes, True, 0)
 
 
-@pytest.mark.parametrize("cache", [CacheOptions(mode="off"), CacheOptions(mode="prefix"), CacheOptions(ttl_seconds=60)])
+@pytest.mark.parametrize(
+    "cache", [CacheOptions(mode="off"), CacheOptions(mode="prefix"), CacheOptions(ttl_seconds=60)]
+)
 def test_what_is_not_to_be_kept_for_good_is_not_kept_so(cache: CacheOptions) -> None:
     async def run() -> int:
         async with running_engine("qwen3") as client:

@@ -1,4 +1,6 @@
-"""Bringing MLX in leaves the process as it was, uses the better BLAS, and says in one line why a model cannot be used."""
+"""Bringing MLX in leaves the process as it was, uses the better BLAS, and says in one line why a model cannot
+be used.
+"""
 
 import ctypes
 import subprocess
@@ -7,28 +9,35 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.engine.loading import load_weights
+from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.loader import load_in_pieces
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
-from tests import forge
+from mlxctl.ir import ModelSpec
+from tests import tiny_models
+from tests.engine.harness import result_of
 
 PLENTY = 1 << 40
 
 
 def run_python(program: str) -> str:
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
     return result.stdout.strip()
 
 
-def load(path: Path, *, weights_bytes: int = 1, available_bytes: int = PLENTY) -> None:
-    load_weights(
-        path, weights_bytes=weights_bytes, available_bytes=available_bytes, limit_bytes=available_bytes, trust_remote_code=False
+def load(path: Path, *, weights_bytes: int = 1, available_bytes: int = PLENTY) -> LoadedWeights:
+    spec = ModelSpec(name="m", path=path, weights_bytes=weights_bytes)
+    return result_of(
+        load_in_pieces(spec, load_text_model, available_bytes=available_bytes, limit_bytes=available_bytes)
     )
 
 
 def test_importing_mlx_lm_changes_no_limit_and_works_below_the_limit_that_it_wants() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 2000));"
-        "from mlxctl.engine.loading import import_mlx_lm; import_mlx_lm();"
+        "from mlxctl.engine.loading.loader import import_mlx_lm; import_mlx_lm();"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     assert run_python(program) == "(1000, 2000)"
@@ -36,9 +45,7 @@ def test_importing_mlx_lm_changes_no_limit_and_works_below_the_limit_that_it_wan
 
 @pytest.mark.parametrize("family", ["qwen3", "gemma3", "qwen3_next"])
 def test_what_a_model_costs_is_measured_on_the_loaded_model(family: str) -> None:
-    weights = load_weights(
-        forge.model(family), weights_bytes=1, available_bytes=PLENTY, limit_bytes=PLENTY, trust_remote_code=False
-    )
+    weights = load(tiny_models.model(family))
 
     kinds = {"qwen3": "plain", "gemma3": "sliding", "qwen3_next": "hybrid"}
     assert (weights.vocabulary_size, weights.cache_kind, weights.can_batch) == (512, kinds[family], True)
@@ -52,7 +59,10 @@ def test_an_installed_openblas_is_preferred_to_the_bundled_blas() -> None:
         expected = "openblas"
     except OSError:
         expected = "bundled" if sys.platform == "linux" else "native"
-    assert run_python("from mlxctl.engine.loading import prefer_openblas; print(prefer_openblas())") == expected
+    assert (
+        run_python("from mlxctl.engine.loading.loader import prefer_openblas; print(prefer_openblas())")
+        == expected
+    )
 
 
 def test_a_directory_without_weights_is_not_a_model(tmp_path: Path) -> None:
@@ -61,9 +71,11 @@ def test_a_directory_without_weights_is_not_a_model(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("config", ['{"model_type": "no_such_architecture"}', "{}", "not json", '{"model_type": 5}'])
+@pytest.mark.parametrize(
+    "config", ['{"model_type": "no_such_architecture"}', "{}", "not json", '{"model_type": 5}']
+)
 def test_a_config_that_makes_no_sense_is_one_line(tmp_path: Path, config: str) -> None:
-    weights = next(forge.model("qwen3").glob("*.safetensors"))
+    weights = next(tiny_models.model("qwen3").glob("*.safetensors"))
     (tmp_path / weights.name).write_bytes(weights.read_bytes())
     (tmp_path / "config.json").write_text(config)
 
@@ -75,4 +87,4 @@ def test_a_config_that_makes_no_sense_is_one_line(tmp_path: Path, config: str) -
 
 def test_weights_that_do_not_fit_are_refused_before_they_are_read() -> None:
     with pytest.raises(NotEnoughMemory):
-        load(forge.model("qwen3"), weights_bytes=2000, available_bytes=1000)
+        load(tiny_models.model("qwen3"), weights_bytes=2000, available_bytes=1000)

@@ -81,7 +81,9 @@ def test_many_long_prompts_need_no_streams_of_their_own() -> None:
     """A stream of MLX keeps its thread for ever, and streams are numbered."""
 
     async def run() -> int:
-        async with running_engine("endless", settings=EngineSettings(max_rows=8, prefill_chunk_max_tokens=32)) as client:
+        async with running_engine(
+            "endless", settings=EngineSettings(max_rows=8, prefill_chunk_max_tokens=32)
+        ) as client:
             before = _stream_number()
             for start in range(20, 26):
                 await finish(submit(client, "endless", [start] * 200, max_tokens=2))

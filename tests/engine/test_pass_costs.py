@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.pass_costs import PassCosts
+from mlxctl.engine.scheduling.pass_costs import PassCosts
 
 SIZES = (16, 32, 64, 100, 128, 200, 256, 512)
 
 
-def observed(*, fixed: float, per_token: float, sizes: tuple[int, ...] = SIZES, noise: float = 0.0) -> PassCosts:
+def observed(
+    *, fixed: float, per_token: float, sizes: tuple[int, ...] = SIZES, noise: float = 0.0
+) -> PassCosts:
     costs, source = PassCosts(), random.Random(1)
     for num in sizes * 3:
         costs.observe(num, (fixed + per_token * num) * source.uniform(1, 1 + noise))

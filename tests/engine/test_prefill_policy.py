@@ -1,4 +1,6 @@
-"""What requests feel of each other under the scheduler's policy, in simulated seconds on machines of different kinds."""
+"""What requests feel of each other under the scheduler's policy, in simulated seconds on machines of
+different kinds.
+"""
 
 import random
 import statistics
@@ -51,7 +53,12 @@ def test_a_burst_is_read_nearly_as_fast_as_in_one_pass_whatever_was_served_befor
     requests += [simulation.ask(num_prompt_tokens, num_tokens=256) for _ in range(15)]
     slowest = simulation.run_first(requests)
 
-    one_pass = machine.pass_fixed + 16 * num_prompt_tokens * machine.pass_token + machine.step_fixed + 16 * machine.step_row
+    one_pass = (
+        machine.pass_fixed
+        + 16 * num_prompt_tokens * machine.pass_token
+        + machine.step_fixed
+        + 16 * machine.step_row
+    )
     assert slowest < 1.45 * one_pass
 
 

@@ -1,6 +1,6 @@
 """An engine that served well is back at once; one that cannot stay is started ever less often."""
 
-from mlxctl.engine.restart_delay import RestartDelay
+from mlxctl.engine.client.restart_delay import RestartDelay
 
 
 def test_an_engine_that_does_not_come_up_is_tried_ever_less_often() -> None:

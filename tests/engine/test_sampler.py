@@ -7,18 +7,25 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from mlxctl.engine.sampler import BatchSampler, position_key
-from mlxctl.engine.sequence import Sequence
+from mlxctl.engine.sampling.sampler import BatchSampler, position_key
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 VOCABULARY = 16
 
 
-def make_row(sampling: SamplingParams, *, generated: list[int] | None = None, num_sampled: int | None = None) -> Sequence:
+def make_row(
+    sampling: SamplingParams, *, generated: list[int] | None = None, num_sampled: int | None = None
+) -> Sequence:
     output = generated or []
     row = Sequence(
-        sequence_id=1, model="m", prompt_token_ids=pack([1]), sampling=sampling, stop_token_ids=frozenset(), max_tokens=99
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=pack([1]),
+        sampling=sampling,
+        stop_token_ids=frozenset(),
+        max_tokens=99,
     )
     row.output_token_ids = output
     row.num_sampled_tokens = len(output) if num_sampled is None else num_sampled
@@ -86,7 +93,9 @@ def test_penalties_count_generated_tokens_only_with_the_one_in_flight() -> None:
     in_flight = make_row(SamplingParams(temperature=0, repetition_penalty=2.0), generated=[], num_sampled=1)
 
     assert sample(logits, [presence, frequency, in_flight], inputs=[4, 4, 4]) == [5, 5, 5]
-    assert sample(logits[:1], [make_row(SamplingParams(temperature=0, presence_penalty=0.5))], inputs=[4]) == [4]
+    assert sample(
+        logits[:1], [make_row(SamplingParams(temperature=0, presence_penalty=0.5))], inputs=[4]
+    ) == [4]
 
 
 def test_counts_grow_with_every_token_that_is_sampled() -> None:
@@ -106,10 +115,10 @@ def test_repetition_penalty_divides_positive_and_multiplies_negative_logits() ->
 
 
 def test_logit_bias_shifts_and_bans() -> None:
-    favoured = make_row(SamplingParams(temperature=0, logit_bias={9: 100.0}))
+    favored = make_row(SamplingParams(temperature=0, logit_bias={9: 100.0}))
     banned = make_row(SamplingParams(temperature=0, logit_bias={0: -100.0}))
     free = make_row(SamplingParams(temperature=0))
-    assert sample([ramp()] * 3, [favoured, banned, free]) == [9, 1, 0]
+    assert sample([ramp()] * 3, [favored, banned, free]) == [9, 1, 0]
 
 
 def test_scores_are_of_the_raw_distribution_in_float32_and_only_for_rows_that_ask() -> None:
@@ -125,12 +134,12 @@ def test_scores_are_of_the_raw_distribution_in_float32_and_only_for_rows_that_as
     assert in_flight is not None
     first, second, third = in_flight.read([row.sampling.num_top_logprobs for row in rows])
 
-    normaliser = math.log(sum(math.exp(-index) for index in range(VOCABULARY)))
+    normalizer = math.log(sum(math.exp(-index) for index in range(VOCABULARY)))
     assert first is not None
-    assert first.logprob == pytest.approx(-3 - normaliser, abs=1e-5)
+    assert first.logprob == pytest.approx(-3 - normalizer, abs=1e-5)
     assert [(token_id, pytest.approx(value, abs=1e-5)) for token_id, value in first.top] == [
-        (0, -normaliser),
-        (1, -1 - normaliser),
+        (0, -normalizer),
+        (1, -1 - normalizer),
     ]
     assert second is None
     assert third is not None

@@ -2,13 +2,13 @@
 
 import pytest
 
-from mlxctl.engine.batch import Batch, RowResult
-from mlxctl.engine.messages import RowUpdate
-from mlxctl.engine.model_queue import ModelCosts
-from mlxctl.engine.scheduler import Scheduler
-from mlxctl.engine.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
+from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.model_queue import ModelCosts
+from mlxctl.engine.scheduling.scheduler import Scheduler
+from mlxctl.engine.scheduling.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
+from mlxctl.engine.wire.messages import RowUpdate
 from mlxctl.ir import SamplingParams
-from mlxctl.prefix_cache.chunks import pack
+from mlxctl.ir.tokens import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
 # Rows of any lengths may be padded to one.
@@ -23,26 +23,43 @@ def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS, max_tokens: 
     return scheduler
 
 
-def make_sequence(sequence_id: int, num_tokens: int = 5, *, first_token: int | None = None, **fields: object) -> Sequence:
+def make_sequence(
+    sequence_id: int, num_tokens: int = 5, *, first_token: int | None = None, **fields: object
+) -> Sequence:
     """A sequence whose prompt begins like no other's, unless `first_token` says so."""
     first = first_token if first_token is not None else 100_000 * sequence_id
-    values: dict[str, object] = {"max_tokens": 3, "sampling": SamplingParams(), "stop_token_ids": frozenset({STOP})}
+    values: dict[str, object] = {
+        "max_tokens": 3,
+        "sampling": SamplingParams(),
+        "stop_token_ids": frozenset({STOP}),
+    }
     values["prompt_token_ids"] = pack(range(first, first + num_tokens))
     return Sequence(sequence_id=sequence_id, model="m", **(values | fields))  # type: ignore[arg-type]
 
 
 def run_step(
-    scheduler: Scheduler, *, now: float = 0.0, token_id: int = 7, seconds: float = 0.01, found: Found = NOTHING_FOUND
+    scheduler: Scheduler,
+    *,
+    now: float = 0.0,
+    token_id: int = 7,
+    seconds: float = 0.01,
+    found: Found = NOTHING_FOUND,
 ) -> tuple[Batch, list[RowUpdate]]:
-    """Play the runner: every row gives `token_id` one step after it was launched; of a prompt to be restored `found` is known."""
+    """Play the runner: every row gives `token_id` one step after it was launched; of a prompt to be restored
+    `found` is known.
+    """
     batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
-    results = [RowResult(sequence=sequence, found=found) for sequence in batch.prompts] if batch.phase == "restore" else []
+    results = (
+        [RowResult(sequence=sequence, found=found) for sequence in batch.prompts]
+        if batch.phase == "restore"
+        else []
+    )
     for row in (row for group in batch.groups for row in group):
         if row.has_token_in_flight:
             results.append(RowResult(sequence=row, token_id=token_id))
         row.num_sampled_tokens += 1
     updates = scheduler.settle(batch, results, seconds=seconds, now=now)
-    scheduler.note_step(batch, seconds=seconds)
+    scheduler.observe_step(batch, seconds=seconds)
     return batch, updates
 
 
@@ -60,7 +77,14 @@ def test_a_prompt_is_read_but_for_its_last_token_and_then_decoded_to_its_limit()
 
     batches = run_until_idle(scheduler)
 
-    assert [batch.phase for batch in batches] == ["restore", "prefill", "decode", "decode", "decode", "decode"]
+    assert [batch.phase for batch in batches] == [
+        "restore",
+        "prefill",
+        "decode",
+        "decode",
+        "decode",
+        "decode",
+    ]
     assert batches[1].num_tokens == 4
     assert (scheduler.num_prompt_tokens, scheduler.num_generated_tokens) == (4, 3)
 
@@ -163,7 +187,9 @@ def test_a_key_that_was_served_less_goes_first() -> None:
 
     batches = run_until_idle(scheduler)
 
-    assert [sequence.sequence_id for batch in batches if batch.phase == "restore" for sequence in batch.prompts] == [1, 3, 2]
+    assert [
+        sequence.sequence_id for batch in batches if batch.phase == "restore" for sequence in batch.prompts
+    ] == [1, 3, 2]
 
 
 def test_no_more_rows_hold_a_cache_than_allowed() -> None:
@@ -272,7 +298,7 @@ def test_a_prompt_that_another_is_reading_waits_for_it_and_lends_it_its_priority
     while waiter.state is SequenceState.WAITING:
         run_step(scheduler)
     assert producer.num_computed_tokens >= 899
-    assert 899 in producer.stop_positions
+    assert 899 in producer.checkpoint_positions
 
 
 def test_when_the_one_that_reads_dies_a_waiter_takes_over_and_the_others_wait_for_it() -> None:
@@ -296,7 +322,10 @@ def test_reading_pauses_where_something_is_to_be_kept() -> None:
     batch = scheduler.next_batch(now=0, available_bytes=PLENTY)
     (sequence,) = batch.prompts
     scheduler.settle(
-        batch, [RowResult(sequence=sequence, found=Found(num_cached=10), stop_positions=[50, 120])], seconds=0.01, now=0
+        batch,
+        [RowResult(sequence=sequence, found=Found(num_cached=10), checkpoint_positions=[50, 120])],
+        seconds=0.01,
+        now=0,
     )
 
     ends = []

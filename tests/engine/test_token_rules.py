@@ -1,4 +1,6 @@
-"""Which token may come next when speech is written down: times come in pairs, never run backwards, and marks are never written."""
+"""Which token may come next when speech is written down: times come in pairs, never run backwards, and marks
+are never written.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.audio.token_rules import TokenRules
+from mlxctl.engine.audio.transcriber import TokenRules
 
-from .speech import END, FIRST_TIME, NUM_TOKENS, RECIPE
+from .whisper_vocabulary import END, FIRST_TIME, NUM_TOKENS, RECIPE
 
 
 def allowed(written: Sequence[int], logits: Any = None) -> set[int]:
@@ -40,7 +42,9 @@ def test_marks_and_suppressed_tokens_are_never_written() -> None:
 
 
 def test_behind_the_end_of_a_segment_comes_its_successor_or_the_end_of_all() -> None:
-    assert allowed([FIRST_TIME, 1, FIRST_TIME + 9], words_likely()) == {END} | set(range(FIRST_TIME + 9, NUM_TOKENS))
+    assert allowed([FIRST_TIME, 1, FIRST_TIME + 9], words_likely()) == {END} | set(
+        range(FIRST_TIME + 9, NUM_TOKENS)
+    )
 
 
 def test_a_segment_takes_time() -> None:

@@ -1,38 +1,42 @@
-"""Speech written down in a running engine: what the layers say, whatever happens beside it, a small unit at a time."""
+"""Speech written down in a running engine: what the layers say, whatever happens beside it, a small unit at a
+time.
+"""
 
 import asyncio
 import io
 import wave
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlxctl.engine import EngineClient, InlineEngine, ModelSource, SoundWindow, WrittenWindow
-from mlxctl.engine.audio.desk import SpeechDesk
-from mlxctl.engine.audio.listener import Listener
-from mlxctl.engine.audio.token_rules import TokenRules
-from mlxctl.engine.audio.weights import open_listener
-from mlxctl.engine.messages import Transcribe
+from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, TranscribedWindow
+from mlxctl.engine.audio.transcriber import TokenRules, Transcriber
+from mlxctl.engine.audio.workload import TranscriptionWorkload, open_transcriber
+from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.wire.messages import Transcribe
+from mlxctl.engine.workload import DecodeLoad, WorkloadContext
 from mlxctl.errors import BrokenModel, ModelInUse, SequenceFailed
-from mlxctl.ir import SpeechRecipe
+from mlxctl.ir import TranscriptionRecipe
 from mlxctl.models import read_model
 from mlxctl.probe.questions import SPOKEN
 from mlxctl.settings import EngineSettings
-from tests import forge
-from tests.forge.speaker import say
+from tests import tiny_models
+from tests.engine.harness import result_of
+from tests.tiny_models.audio_samples import say
 
 from .harness import finish, sources, submit
 
-FACTS = read_model(forge.trained("aspen"))
+FACTS = read_model(tiny_models.trained("whisper_words"))
 
 
-def recipe() -> SpeechRecipe:
-    assert FACTS.speech is not None
-    return FACTS.speech
+def recipe() -> TranscriptionRecipe:
+    assert FACTS.transcription is not None
+    return FACTS.transcription
 
 
 def samples_of(sound: bytes) -> bytes:
@@ -49,15 +53,15 @@ def said(sentence: str) -> bytes:
     return samples_of(say(sentence, pause_seconds=0.3))
 
 
-def window(sentence: str = SPOKEN[0], **fields: Any) -> SoundWindow:
-    return SoundWindow(model="aspen", samples=said(sentence), **fields)
+def window(sentence: str = SPOKEN[0], **fields: Any) -> AudioWindow:
+    return AudioWindow(model="whisper_words", samples=said(sentence), **fields)
 
 
 @asynccontextmanager
 async def hearing_engine(*others: str, path: Any = FACTS.path) -> AsyncIterator[EngineClient]:
     settings = EngineSettings(max_rows=8)
     client = EngineClient(InlineEngine(settings), settings, max_queue=100)
-    listener = ModelSource(name="aspen", path=path, weights_bytes=FACTS.weights_bytes, speech=recipe())
+    listener = replace(FACTS, path=path).spec("whisper_words")
     await client.start([listener, *sources(others)])
     try:
         await client.wait_ready()
@@ -66,17 +70,21 @@ async def hearing_engine(*others: str, path: Any = FACTS.path) -> AsyncIterator[
         await client.stop(drain_seconds=0)
 
 
-def written_by_the_layers(asked: SoundWindow) -> list[int]:
-    """What the model writes greedily when every token is computed from the whole, without caches, slices or an engine."""
+def written_by_the_layers(asked: AudioWindow) -> list[int]:
+    """What the model writes greedily when every token is computed from the whole, without caches, slices or
+    an engine.
+    """
     import mlx.core as mx
     from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
-    model, rules = open_listener(FACTS.path), TokenRules(recipe())
+    model, rules = open_transcriber(FACTS.path), TokenRules(recipe())
     sound: Any = np.zeros(recipe().window_samples, np.float32)
     given = np.frombuffer(asked.samples, np.int16)
     sound[: len(given)] = given / 32768
     languages = recipe().languages.values()
-    heard = model.encoder(log_mel_spectrogram(mx.array(sound), n_mels=model.dims.n_mels)[None].astype(model.dtype))
+    heard = model.encoder(
+        log_mel_spectrogram(mx.array(sound), n_mels=model.dims.n_mels)[None].astype(model.dtype)
+    )
     first: Any = np.array(model.decoder(mx.array([[recipe().start]]), heard)[0][0, -1].astype(mx.float32))
     prompt = [recipe().start, max(languages, key=lambda token_id: first[token_id]), recipe().transcribe]
     written: list[int] = []
@@ -92,7 +100,7 @@ def written_by_the_layers(asked: SoundWindow) -> list[int]:
 
 @pytest.mark.parametrize("sentence", SPOKEN)
 def test_what_is_written_is_what_the_layers_say(sentence: str) -> None:
-    async def ask() -> WrittenWindow:
+    async def ask() -> TranscribedWindow:
         async with hearing_engine() as client:
             return await client.transcribe(window(sentence))
 
@@ -104,9 +112,11 @@ def test_what_is_written_is_what_the_layers_say(sentence: str) -> None:
 
 
 def test_chance_is_the_same_for_the_same_window() -> None:
-    async def ask() -> list[WrittenWindow]:
+    async def ask() -> list[TranscribedWindow]:
         async with hearing_engine() as client:
-            return [await client.transcribe(window(temperature=temperature)) for temperature in (5.0, 5.0, 0.0)]
+            return [
+                await client.transcribe(window(temperature=temperature)) for temperature in (5.0, 5.0, 0.0)
+            ]
 
     first, again, greedy = asyncio.run(ask())
     assert first == again
@@ -114,14 +124,18 @@ def test_chance_is_the_same_for_the_same_window() -> None:
 
 
 def test_task_and_what_was_said_before_stand_before_the_text() -> None:
-    listener, english = Listener(open_listener(FACTS.path), recipe()), recipe().languages["en"]
+    listener, english = Transcriber(open_transcriber(FACTS.path), recipe()), recipe().languages["en"]
     told = listener._prompt(window(previous_ids=[5, 6]), english)
-    assert listener._prompt(window(task="translate"), english) == [recipe().start, english, recipe().translate]
+    assert listener._prompt(window(task="translate"), english) == [
+        recipe().start,
+        english,
+        recipe().translate,
+    ]
     assert told == [recipe().previous, 5, 6, recipe().start, english, recipe().transcribe]
 
 
 def test_rows_go_on_while_windows_are_written() -> None:
-    async def ask() -> tuple[list[int], list[int], list[WrittenWindow]]:
+    async def ask() -> tuple[list[int], list[int], list[TranscribedWindow]]:
         async with hearing_engine("endless") as client:
             alone = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
             jobs = [asyncio.create_task(client.transcribe(window(sentence))) for sentence in SPOKEN * 8]
@@ -131,23 +145,33 @@ def test_rows_go_on_while_windows_are_written() -> None:
 
     alone, beside, written = asyncio.run(ask())
     assert alone == beside
-    assert [answer.token_ids for answer in written] == [written_by_the_layers(window(sentence)) for sentence in SPOKEN] * 8
+    assert [answer.token_ids for answer in written] == [
+        written_by_the_layers(window(sentence)) for sentence in SPOKEN
+    ] * 8
 
 
 def test_a_slice_beside_rows_holds_one_unit() -> None:
-    desk = SpeechDesk(slice_seconds=0.5)
-    desk.open_model("aspen", Listener(open_listener(FACTS.path), recipe()))
-    assert desk.add(Transcribe(job_id=1, window=window())) is None
-    desk.observe_decode(0.0)
-    reports = []
-    while desk.has_work:
-        reports.append(desk.step(contended=True))
+    reports: list[Any] = []
+    context = WorkloadContext(
+        settings=EngineSettings(),
+        memory=EngineMemory(limit_bytes=1 << 40, prefix_cache_bytes=0),
+        publish=reports.append,
+        wake=lambda: None,
+        decode_load=DecodeLoad(has_rows=lambda: True),
+    )
+    workload = TranscriptionWorkload(context)
+    weights = result_of(workload.load(FACTS.spec("whisper_words")))
+    workload.open_model(FACTS.spec("whisper_words"), weights)
+    workload.take(Transcribe(job_id=1, window=window()))
+    context.decode_load.observe(0.0, alone=False)
+    while workload.has_work:
+        workload.step()
     num_layers = FACTS.config["n_audio_layer"]
     *going_on, last = reports
-    assert last.written is not None
+    assert last.window is not None
     # The spectrum, every layer, the language, every token; the end is found with the last.
-    assert len(reports) == 1 + num_layers + 1 + len(last.written.token_ids) + 1
-    assert all(report.written is None and report.failure is None for report in going_on)
+    assert len(reports) == 1 + num_layers + 1 + len(last.window.token_ids) + 1
+    assert all(report.window is None and report.failure is None for report in going_on)
 
 
 def test_who_stops_waiting_stops_the_work_and_lets_go_of_the_model() -> None:
@@ -156,12 +180,12 @@ def test_who_stops_waiting_stops_the_work_and_lets_go_of_the_model() -> None:
             jobs = [asyncio.create_task(client.transcribe(window())) for _ in range(20)]
             await asyncio.sleep(0)
             with pytest.raises(ModelInUse):
-                await client.unload("aspen")
+                await client.unload("whisper_words")
             for job in jobs:
                 job.cancel()
             await asyncio.wait(jobs)
             assert client.num_open == 0
-            unloaded = await client.unload("aspen")
+            unloaded = await client.unload("whisper_words")
             assert unloaded.freed_bytes >= unloaded.weights_bytes * 0.9
             with pytest.raises(SequenceFailed, match="is not loaded"):
                 await client.transcribe(window())

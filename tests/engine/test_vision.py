@@ -9,12 +9,12 @@ import pytest
 
 from mlxctl.errors import SequenceFailed
 from mlxctl.ir import TextPart
-from tests import forge
+from tests import tiny_models
 
-from .mlx_vlm_says import theirs
-from .seeing import NUM_TOKENS, answer, noise, prepared, seeing_engine
+from .mlx_vlm_reference import theirs
+from .vision_harness import NUM_TOKENS, answer, noise, prepared, seeing_engine
 
-QUESTION = TextPart(text="What colour is this?")
+QUESTION = TextPart(text="What color is this?")
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,13 @@ def merging(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mlx.utils import tree_flatten
     from mlx_vlm.models import mistral3
 
-    directory = Path(shutil.copytree(forge.trained("rowan"), tmp_path_factory.mktemp("models") / "merging"))
-    config = json.loads((directory / "config.json").read_text()) | {"model_type": "mistral3", "spatial_merge_size": 2}
+    directory = Path(
+        shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path_factory.mktemp("models") / "merging")
+    )
+    config = json.loads((directory / "config.json").read_text()) | {
+        "model_type": "mistral3",
+        "spatial_merge_size": 2,
+    }
     (directory / "config.json").write_text(json.dumps(config))
     shape = mistral3.ModelConfig.from_dict(config)
     shape.text_config = mistral3.TextConfig.from_dict(config["text_config"])
@@ -39,11 +44,15 @@ def merging(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(params=["rowan", "merging", *forge.SEER_NAMES])
+@pytest.fixture(params=["pixtral_colors", "merging", *tiny_models.VISION_NAMES])
 def model(request: pytest.FixtureRequest) -> Path:
-    if request.param in forge.SEER_NAMES:
-        return forge.model(request.param)
-    return forge.trained("rowan") if request.param == "rowan" else Path(request.getfixturevalue("merging"))
+    if request.param in tiny_models.VISION_NAMES:
+        return tiny_models.model(request.param)
+    return (
+        tiny_models.trained("pixtral_colors")
+        if request.param == "pixtral_colors"
+        else Path(request.getfixturevalue("merging"))
+    )
 
 
 @pytest.mark.parametrize("chunk", [2048, 7])
@@ -68,7 +77,9 @@ def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> Non
     async def run() -> tuple[list[list[int]], list[list[int]]]:
         async with seeing_engine(model) as client:
             together = await asyncio.gather(*(answer(client, prompt) for prompt in prompts))
-            return [output.token_ids for output in together], [(await answer(client, prompt)).token_ids for prompt in prompts]
+            return [output.token_ids for output in together], [
+                (await answer(client, prompt)).token_ids for prompt in prompts
+            ]
 
     together, alone = asyncio.run(run())
     assert together == alone
@@ -76,7 +87,7 @@ def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> Non
 
 
 def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictures(tmp_path: Path) -> None:
-    model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "squinting"))
+    model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "squinting"))
     seen, text = prepared(model, noise(1), QUESTION), prepared(model, QUESTION)
     config = json.loads((model / "config.json").read_text())
     config["vision_config"]["hidden_size"] = 64
@@ -87,23 +98,27 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
             said = (await answer(client, text)).token_ids
             with pytest.raises(SequenceFailed) as refusal:
                 await answer(client, seen)
-            return client.loaded["m"].sight_problem, said, str(refusal.value)
+            return client.loaded["m"].vision_problem, said, str(refusal.value)
 
     async def run_whole() -> list[int]:
-        async with seeing_engine(forge.trained("rowan")) as client:
+        async with seeing_engine(tiny_models.trained("pixtral_colors")) as client:
             return (await answer(client, text)).token_ids
 
     problem, said, refusal = asyncio.run(run())
     assert problem is not None
-    assert problem.startswith("what it sees with cannot be loaded: ")
+    assert problem.startswith("its vision part cannot be loaded: ")
     assert said == asyncio.run(run_whole())
-    assert "reads text only: what it sees with is not loaded" in refusal
+    assert "reads text only: its vision part is not loaded" in refusal
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "problem"),
     [
-        ("gemma3_seer", {"mm_tokens_per_image": 4}, "a picture is seen as (16, 64), but its tokens are read as (4, 64)"),
+        (
+            "gemma3_seer",
+            {"mm_tokens_per_image": 4},
+            "a image is seen as (16, 64), but its tokens are read as (4, 64)",
+        ),
         (
             "qwen2_5_vl",
             {"rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 1]}},
@@ -114,12 +129,12 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
 def test_eyes_and_words_that_do_not_fit_each_other_are_found_out_at_once(
     tmp_path: Path, name: str, changes: dict[str, object], problem: str
 ) -> None:
-    model = Path(shutil.copytree(forge.model(name), tmp_path / name))
+    model = Path(shutil.copytree(tiny_models.model(name), tmp_path / name))
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | changes))
 
     async def run() -> str | None:
         async with seeing_engine(model) as client:
-            return client.loaded["m"].sight_problem
+            return client.loaded["m"].vision_problem
 
     assert problem in str(asyncio.run(run()))

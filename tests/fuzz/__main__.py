@@ -1,4 +1,6 @@
-"""`python -m tests.fuzz`: ten thousand fuzzed requests against one server; writes bench_results/fuzz.json with --save."""
+"""`python -m tests.fuzz`: ten thousand fuzzed requests against one server; writes bench_results/fuzz.json
+with --save.
+"""
 
 import argparse
 import json
@@ -12,8 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from mlxctl import __version__
-from tests.forge import model
 from tests.server.process import ServerProcess, serving
+from tests.tiny_models import model
 
 from .mutations import FuzzedRequest, requests
 from .target import with_short_context

@@ -1,10 +1,15 @@
-"""A valid body for each route that takes one, with as many of its fields as go together: what mutations start from."""
+"""A valid body for each route that takes one, with as many of its fields as go together: what mutations start
+from.
+"""
 
 from typing import Any
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 FUNCTION = {"name": "weather", "description": "Weather in a city", "parameters": SCHEMA}
-TOOLS = [{"type": "function", "function": FUNCTION}, {"type": "custom", "custom": {"name": "patch", "description": "Change files"}}]
+TOOLS = [
+    {"type": "function", "function": FUNCTION},
+    {"type": "custom", "custom": {"name": "patch", "description": "Change files"}},
+]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 TURNS = [
     {"role": "system", "content": "Be brief."},
@@ -16,7 +21,15 @@ SAMPLING = {"temperature": 0.7, "top_p": 0.9, "seed": 7, "stream": True}
 
 BODIES: dict[str, list[dict[str, Any]]] = {
     "/v1/chat/completions": [
-        {"model": "tiny", "messages": TURNS, "max_tokens": 4, "logprobs": True, "top_logprobs": 2, "n": 2, "stop": ["x", "yz"]},
+        {
+            "model": "tiny",
+            "messages": TURNS,
+            "max_tokens": 4,
+            "logprobs": True,
+            "top_logprobs": 2,
+            "n": 2,
+            "stop": ["x", "yz"],
+        },
         {
             "model": "tiny",
             "messages": TURNS[1:2],
@@ -29,21 +42,43 @@ BODIES: dict[str, list[dict[str, Any]]] = {
             "logit_bias": {"5": 1.5},
             "reasoning_effort": "low",
             "chat_template_kwargs": {"enable_thinking": False},
-            "response_format": {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}},
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "city", "strict": True, "schema": SCHEMA},
+            },
         },
     ],
     "/v1/completions": [
-        {"model": "tiny", "prompt": "Once", "max_tokens": 3, "echo": True, "logprobs": 1, "n": 2, "best_of": 2},
+        {
+            "model": "tiny",
+            "prompt": "Once",
+            "max_tokens": 3,
+            "echo": True,
+            "logprobs": 1,
+            "n": 2,
+            "best_of": 2,
+        },
         {"model": "tiny", "prompt": ["Once", "Twice"], "max_tokens": 3, **SAMPLING, "stop": "."},
         {"model": "tiny", "prompt": [[40, 41, 42], [43]], "max_tokens": 0, "echo": True, "logprobs": 2},
         {"model": "tiny", "prompt": "Once", "max_tokens": 3, "guided_regex": "[a-z]{2}"},
-        {"model": "tiny", "prompt": [1, 2, 3], "max_tokens": 3, "presence_penalty": 0.5, "min_p": 0.1, "top_k": 4},
+        {
+            "model": "tiny",
+            "prompt": [1, 2, 3],
+            "max_tokens": 3,
+            "presence_penalty": 0.5,
+            "min_p": 0.1,
+            "top_k": 4,
+        },
     ],
     "/v1/responses": [
         {
             "model": "tiny",
             "input": [
-                {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+                {
+                    "type": "message",
+                    "role": "developer",
+                    "content": [{"type": "input_text", "text": "Be brief."}],
+                },
                 {"role": "user", "content": "Hi"},
                 {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
@@ -52,7 +87,11 @@ BODIES: dict[str, list[dict[str, Any]]] = {
             ],
             "tools": [
                 {"type": "function", **FUNCTION, "strict": False},
-                {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "regex", "definition": "[a-z+]+"}},
+                {
+                    "type": "custom",
+                    "name": "patch",
+                    "format": {"type": "grammar", "syntax": "regex", "definition": "[a-z+]+"},
+                },
                 {"type": "web_search"},
             ],
             "tool_choice": "auto",
@@ -64,7 +103,13 @@ BODIES: dict[str, list[dict[str, Any]]] = {
             "store": False,
             **SAMPLING,
         },
-        {"model": "tiny", "input": "Hi", "instructions": "Be brief.", "max_output_tokens": 3, "metadata": {"a": "b"}},
+        {
+            "model": "tiny",
+            "input": "Hi",
+            "instructions": "Be brief.",
+            "max_output_tokens": 3,
+            "metadata": {"a": "b"},
+        },
     ],
     "/v1/messages": [
         {
@@ -73,17 +118,35 @@ BODIES: dict[str, list[dict[str, Any]]] = {
             "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
             "messages": [
                 {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
-                {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Rome"}}]},
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "sunny", "is_error": False}]},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Rome"}}
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": "t1", "content": "sunny", "is_error": False}
+                    ],
+                },
             ],
             "tools": [{"name": "weather", "description": "Weather", "input_schema": SCHEMA}],
             "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
             "thinking": {"type": "enabled", "budget_tokens": 1024},
             "stream": True,
         },
-        {"model": "tiny", "max_tokens": 3, "messages": [{"role": "user", "content": "Hi"}], "stop_sequences": ["x"], "top_k": 3},
+        {
+            "model": "tiny",
+            "max_tokens": 3,
+            "messages": [{"role": "user", "content": "Hi"}],
+            "stop_sequences": ["x"],
+            "top_k": 3,
+        },
     ],
-    "/v1/messages/count_tokens": [{"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "system": "Be brief."}],
+    "/v1/messages/count_tokens": [
+        {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "system": "Be brief."}
+    ],
     "/v1/agents": [
         {
             "model": "tiny",

@@ -1,4 +1,6 @@
-"""Strategies for requests with something wrong in them: one place of a valid body changed, a few, or bytes that are no JSON."""
+"""Strategies for requests with something wrong in them: one place of a valid body changed, a few, or bytes
+that are no JSON.
+"""
 
 import json
 from copy import deepcopy
@@ -27,7 +29,17 @@ _TEXTS = (
     "{{ 7 * 7 }}",
     "\ud800",
 )
-_SHAPES: tuple[Any, ...] = ([], {}, [[]], [None], {"": None}, {"type": "no-such-type"}, {"type": 5}, [{}], {"role": "user"})
+_SHAPES: tuple[Any, ...] = (
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    {"type": "no-such-type"},
+    {"type": 5},
+    [{}],
+    {"role": "user"},
+)
 _POISON = st.one_of(
     st.sampled_from((None, True, False)),
     st.sampled_from(_NUMBERS),
@@ -59,7 +71,8 @@ def requests(draw: st.DrawFn) -> FuzzedRequest:
     body = deepcopy(draw(st.sampled_from(BODIES[path])))
     for _ in range(draw(st.sampled_from((0, 1, 1, 1, 2, 3)))):
         body = draw(_mutated(body))
-    # Lone surrogates are written as escapes, which JSON allows; NaN and Infinity as Python writes them, which it does not.
+    # Lone surrogates are written as escapes, which JSON allows; NaN and Infinity as Python writes them, which
+    # it does not.
     text = json.dumps(body).encode()
     if draw(st.integers(0, 9)) == 0:
         text = draw(_mangled(text))
@@ -76,7 +89,9 @@ def _mutated(draw: st.DrawFn, body: Any) -> Any:
     place = body
     for step in steps:
         place = place[step]
-    match draw(st.sampled_from(("replace", "replace", "replace", "remove", "repeat", "wrap", "rename", "deepen"))):
+    match draw(
+        st.sampled_from(("replace", "replace", "replace", "remove", "repeat", "wrap", "rename", "deepen"))
+    ):
         case "replace":
             place[last] = deepcopy(draw(_POISON))
         case "remove":
@@ -112,7 +127,9 @@ def _mangled(draw: st.DrawFn, text: bytes) -> bytes:
 
 def _places(value: Any, path: tuple[Step, ...] = ()) -> Any:
     """Yield the paths of everything inside `value`."""
-    entries: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    entries: Any = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
     for step, inner in entries:
         yield (*path, step)
         yield from _places(inner, (*path, step))

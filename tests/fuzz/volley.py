@@ -1,4 +1,6 @@
-"""Send fuzzed requests a few at a time, judge every answer, and look afterwards whether anything is left of them."""
+"""Send fuzzed requests a few at a time, judge every answer, and look afterwards whether anything is left of
+them.
+"""
 
 import json
 import time
@@ -18,7 +20,10 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass
 class Volley:
-    """Requests sent so far, by route and status. A request that is answered badly raises AssertionError with what was sent."""
+    """Requests sent so far, by route and status.
+
+    A request that is answered badly raises AssertionError with what was sent.
+    """
 
     url: str
     num_sent: int = 0
@@ -33,7 +38,9 @@ class Volley:
 
     def send(self, requests: Sequence[FuzzedRequest]) -> None:
         """Send all at the same time and wait for all answers."""
-        for request, (status, seconds) in zip(requests, self._threads.map(self._judged, requests), strict=True):
+        for request, (status, seconds) in zip(
+            requests, self._threads.map(self._judged, requests), strict=True
+        ):
             self.num_sent += 1
             self.num_left_early += request.leaves_early
             self.slowest_seconds = max(self.slowest_seconds, seconds)
@@ -56,7 +63,11 @@ class Volley:
     def _open(self) -> dict[str, int]:
         stats, health = self._client.get("/stats").json(), self._client.get("/health").json()
         rows = {name: stats[name] for name in ("num_waiting", "num_prefilling", "num_decoding")}
-        return {**rows, "open_requests": health["open_requests"], "engine_restarts": health["engine"]["num_restarts"]}
+        return {
+            **rows,
+            "open_requests": health["open_requests"],
+            "engine_restarts": health["engine"]["num_restarts"],
+        }
 
     def _judged(self, request: FuzzedRequest) -> tuple[int, float]:
         started = time.monotonic()
@@ -70,7 +81,9 @@ class Volley:
                 elif body:
                     _judge_answer(answer.headers["content-type"], body)
             except (AssertionError, KeyError, ValueError) as error:
-                raise AssertionError(f"{error!r}: {request} was answered {answer.status_code} {body[:2000]!r}") from error
+                raise AssertionError(
+                    f"{error!r}: {request} was answered {answer.status_code} {body[:2000]!r}"
+                ) from error
             return answer.status_code, time.monotonic() - started
 
 
@@ -89,6 +102,8 @@ def _judge_answer(content_type: str, body: bytes) -> None:
         assert isinstance(json.loads(body), dict)
         return
     text = body.decode()
-    assert text.endswith(("data: [DONE]\n\n", 'data: {"type":"message_stop"}\n\n')), "a stream that does not end"
+    assert text.endswith(("data: [DONE]\n\n", 'data: {"type":"message_stop"}\n\n')), (
+        "a stream that does not end"
+    )
     assert "internal_error" not in text
     assert "response.failed" not in text

@@ -19,18 +19,30 @@ def compiled(kind: Any, value: Any, **more: Any) -> Any:
     ("schema", "more", "where", "what"),
     [
         ({"type": "objekt"}, {}, "form", "objekt"),
-        ({"type": "object", "properties": {"a": {"items": {"type": "no"}}}}, {}, "form.properties.a.items", "no"),
+        (
+            {"type": "object", "properties": {"a": {"items": {"type": "no"}}}},
+            {},
+            "form.properties.a.items",
+            "no",
+        ),
         ({"anyOf": [{"type": "string"}, {"type": "nothing"}]}, {}, "form.anyOf[1]", "nothing"),
         ({"type": "integer", "minimum": 3, "maximum": 1}, {}, "form", "minimum"),
         ({"$ref": "#/$defs/item", "$defs": {"item": {"type": 5}}}, {}, "form.$defs.item", "type"),
         ({"properties": {"a": {"$ref": "#/$defs/other"}}, "$defs": {}}, {}, "form.properties.a", "other"),
         ({"$ref": "http://elsewhere.invalid/schema"}, {}, "form", "elsewhere"),
         ({"type": "string", "pattern": "(?=a)b"}, {}, "form", "look-ahead"),
-        ({"type": "array", "items": {"type": "array", "uniqueItems": True}}, STRICT, "form.items", "uniqueItems"),
+        (
+            {"type": "array", "items": {"type": "array", "uniqueItems": True}},
+            STRICT,
+            "form.items",
+            "uniqueItems",
+        ),
         ({"type": "string", "format": "telepathy"}, STRICT, "form", "telepathy"),
     ],
 )
-def test_a_schema_is_refused_at_the_place_of_its_mistake(schema: Any, more: Any, where: str, what: str) -> None:
+def test_a_schema_is_refused_at_the_place_of_its_mistake(
+    schema: Any, more: Any, where: str, what: str
+) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
         compiled("json_schema", schema, **more)
     assert refused.value.param == where
@@ -76,7 +88,8 @@ def test_every_kind_of_form_becomes_a_grammar(kind: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"), [("regex", "a" * MAX_GRAMMAR_BYTES), ("json_schema", {"enum": ["x" * MAX_GRAMMAR_BYTES]})]
+    ("kind", "value"),
+    [("regex", "a" * MAX_GRAMMAR_BYTES), ("json_schema", {"enum": ["x" * MAX_GRAMMAR_BYTES]})],
 )
 def test_a_form_may_not_be_larger_than_the_limit(kind: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=str(MAX_GRAMMAR_BYTES)):

@@ -19,15 +19,31 @@ from mlxctl.ir import (
     text_message,
 )
 
-_WORDS = ("river", "stone", "lamp", "window", "garden", "paper", "cloud", "train", "bottle", "winter", "copper", "ladder", "signal")
+_WORDS = (
+    "river",
+    "stone",
+    "lamp",
+    "window",
+    "garden",
+    "paper",
+    "cloud",
+    "train",
+    "bottle",
+    "winter",
+    "copper",
+    "ladder",
+    "signal",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """`before` was asked first, then `after`. The explanation has to give this reason and place; `old` and `new` are the texts.
+    """`before` was asked first, then `after`.
 
-    With `reason` None nothing that the model sees was changed. The place may also be `or_message`, where templates differ. With
-    `is_one_run` all changed tokens stand together.
+    The explanation has to give this reason and place; `old` and `new` are the texts.
+
+    With `reason` None nothing that the model sees was changed. The place may also be `or_message`, where
+    templates differ. With `is_one_run` all changed tokens stand together.
     """
 
     before: GenerationRequest
@@ -47,9 +63,16 @@ def changed_request(kind: str, random: Random) -> Changed:
     return KINDS[kind](random)
 
 
-def conversation(random: Random, *, num_tools: int | None = None, num_turns: int | None = None) -> GenerationRequest:
-    """Return an agent's conversation: a system prompt, tools, questions, calls, results and answers, and a last question."""
-    tools = tuple(_tool(random, number) for number in range(num_tools if num_tools is not None else random.randint(0, 3)))
+def conversation(
+    random: Random, *, num_tools: int | None = None, num_turns: int | None = None
+) -> GenerationRequest:
+    """Return an agent's conversation: a system prompt, tools, questions, calls, results and answers, and a
+    last question.
+    """
+    tools = tuple(
+        _tool(random, number)
+        for number in range(num_tools if num_tools is not None else random.randint(0, 3))
+    )
     messages = [text_message("system", _text(random, 60))]
     for turn in range(num_turns if num_turns is not None else random.randint(1, 3)):
         messages.append(text_message("user", _text(random, 15)))
@@ -66,14 +89,19 @@ def _text(random: Random, num_words: int) -> str:
 
 
 def _tool(random: Random, number: int) -> ToolSpec:
-    properties = {name: {"type": "string", "description": _text(random, 4)} for name in random.sample(_WORDS, random.randint(1, 3))}
+    properties = {
+        name: {"type": "string", "description": _text(random, 4)}
+        for name in random.sample(_WORDS, random.randint(1, 3))
+    }
     name = f"{random.choice(_WORDS)}_{chr(97 + number)}{random.randrange(1000)}"
     parameters = {"type": "object", "properties": properties, "required": list(properties)[:1]}
     return ToolSpec(name=name, description=_text(random, 10), parameters=parameters)
 
 
 def _call(random: Random, name: str, turn: int) -> list[Message]:
-    call = ToolCallPart(id=f"call{turn:05}", name=name, arguments=json.dumps({random.choice(_WORDS): _text(random, 4)}))
+    call = ToolCallPart(
+        id=f"call{turn:05}", name=name, arguments=json.dumps({random.choice(_WORDS): _text(random, 4)})
+    )
     result = ToolResultPart(call_id=call.id, content=(TextPart(text=_text(random, 15)),))
     return [Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,))]
 
@@ -89,7 +117,9 @@ def _put(request: GenerationRequest, index: int, message: Message) -> Generation
 
 
 def _reworded(random: Random, text: str) -> tuple[str, str, str]:
-    """Return the text with one word changed, the new word and the old one; both are of letters that no other word begins with."""
+    """Return the text with one word changed, the new word and the old one; both are of letters that no other
+    word begins with.
+    """
     words = text.split(" ")
     place = 2 * random.randrange(len(words) // 2)
     words[place], old = random.choice(["Quartz", "Xylem", "Zebra"]), words[place]
@@ -99,7 +129,11 @@ def _reworded(random: Random, text: str) -> tuple[str, str, str]:
 def _word_of(role: str) -> Callable[[Random], Changed]:
     def change(random: Random) -> Changed:
         request = conversation(random, num_tools=2 if role == "tool" else None)
-        places = [index for index, message in enumerate(request.messages) if message.role == role and not message.tool_calls]
+        places = [
+            index
+            for index, message in enumerate(request.messages)
+            if message.role == role and not message.tool_calls
+        ]
         if not places:
             return change(random)
         index = random.choice(places)
@@ -108,7 +142,14 @@ def _word_of(role: str) -> Callable[[Random], Changed]:
         part = "tool result" if role == "tool" else "text"
         after = _put(request, index, _with_text(message, text))
         return Changed(
-            before=request, after=after, reason="message_changed", message=index, part=part, is_one_run=True, new=new, old=old
+            before=request,
+            after=after,
+            reason="message_changed",
+            message=index,
+            part=part,
+            is_one_run=True,
+            new=new,
+            old=old,
         )
 
     return change
@@ -118,7 +159,15 @@ def _head_line(random: Random) -> Changed:
     request = conversation(random)
     line = f"Today is {random.choice(('Monday', 'Friday'))}, {random.randrange(10, 28)} June, {random.randrange(10, 24)}:15."
     after = _put(request, 0, text_message("system", f"{line}\n{request.messages[0].text}"))
-    return Changed(before=request, after=after, reason="message_changed", message=0, part="text", is_one_run=True, new="Today")
+    return Changed(
+        before=request,
+        after=after,
+        reason="message_changed",
+        message=0,
+        part="text",
+        is_one_run=True,
+        new="Today",
+    )
 
 
 def _timestamp(random: Random) -> Changed:
@@ -137,7 +186,9 @@ def _description(random: Random) -> Changed:
     tools = list(request.tools)
     tools[index] = replace(tools[index], description=text)
     after = replace(request, tools=tuple(tools))
-    return Changed(before=request, after=after, reason="tools_changed", tool=index, part="description", new=new, old=old)
+    return Changed(
+        before=request, after=after, reason="tools_changed", tool=index, part="description", new=new, old=old
+    )
 
 
 def _tool_order(random: Random) -> Changed:
@@ -162,7 +213,9 @@ def _edited_and_gone_on(random: Random) -> Changed:
     after = _put(request, 1, text_message("user", text))
     more = (text_message("assistant", _text(random, 10)), text_message("user", _text(random, 10)))
     after = replace(after, messages=(*after.messages, *more))
-    return Changed(before=request, after=after, reason="message_changed", message=1, part="text", new=new, old=old)
+    return Changed(
+        before=request, after=after, reason="message_changed", message=1, part="text", new=new, old=old
+    )
 
 
 def _dropped_turn(random: Random) -> Changed:
@@ -186,9 +239,15 @@ def _arguments(random: Random) -> Changed:
     call = request.messages[calls[0]].tool_calls[0]
     ((name, value),) = json.loads(call.arguments).items()
     value, new, old = _reworded(random, value)
-    after = _put(request, calls[0], Message(role="assistant", parts=(replace(call, arguments=json.dumps({name: value})),)))
+    after = _put(
+        request,
+        calls[0],
+        Message(role="assistant", parts=(replace(call, arguments=json.dumps({name: value})),)),
+    )
     part = f"arguments of the call of {call.name}"
-    return Changed(before=request, after=after, reason="message_changed", message=calls[0], part=part, new=new, old=old)
+    return Changed(
+        before=request, after=after, reason="message_changed", message=calls[0], part=part, new=new, old=old
+    )
 
 
 def _thinking(random: Random) -> Changed:
@@ -198,15 +257,22 @@ def _thinking(random: Random) -> Changed:
     other, new, old = _reworded(random, thought)
     call, result = _call(random, request.tools[0].name, 0)
     said, asked = (
-        replace(request, messages=(*request.messages, replace(call, parts=(ThinkingPart(text=text), *call.parts)), result))
+        replace(
+            request,
+            messages=(*request.messages, replace(call, parts=(ThinkingPart(text=text), *call.parts)), result),
+        )
         for text in (thought, other)
     )
-    return Changed(before=said, after=asked, reason="message_changed", message=2, part="thinking", new=new, old=old)
+    return Changed(
+        before=said, after=asked, reason="message_changed", message=2, part="thinking", new=new, old=old
+    )
 
 
 def _sampling(random: Random) -> Changed:
     request = conversation(random)
-    after = replace(request, sampling=SamplingOptions(temperature=random.random(), seed=3), max_tokens=7, stop=("x",))
+    after = replace(
+        request, sampling=SamplingOptions(temperature=random.random(), seed=3), max_tokens=7, stop=("x",)
+    )
     return Changed(before=request, after=after, reason=None)
 
 
@@ -218,8 +284,12 @@ def _call_ids(random: Random) -> Changed:
         return _call_ids(random)
     call, result = request.messages[calls[0]], request.messages[calls[0] + 1]
     after = _put(request, calls[0], replace(call, parts=(replace(call.tool_calls[0], id="fresh9999"),)))
-    after = _put(after, calls[0] + 1, replace(result, parts=(replace(result.tool_results[0], call_id="fresh9999"),)))
-    return Changed(before=request, after=after, reason="message_changed", message=calls[0], or_message=calls[0] + 1)
+    after = _put(
+        after, calls[0] + 1, replace(result, parts=(replace(result.tool_results[0], call_id="fresh9999"),))
+    )
+    return Changed(
+        before=request, after=after, reason="message_changed", message=calls[0], or_message=calls[0] + 1
+    )
 
 
 def image(random: Random) -> ImagePart:

@@ -1,4 +1,6 @@
-"""A server of another make: answers `GET /v1/models` and one chat with bytes that a test wrote down, then may drop the line."""
+"""A server of another make: answers `GET /v1/models` and one chat with bytes that a test wrote down, then may
+drop the line.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +12,9 @@ MODELS = b'{"data":[{"id":"other","object":"model"}]}'
 class ScriptedServer:
     """`url` is where it answers; `bodies` are the requests that came."""
 
-    def __init__(self, chat: bytes, *, status: bytes = b"200 OK", models: bytes = MODELS, headers: bytes = b"") -> None:
+    def __init__(
+        self, chat: bytes, *, status: bytes = b"200 OK", models: bytes = MODELS, headers: bytes = b""
+    ) -> None:
         self.bodies: list[bytes] = []
         self.url = ""
         self.writers: list[asyncio.StreamWriter] = []
@@ -24,7 +28,11 @@ class ScriptedServer:
             if head.startswith(b"GET"):
                 writer.write(self._models)
                 continue
-            length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+            length = next(
+                int(line.split(b":")[1])
+                for line in head.split(b"\r\n")
+                if line.lower().startswith(b"content-length")
+            )
             self.bodies.append(await reader.readexactly(length))
             writer.write(self._chat)
             break

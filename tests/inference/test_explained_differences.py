@@ -1,4 +1,6 @@
-"""Every explanation of a cache miss names what was changed, where, and in numbers, whatever the chat template."""
+"""Every explanation of a cache miss names what was changed, where, and in numbers, whatever the chat
+template.
+"""
 
 from array import array
 from itertools import zip_longest
@@ -10,7 +12,7 @@ import pytest
 from mlxctl.adapters import ModelAdapter
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.cache.explanation import Explanation, explain
-from mlxctl.inference.cache.seen import SeenRequest
+from mlxctl.inference.cache.recent_prompts import SeenRequest
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from tests.adapters.families import CASES, adapter_for
@@ -21,7 +23,11 @@ _TEMPLATES = ("qwen3", "llama3_1", "mistral_new", "gemma3", "gpt_oss", "lfm2", "
 
 @pytest.fixture(scope="module")
 def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelAdapter]:
-    return {case.name: adapter_for(case, tmp_path_factory.mktemp(case.name)) for case in CASES if case.name in _TEMPLATES}
+    return {
+        case.name: adapter_for(case, tmp_path_factory.mktemp(case.name))
+        for case in CASES
+        if case.name in _TEMPLATES
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,11 +37,16 @@ def test_a_difference_is_explained(kind: str, template: str, adapters: dict[str,
 
 
 def check(kind: str, adapter: ModelAdapter, random: Random) -> None:
-    """Explain one difference beside unrelated requests, and compare place, reason and numbers with what was done."""
+    """Explain one difference beside unrelated requests, and compare place, reason and numbers with what was
+    done.
+    """
     changed = changed_request(kind, random)
     unrelated = [conversation(random) for _ in range(2)]
     try:
-        earlier = [seen(number, request, adapter) for number, request in enumerate((unrelated[0], changed.before, unrelated[1]), 1)]
+        earlier = [
+            seen(number, request, adapter)
+            for number, request in enumerate((unrelated[0], changed.before, unrelated[1]), 1)
+        ]
         newest = seen(4, changed.after, adapter, earlier)
     except InvalidRequest:
         return  # This template takes no such conversation.
@@ -51,7 +62,9 @@ def check(kind: str, adapter: ModelAdapter, random: Random) -> None:
     assert_right(found, changed, before, newest, adapter)
 
 
-def seen(number: int, request: GenerationRequest, adapter: ModelAdapter, earlier: list[SeenRequest] | None = None) -> SeenRequest:
+def seen(
+    number: int, request: GenerationRequest, adapter: ModelAdapter, earlier: list[SeenRequest] | None = None
+) -> SeenRequest:
     """A request as a server remembers it, which took over all that `earlier` ones left."""
     ids = array("I", adapter.prompt_tokens(request).token_ids)
     num_known = max((common(ids, other.prompt_ids) for other in earlier or ()), default=0)
@@ -68,7 +81,9 @@ def seen(number: int, request: GenerationRequest, adapter: ModelAdapter, earlier
     )
 
 
-def assert_right(found: Explanation, changed: Changed, before: SeenRequest, newest: SeenRequest, adapter: ModelAdapter) -> None:
+def assert_right(
+    found: Explanation, changed: Changed, before: SeenRequest, newest: SeenRequest, adapter: ModelAdapter
+) -> None:
     divergence = found.divergence
     assert divergence is not None
     position = common(newest.prompt_ids, before.prompt_ids)

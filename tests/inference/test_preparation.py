@@ -1,4 +1,6 @@
-"""Requests are prepared by other processes: what takes too long, breaks, or is for nobody any more ends there, and nothing else."""
+"""Requests are prepared by other processes: what takes too long, breaks, or is for nobody any more ends
+there, and nothing else.
+"""
 
 import asyncio
 import os
@@ -7,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-import forge
 import pytest
 
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest, QueueFull, SequenceFailed
@@ -15,6 +16,7 @@ from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.limits import SHORT, LaneLimits
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ToneCurveOptions, text_message
 from mlxctl.models import read_model
+from tests import tiny_models
 
 ONE = LaneLimits(max_workers=1, cpu_seconds=0.5, clock_seconds=20.0, max_waiting=1, niceness=0)
 MANNERS = jobs.Manners(strips_headers=False, tone_curve=ToneCurveOptions())
@@ -36,7 +38,9 @@ def asked(*texts: str) -> PackedRequest:
 
 
 async def prepared(pool: PreparationPool, request: PackedRequest) -> jobs.Preparation:
-    found: jobs.Preparation = await pool.run(jobs.prepare, request, MANNERS, num_bytes=request.num_bytes, model="tiny")
+    found: jobs.Preparation = await pool.run(
+        jobs.prepare, request, MANNERS, num_bytes=request.num_bytes, model="tiny"
+    )
     return found
 
 
@@ -88,7 +92,7 @@ def test_more_requests_than_may_wait_are_refused() -> None:
 
 
 def test_an_answer_is_known_again_by_every_process() -> None:
-    facts = read_model(forge.model("endless"))
+    facts = read_model(tiny_models.model("endless"))
 
     async def run() -> None:
         async with running(replace(SHORT, max_workers=1)) as pool:
@@ -112,7 +116,7 @@ def test_an_answer_is_known_again_by_every_process() -> None:
 
 
 def test_a_template_process_that_was_lost_is_started_again() -> None:
-    facts = read_model(forge.model("endless"))
+    facts = read_model(tiny_models.model("endless"))
 
     async def run() -> None:
         async with running(SHORT) as pool:
@@ -127,7 +131,7 @@ def test_a_template_process_that_was_lost_is_started_again() -> None:
 
 
 def test_errors_keep_what_they_say() -> None:
-    facts = read_model(forge.model("endless"))
+    facts = read_model(tiny_models.model("endless"))
 
     async def run() -> None:
         async with running(SHORT) as pool:

@@ -1,4 +1,6 @@
-"""A model behind a URL: the same events as from an engine of our own, and clear words for every way in which it fails."""
+"""A model behind a URL: the same events as from an engine of our own, and clear words for every way in which
+it fails.
+"""
 
 import asyncio
 import json
@@ -79,7 +81,9 @@ def spoken(events: list[StreamEvent]) -> bytes:
     """What our own server says for these events."""
     formatter = OpenAIChatFormatter()
     formatter.parse(encode_request(ASKED))
-    return b"".join([formatter.begin(Usage(num_prompt_tokens=9)), *map(formatter.on_event, events), formatter.finish()])
+    return b"".join(
+        [formatter.begin(Usage(num_prompt_tokens=9)), *map(formatter.on_event, events), formatter.finish()]
+    )
 
 
 def heard(pieces: list[bytes]) -> list[StreamEvent]:
@@ -154,7 +158,9 @@ def test_what_is_no_chunk_is_said_to_be_none() -> None:
         (b"500 Internal Server Error", SequenceFailed),
     ],
 )
-def test_a_refusal_is_an_error_of_ours_with_the_servers_words(status: bytes, error: type[MlxctlError]) -> None:
+def test_a_refusal_is_an_error_of_ours_with_the_servers_words(
+    status: bytes, error: type[MlxctlError]
+) -> None:
     server = ScriptedServer(b'{"error":{"message":"no way"}}', status=status, headers=b"Retry-After: 7\r\n")
     with pytest.raises(error, match="no way") as caught:
         asyncio.run(ask(server))
@@ -192,7 +198,9 @@ def test_what_is_no_url_is_refused_at_once(url: str) -> None:
 
 
 def encoded(**fields: Any) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(encode_request(GenerationRequest(**{"model": "m", "messages": ASKED.messages, **fields})))
+    body: dict[str, Any] = json.loads(
+        encode_request(GenerationRequest(**{"model": "m", "messages": ASKED.messages, **fields}))
+    )
     return body
 
 
@@ -203,7 +211,10 @@ def test_what_is_unsaid_is_not_sent() -> None:
 def test_what_is_said_is_sent() -> None:
     tool = ToolSpec(name="add", parameters={"type": "object"})
     body = encoded(
-        sampling=SamplingOptions(temperature=0.0, seed=3), max_tokens=5, tools=(tool,), thinking=ThinkingOptions(enabled=False)
+        sampling=SamplingOptions(temperature=0.0, seed=3),
+        max_tokens=5,
+        tools=(tool,),
+        thinking=ThinkingOptions(enabled=False),
     )
     assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.0, 3, 5)
     assert body["tools"][0]["function"]["name"] == "add"
@@ -224,7 +235,12 @@ SAMPLING = SamplingOptions(
     "constraint",
     [
         None,
-        Constraint(kind="json_schema", value={"type": "object"}, param="response_format.json_schema.schema", is_strict=True),
+        Constraint(
+            kind="json_schema",
+            value={"type": "object"},
+            param="response_format.json_schema.schema",
+            is_strict=True,
+        ),
         Constraint(kind="choice", value=("a", "b"), param="structured_outputs.choice"),
         Constraint(kind="grammar", value='start: "a"', param="structured_outputs.grammar"),
     ],
@@ -239,7 +255,12 @@ def test_a_server_of_ours_is_asked_for_what_was_asked_for(constraint: Constraint
         tools=(ToolSpec(name="f", is_strict=True),),
     )
     heard = OpenAIChatFormatter().parse(encode_request(asked))
-    assert (heard.sampling, heard.thinking, heard.constraint, heard.tools) == (SAMPLING, asked.thinking, constraint, asked.tools)
+    assert (heard.sampling, heard.thinking, heard.constraint, heard.tools) == (
+        SAMPLING,
+        asked.thinking,
+        constraint,
+        asked.tools,
+    )
 
 
 def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:
@@ -255,8 +276,12 @@ def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:
 def test_images_go_along_in_questions_and_in_what_tools_gave() -> None:
     image = ImagePart(data=b"pixels", media_type="image/png")
     call = Message(role="assistant", parts=(ToolCallPart(id="c", name="look", arguments="{}"),))
-    shown = Message(role="tool", parts=(ToolResultPart(call_id="c", content=(TextPart(text="Here:"), image)),))
-    asked = GenerationRequest(model="m", messages=(Message(role="user", parts=(image, TextPart(text="And?"))), call, shown))
+    shown = Message(
+        role="tool", parts=(ToolResultPart(call_id="c", content=(TextPart(text="Here:"), image)),)
+    )
+    asked = GenerationRequest(
+        model="m", messages=(Message(role="user", parts=(image, TextPart(text="And?"))), call, shown)
+    )
 
     assert OpenAIChatFormatter().parse(encode_request(asked)).messages == asked.messages
 
@@ -278,7 +303,9 @@ def test_a_real_server_is_asked_and_answers(server: ServerProcess) -> None:
         await remote.wait_ready()
         name = remote.find_model(None).name
         sampling = SamplingOptions(temperature=0.0)
-        generation = await remote.start(GenerationRequest(model=name, messages=ASKED.messages, sampling=sampling, max_tokens=20))
+        generation = await remote.start(
+            GenerationRequest(model=name, messages=ASKED.messages, sampling=sampling, max_tokens=20)
+        )
         events = [event async for batch in generation for event in batch]
         generation.cancel()
         await remote.close()
@@ -298,7 +325,9 @@ def test_leaving_frees_the_place_on_the_server(server: ServerProcess) -> None:
         remote = RemoteInference(server.url)
         await remote.wait_ready()
         name = remote.find_model(None).name
-        generation = await remote.start(GenerationRequest(model=name, messages=ASKED.messages, max_tokens=4000))
+        generation = await remote.start(
+            GenerationRequest(model=name, messages=ASKED.messages, max_tokens=4000)
+        )
         await anext(generation)
         generation.cancel()
         for _ in range(100):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.inference.request_log import RequestLog
-from mlxctl.inference.totals import Distribution
+from mlxctl.inference.request_totals import Distribution
 
 ENDS: tuple[Literal["finished", "stopped"], ...] = ("finished", "stopped")
 
@@ -26,7 +26,11 @@ def test_a_request_is_told_from_waiting_to_its_end() -> None:
     entry = log.begin("a model", num_prompt_tokens=50)
     assert entry.view().state == "waiting"
     entry.read(30, 20)
-    assert (entry.view().state, entry.view().num_read_tokens, entry.view().num_cached_tokens) == ("reading", 30, 20)
+    assert (entry.view().state, entry.view().num_read_tokens, entry.view().num_cached_tokens) == (
+        "reading",
+        30,
+        20,
+    )
     clock.now += 2
     entry.generated(1)
     clock.now += 1
@@ -34,7 +38,12 @@ def test_a_request_is_told_from_waiting_to_its_end() -> None:
     entry.end("finished")
     clock.now += 60
     view = entry.view()
-    assert (view.state, view.first_token_seconds, view.tokens_per_second, view.age_seconds) == ("finished", 2.0, 10.0, 3.0)
+    assert (view.state, view.first_token_seconds, view.tokens_per_second, view.age_seconds) == (
+        "finished",
+        2.0,
+        10.0,
+        3.0,
+    )
 
 
 def test_the_first_end_counts() -> None:
@@ -76,5 +85,7 @@ def test_a_distribution_counts_each_value_at_its_bound_and_all_above(values: lis
     distribution = Distribution((0.5, 1.0, 5.0))
     for value in values:
         distribution.add(value)
-    assert distribution.cumulative() == [(bound, sum(value <= bound for value in values)) for bound in (0.5, 1.0, 5.0, inf)]
+    assert distribution.cumulative() == [
+        (bound, sum(value <= bound for value in values)) for bound in (0.5, 1.0, 5.0, inf)
+    ]
     assert distribution.total == pytest.approx(sum(values))

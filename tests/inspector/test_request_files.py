@@ -22,10 +22,16 @@ def written(directory: Path, body: Any) -> Path:
     ("fields", "path"),
     [
         ({"messages": HELLO}, "/v1/chat/completions"),
-        ({"messages": HELLO, "tools": [{"type": "function", "function": {"name": "clock"}}]}, "/v1/chat/completions"),
+        (
+            {"messages": HELLO, "tools": [{"type": "function", "function": {"name": "clock"}}]},
+            "/v1/chat/completions",
+        ),
         ({"messages": HELLO, "system": "Be kind."}, "/v1/messages"),
         ({"messages": HELLO, "tools": [{"name": "clock", "input_schema": {}}]}, "/v1/messages"),
-        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}]}, "/v1/messages"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}]},
+            "/v1/messages",
+        ),
         ({"input": "Hello"}, "/v1/responses"),
     ],
 )
@@ -35,7 +41,12 @@ def test_the_fields_tell(tmp_path: Path, fields: dict[str, Any], path: str) -> N
 
 def test_a_request_for_one_token_is_the_same_but_for_its_length(tmp_path: Path) -> None:
     request = read_request(written(tmp_path, {"model": "tiny", "messages": HELLO, "stream": True}))
-    assert request.of_one_token() == {"model": "tiny", "messages": HELLO, "stream": False, "max_completion_tokens": 1}
+    assert request.of_one_token() == {
+        "model": "tiny",
+        "messages": HELLO,
+        "stream": False,
+        "max_completion_tokens": 1,
+    }
 
 
 @pytest.mark.parametrize("body", ["{", "[]", "{}", '{"prompt": "Once"}'])

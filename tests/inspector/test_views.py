@@ -15,7 +15,14 @@ from mlxctl.inspector.branches import build_trees, find_branch, num_common, path
 from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.comparison import compare
 from mlxctl.inspector.labels import UserMarkers
-from mlxctl.inspector.rendering import branch_facts, branches_table, branches_tree, comparison, counters, explanations
+from mlxctl.inspector.rendering import (
+    branch_facts,
+    branches_table,
+    branches_tree,
+    comparison,
+    counters,
+    explanations,
+)
 
 NOW = 1_000_000.0
 SYSTEM = "<|im_start|>system\n" + "You are a careful agent. " * 10
@@ -45,9 +52,20 @@ def chunk(key: str, parent: str | None = None, **fields: Any) -> CachedChunk:
 
 
 def listing() -> list[CachedChunk]:
-    """Two conversations on one system prompt, and one of a model that is not served any more; the least recently used first."""
+    """Two conversations on one system prompt, and one of a model that is not served any more; the least
+    recently used first.
+    """
     return [
-        chunk("d", model=None, text=None, memory_bytes=0, disk_bytes=70_000_000, used_at=None, num_tokens=100, num_hits=0),
+        chunk(
+            "d",
+            model=None,
+            text=None,
+            memory_bytes=0,
+            disk_bytes=70_000_000,
+            used_at=None,
+            num_tokens=100,
+            num_hits=0,
+        ),
         chunk(
             "c",
             "a",
@@ -55,7 +73,13 @@ def listing() -> list[CachedChunk]:
             num_hits=0,
             is_pinned=True,
         ),
-        chunk("b", "a", text=" careful.<|im_end|>\n<|im_start|>user\nTell me of boats", used_at=NOW - 5, expires_at=NOW + 300),
+        chunk(
+            "b",
+            "a",
+            text=" careful.<|im_end|>\n<|im_start|>user\nTell me of boats",
+            used_at=NOW - 5,
+            expires_at=NOW + 300,
+        ),
         chunk("a", checkpoints=[120, 256]),
     ]
 
@@ -87,7 +111,13 @@ def test_two_branches(golden: SnapshotAssertion) -> None:
 
 def test_counters(golden: SnapshotAssertion) -> None:
     hits = {"exact": 1, "prefix": 0, "common_prefix": 12, "checkpoint": 0, "miss": 2}
-    stats = {"cache_bytes": 1_100_000, "cache_max_bytes": 4_300_000_000, "cache_chunks": 5, "cache_evicted": 7, "cache_hits": hits}
+    stats = {
+        "cache_bytes": 1_100_000,
+        "cache_max_bytes": 4_300_000_000,
+        "cache_chunks": 5,
+        "cache_evicted": 7,
+        "cache_hits": hits,
+    }
     disk = {
         "file_bytes": 70_000_000,
         "max_bytes": 10_700_000_000,
@@ -102,13 +132,31 @@ def test_counters(golden: SnapshotAssertion) -> None:
 
 def test_explanations(golden: SnapshotAssertion) -> None:
     usual = {"model": "tiny", "num_prompt_tokens": 687, "divergence": None, "compared_with": None}
-    parted = {"position": 671, "place": "message 2 (user)", "before": "user\nTell me of ", "here": "hills", "there": "[b]boats"}
+    parted = {
+        "position": 671,
+        "place": "message 2 (user)",
+        "before": "user\nTell me of ",
+        "here": "hills",
+        "there": "[b]boats",
+    }
     found = [
-        usual | {"number": 3, "num_cached_tokens": 686, "reason": "all_known", "sentence": "all of it was known"},
         usual
-        | {"number": 2, "num_cached_tokens": 671, "reason": "message_changed", "sentence": "in message 2 (user), it is another"}
+        | {"number": 3, "num_cached_tokens": 686, "reason": "all_known", "sentence": "all of it was known"},
+        usual
+        | {
+            "number": 2,
+            "num_cached_tokens": 671,
+            "reason": "message_changed",
+            "sentence": "in message 2 (user), it is another",
+        }
         | {"divergence": parted, "compared_with": 1},
-        usual | {"number": 1, "num_cached_tokens": 0, "reason": "first", "sentence": "nothing like it was asked before"},
+        usual
+        | {
+            "number": 1,
+            "num_cached_tokens": 0,
+            "reason": "first",
+            "sentence": "nothing like it was asked before",
+        },
     ]
     assert drawn(explanations(found)) == golden
 
@@ -161,11 +209,15 @@ def test_conversations_in_one_chunk_share_what_they_begin_with_to_the_token() ->
     assert (found.num_shared_tokens, found.num_shared_characters) == (len(head + "Tell me of "),) * 2
 
 
-TOKENS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=12), min_size=1, max_size=8, unique_by=tuple)
+TOKENS = st.lists(
+    st.lists(st.integers(0, 1), min_size=1, max_size=12), min_size=1, max_size=8, unique_by=tuple
+)
 
 
 @given(prompts=TOKENS)
-def test_the_tree_holds_every_prompt_and_shares_all_that_two_of_them_begin_with(prompts: list[list[int]]) -> None:
+def test_the_tree_holds_every_prompt_and_shares_all_that_two_of_them_begin_with(
+    prompts: list[list[int]],
+) -> None:
     listed = [
         chunk(f"{number:x}", text="".join(map(str, prompt)), token_ids=prompt, num_tokens=len(prompt))
         for number, prompt in enumerate(prompts)
@@ -180,4 +232,6 @@ def test_the_tree_holds_every_prompt_and_shares_all_that_two_of_them_begin_with(
         shared = num_common(prompts[one], prompts[other])
         if shared < min(len(prompts[one]), len(prompts[other])):
             assert compare(paths[one], paths[other]).num_shared_tokens == shared
-    assert sum(path[-1].memory_bytes for tree in trees["tiny"] for path in tree.walk()) == sum(each.memory_bytes for each in listed)
+    assert sum(path[-1].memory_bytes for tree in trees["tiny"] for path in tree.walk()) == sum(
+        each.memory_bytes for each in listed
+    )

@@ -1,4 +1,6 @@
-"""Environments as `pip install .` and `pip install '.[EXTRA]'` make them: links into the environment that runs the tests."""
+"""Environments as `pip install .` and `pip install '.[EXTRA]'` make them: links into the environment that
+runs the tests.
+"""
 
 import sys
 import tomllib
@@ -22,9 +24,14 @@ def project() -> dict[str, Any]:
 
 def requirements(*extras: str) -> list[Requirement]:
     """What mlxctl itself requires, plain or with extras, on this platform."""
-    declared = [*project()["dependencies"], *(text for extra in extras for text in project()["optional-dependencies"][extra])]
+    declared = [
+        *project()["dependencies"],
+        *(text for extra in extras for text in project()["optional-dependencies"][extra]),
+    ]
     found = [Requirement(text) for text in declared]
-    return [requirement for requirement in found if requirement.marker is None or requirement.marker.evaluate()]
+    return [
+        requirement for requirement in found if requirement.marker is None or requirement.marker.evaluate()
+    ]
 
 
 def distributions(*extras: str) -> dict[str, Distribution]:
@@ -47,9 +54,13 @@ def distributions(*extras: str) -> dict[str, Distribution]:
 
 
 def make_environment(directory: Path, *extras: str) -> Path:
-    """Make a virtual environment that has mlxctl with these extras and nothing else, and return its interpreter."""
+    """Make a virtual environment that has mlxctl with these extras and nothing else, and return its
+    interpreter.
+    """
     venv.create(directory, symlinks=True, with_pip=False)
-    packages = directory / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    packages = (
+        directory / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    )
     for installed in (*distributions(*extras).values(), distribution("mlxctl")):
         for path in _top_level(installed):
             link = packages / path.name
@@ -61,7 +72,9 @@ def make_environment(directory: Path, *extras: str) -> Path:
 
 
 def _holds(requirement: Requirement, extras: set[str]) -> bool:
-    return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+    return requirement.marker is None or any(
+        requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+    )
 
 
 def _top_level(installed: Distribution) -> Iterator[Path]:

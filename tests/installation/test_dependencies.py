@@ -1,4 +1,6 @@
-"""What mlxctl imports or looks up is there in a plain installation, or the place that handles its absence is named here."""
+"""What mlxctl imports or looks up is there in a plain installation, or the place that handles its absence is
+named here.
+"""
 
 import ast
 import re
@@ -16,14 +18,14 @@ from .environment import ROOT, project, requirements
 
 # Files that import a package of an extra, and the check that runs before and names the extra.
 OPTIONAL = {
-    "mlxctl/adapters/picture_files.py": {"PIL"},  # models/sight_recipe.py: read_sight
-    "mlxctl/adapters/sounds.py": {"miniaudio"},  # models/speech_recipe.py: read_speech_recipe
-    "mlxctl/engine/audio/listener.py": {"mlx_audio"},  # models/speech_recipe.py: read_speech_recipe
-    "mlxctl/engine/audio/weights.py": {"mlx_audio"},  # models/speech_recipe.py: read_speech_recipe
+    "mlxctl/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
+    "mlxctl/adapters/media/image_files.py": {"PIL"},  # models/vision_recipe.py
+    "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
+    "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/embedding/weights.py": {"mlx_vlm"},  # models/encoders.py: find_encoder
-    "mlxctl/engine/loading.py": {"mlx_vlm"},  # models/sight_recipe.py: read_sight
-    "mlxctl/engine/vision/opening.py": {"mlx_vlm"},  # models/sight_recipe.py: read_sight
-    "mlxctl/probe/voice.py": {"espeakng_loader"},  # find_voice
+    "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
+    "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
+    "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_voice
 }
 # Files that ask which packages are installed. Absence is an answer there, not an error.
 LOOK_UPS = {"mlxctl/installed.py", "mlxctl/doctor/packages.py"}
@@ -33,7 +35,10 @@ LOOK_UP_MODULES = ("importlib.metadata", "importlib.util", "importlib.resources"
 @cache
 def installed_modules() -> dict[str, set[str]]:
     """Every module that is installed, with the names of its packages."""
-    return {module: {canonicalize_name(name) for name in names} for module, names in packages_distributions().items()}
+    return {
+        module: {canonicalize_name(name) for name in names}
+        for module, names in packages_distributions().items()
+    }
 
 
 def plain_modules() -> set[str]:
@@ -50,7 +55,11 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"\w+\.\w", node.value):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and re.match(r"\w+\.\w", node.value)
+        ):
             yield from {node.value} if node.value.partition(".")[0] in foreign else ()
 
 
@@ -61,9 +70,15 @@ def test_only_plain_dependencies_are_imported_or_looked_up_without_a_check() -> 
         name = str(file.relative_to(ROOT))
         modules = set(imported(ast.parse(file.read_text())))
         strange = {module.partition(".")[0] for module in modules} - usual - OPTIONAL.get(name, set())
-        looked_up = {module for module in modules if module.startswith(LOOK_UP_MODULES)} if name not in LOOK_UPS else set()
+        looked_up = (
+            {module for module in modules if module.startswith(LOOK_UP_MODULES)}
+            if name not in LOOK_UPS
+            else set()
+        )
         wrong += [f"{name}: {module}" for module in sorted(strange | looked_up)]
-    assert wrong == [], "declare the package in pyproject.toml; or look it up with mlxctl.installed, and name the file in OPTIONAL"
+    assert wrong == [], (
+        "declare the package in pyproject.toml; or look it up with mlxctl.installed, and name the file in OPTIONAL"
+    )
 
 
 def test_files_that_are_named_as_optional_still_are() -> None:
@@ -74,5 +89,7 @@ def test_files_that_are_named_as_optional_still_are() -> None:
 
 def test_each_extra_declares_the_packages_that_are_looked_up_for_it() -> None:
     for extra, packages in EXTRAS.items():
-        declared = {canonicalize_name(Requirement(text).name) for text in project()["optional-dependencies"][extra]}
+        declared = {
+            canonicalize_name(Requirement(text).name) for text in project()["optional-dependencies"][extra]
+        }
         assert {canonicalize_name(package) for package in packages.values()} <= declared

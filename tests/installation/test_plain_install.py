@@ -12,15 +12,20 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.probe.sight_check import one_colour_png
-from tests import forge
+from mlxctl.probe.image_check import one_color_png
+from tests import tiny_models
 from tests.server.process import ServerProcess
 
 from .environment import make_environment
 
 MESSAGES = [{"role": "user", "content": "Hello!"}]
-IMAGE = b64encode(one_colour_png((220, 30, 30))).decode()
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+IMAGE = b64encode(one_color_png((220, 30, 30))).decode()
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 TOOL = {"type": "function", "function": {"name": "get_time", "parameters": SCHEMA}}
 
 GENERATIONS: list[tuple[str, dict[str, Any]]] = [
@@ -29,7 +34,10 @@ GENERATIONS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"messages": MESSAGES, "tools": [TOOL], "tool_choice": "required"}),
     (
         "/v1/chat/completions",
-        {"messages": MESSAGES, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}},
+        {
+            "messages": MESSAGES,
+            "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}},
+        },
     ),
     ("/v1/completions", {"prompt": "Hello"}),
     ("/v1/responses", {"input": "Hello", "max_output_tokens": 16}),
@@ -47,10 +55,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A plain server for a text model, and for one of each kind that needs an extra."""
     directory = tmp_path_factory.mktemp("models")
-    shutil.copytree(forge.encoder("bert"), directory / "bert")
-    shutil.copytree(forge.trained("rowan"), directory / "rowan")
-    shutil.copytree(forge.trained("aspen"), directory / "aspen")
-    running = ServerProcess("--model", str(forge.model("endless")), "--models-dir", str(directory), python=str(python))
+    shutil.copytree(tiny_models.encoder("bert"), directory / "bert")
+    shutil.copytree(tiny_models.trained("pixtral_colors"), directory / "pixtral_colors")
+    shutil.copytree(tiny_models.trained("whisper_words"), directory / "whisper_words")
+    running = ServerProcess(
+        "--model", str(tiny_models.model("endless")), "--models-dir", str(directory), python=str(python)
+    )
     try:
         running.wait_ready()
         yield running
@@ -84,10 +94,14 @@ def test_every_route_that_only_reads_answers(server: ServerProcess) -> None:
 
 def test_an_agent_and_a_token_count_answer(server: ServerProcess) -> None:
     model = text_model(server)
-    agent = httpx.post(f"{server.url}/v1/agents", json={"model": model, "instructions": "Be kind."}).json()["id"]
+    agent = httpx.post(f"{server.url}/v1/agents", json={"model": model, "instructions": "Be kind."}).json()[
+        "id"
+    ]
     turn = {"messages": MESSAGES, "max_tokens": 8}
     assert httpx.post(f"{server.url}/v1/agents/{agent}/generate", json=turn, timeout=60).status_code == 200
-    counted = httpx.post(f"{server.url}/v1/messages/count_tokens", json={"model": model, "messages": MESSAGES})
+    counted = httpx.post(
+        f"{server.url}/v1/messages/count_tokens", json={"model": model, "messages": MESSAGES}
+    )
     assert counted.json()["input_tokens"] > 0
 
 
@@ -105,17 +119,21 @@ def test_what_needs_an_extra_says_which_in_the_protocol_of_the_caller(server: Se
     embedding = httpx.post(f"{server.url}/v1/embeddings", json={"model": "bert", "input": "Hello"})
     assert "pip install 'mlxctl[encoders]'" in refusal_of_openai(embedding)
 
-    form = {"data": {"model": "aspen"}, "files": {"file": ("a.wav", b"RIFF....WAVE")}}
+    form = {"data": {"model": "whisper_words"}, "files": {"file": ("a.wav", b"RIFF....WAVE")}}
     for path in ("/v1/audio/transcriptions", "/v1/audio/translations"):
         assert "pip install 'mlxctl[audio]'" in refusal_of_openai(httpx.post(f"{server.url}{path}", **form))
 
     url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
-    chat = {"model": "rowan", "messages": [{"role": "user", "content": [url]}]}
+    chat = {"model": "pixtral_colors", "messages": [{"role": "user", "content": [url]}]}
     assert "pip install 'mlxctl[vision]'" in refusal_of_openai(
         httpx.post(f"{server.url}/v1/chat/completions", json=chat, timeout=60)
     )
     source = {"type": "base64", "media_type": "image/png", "data": IMAGE}
-    message = {"model": "rowan", "max_tokens": 8, "messages": [{"role": "user", "content": [{"type": "image", "source": source}]}]}
+    message = {
+        "model": "pixtral_colors",
+        "max_tokens": 8,
+        "messages": [{"role": "user", "content": [{"type": "image", "source": source}]}],
+    }
     refused = httpx.post(f"{server.url}/v1/messages", json=message, timeout=60)
     assert "pip install 'mlxctl[vision]'" in refusal_of_anthropic(refused)
 
@@ -131,16 +149,26 @@ def test_what_needs_an_extra_says_which_in_the_protocol_of_the_caller(server: Se
     ],
 )
 def test_commands_run(python: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    words = [str(forge.trained("rowan")) if word == "MODEL" else word for word in arguments]
+    words = [str(tiny_models.trained("pixtral_colors")) if word == "MODEL" else word for word in arguments]
     run = run_command(python, tmp_path, *words)
     assert "Traceback" not in run.stderr
     assert run.returncode in (0, 1), run.stderr
 
 
-def run_command(python: Path, home: Path, *arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HOME": str(home)} | {f"XDG_{kind}_HOME": str(home) for kind in ("STATE", "CACHE", "CONFIG")}
+def run_command(
+    python: Path, home: Path, *arguments: str, says: str = ""
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": str(home)} | {
+        f"XDG_{kind}_HOME": str(home) for kind in ("STATE", "CACHE", "CONFIG")
+    }
     return subprocess.run(
-        [python, "-m", "mlxctl", *arguments], input=says, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [python, "-m", "mlxctl", *arguments],
+        input=says,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

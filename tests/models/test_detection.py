@@ -46,9 +46,20 @@ def kind_of(directory: Path, config: dict[str, Any], **more: Any) -> str:
         ({"model_type": "gpt2", "vocab_size": 9, "n_layer": 1}, "text"),
         ({"model_type": "gemma3", "vision_config": {}}, "vision"),
         ({"model_type": "bert", "architectures": ["BertModel"]}, "embeddings"),
-        ({"model_type": "xlm-roberta", "architectures": ["XLMRobertaForSequenceClassification"], "num_labels": 1}, "reranker"),
         (
-            {"model_type": "modernbert", "architectures": ["XForSequenceClassification"], "id2label": {"0": "a", "1": "b"}},
+            {
+                "model_type": "xlm-roberta",
+                "architectures": ["XLMRobertaForSequenceClassification"],
+                "num_labels": 1,
+            },
+            "reranker",
+        ),
+        (
+            {
+                "model_type": "modernbert",
+                "architectures": ["XForSequenceClassification"],
+                "id2label": {"0": "a", "1": "b"},
+            },
             "embeddings",
         ),
         ({"model_type": "whisper"}, "speech-to-text"),
@@ -107,7 +118,12 @@ def test_the_family_is_that_of_the_architecture_unless_the_template_is_anothers(
 
 def test_a_model_is_described(model: Path) -> None:
     found = describe_model(model, name="org/tiny")
-    assert (found.name, found.detection.kind, found.detection.family, found.model_type) == ("org/tiny", "text", "qwen", "qwen3")
+    assert (found.name, found.detection.kind, found.detection.family, found.model_type) == (
+        "org/tiny",
+        "text",
+        "qwen",
+        "qwen3",
+    )
     assert found.quantization is not None
     assert (found.quantization.label, found.context_length, found.problem) == ("4-bit", 4096, None)
     assert found.weights is not None
@@ -118,7 +134,12 @@ def test_a_model_is_described(model: Path) -> None:
 
 def test_the_demo_model_is_described_as_what_it_is() -> None:
     found = describe_model(demo.MODEL_DIR)
-    assert (found.detection.kind, found.detection.family, found.takes_tools, found.problem) == ("text", "qwen", True, None)
+    assert (found.detection.kind, found.detection.family, found.takes_tools, found.problem) == (
+        "text",
+        "qwen",
+        True,
+        None,
+    )
     assert found.runtimes is not None
     assert "mlx-lm" in found.runtimes
 
@@ -170,7 +191,10 @@ def blow_up_template(model: Path) -> None:
         (use_unknown_type, "no installed package has code for model_type 'brand_new'"),
         (bring_code, "auto_map in config.json"),
         (bring_model_file, "model_file in config.json"),
-        (blow_up_template, "template of model 'tiny' is larger|chat_template.jinja of model 'tiny' is larger"),
+        (
+            blow_up_template,
+            "template of model 'tiny' is larger|chat_template.jinja of model 'tiny' is larger",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_used_says_why_in_one_line(model: Path, damage: Any, complaint: str) -> None:

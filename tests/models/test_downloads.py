@@ -1,4 +1,6 @@
-"""Real downloads, from a hub on loopback: what is taken, what resumes, what is refused, and how each failure reads."""
+"""Real downloads, from a hub on loopback: what is taken, what resumes, what is refused, and how each failure
+reads.
+"""
 
 import json
 import os
@@ -26,12 +28,19 @@ FILES = {
     "chat_template.jinja": b"{{ messages }}",
     "model.safetensors": bytes(range(256)) * 4000,
 }
-UNWANTED = {"README.md": b"x", "pytorch_model.bin": b"x", "original/a.safetensors": b"x", "consolidated.safetensors": b"x"}
+UNWANTED = {
+    "README.md": b"x",
+    "pytorch_model.bin": b"x",
+    "original/a.safetensors": b"x",
+    "consolidated.safetensors": b"x",
+}
 
 
 @pytest.fixture
 def hub() -> Iterator[TinyHub]:
-    with running(TinyHub(files={"org/tiny": {**FILES, **UNWANTED}, "org/empty": {"README.md": b"x"}})) as started:
+    with running(
+        TinyHub(files={"org/tiny": {**FILES, **UNWANTED}, "org/empty": {"README.md": b"x"}})
+    ) as started:
         yield started
 
 
@@ -72,7 +81,9 @@ def test_a_connection_that_breaks_goes_on_where_it_was(hub: TinyHub, tmp_path: P
     assert weights.read_bytes() == FILES["model.safetensors"]
 
 
-def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(hub: TinyHub, tmp_path: Path) -> None:
+def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(
+    hub: TinyHub, tmp_path: Path
+) -> None:
     hub.seconds_per_piece = 0.3
     process = pulling("org/tiny", hub.url, tmp_path)
     blobs = tmp_path / "models--org--tiny" / "blobs"
@@ -103,7 +114,9 @@ def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(hub: 
         ("../etc", None, "is no repository of the hub"),
     ],
 )
-def test_a_refusal_is_one_line(hub: TinyHub, tmp_path: Path, repository: str, refusal: tuple[int, str] | None, line: str) -> None:
+def test_a_refusal_is_one_line(
+    hub: TinyHub, tmp_path: Path, repository: str, refusal: tuple[int, str] | None, line: str
+) -> None:
     if refusal:
         hub.refusals[repository] = refusal
     code, out, err = pull(repository, hub.url, tmp_path)
@@ -122,7 +135,9 @@ def test_no_hub_is_one_line(tmp_path: Path) -> None:
     assert (code, err) == (1, "mlxctl: cannot download 'org/tiny': HF_HUB_OFFLINE forbids it\n")
 
 
-def test_a_disk_without_room_is_noticed_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_noticed_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12, 10**9))
     plan = DownloadPlan(repository="org/big", num_files=1, num_bytes=5 * 10**9, num_bytes_left=4 * 10**9)
     with pytest.raises(DownloadFailed, match=r"needs 4\.00 GB more .* which has 1\.00 GB left"):
@@ -161,5 +176,7 @@ def test_a_repository_is_told_from_anything_else(name: str, is_one: bool) -> Non
 def test_json_tells_what_was_done(hub: TinyHub, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--json"]
     variables = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path)}
-    done = json.loads(subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout)
+    done = json.loads(
+        subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout
+    )
     assert (done["state"], done["num_bytes"]) == ("done", sum(map(len, FILES.values())))

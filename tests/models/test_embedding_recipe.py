@@ -10,12 +10,12 @@ import pytest
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import EmbeddingRecipe
 from mlxctl.models import describe_model, read_model
-from tests import forge
+from tests import tiny_models
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(forge.model("embedder"), tmp_path / "vectors"))
+    return Path(shutil.copytree(tiny_models.model("embedder"), tmp_path / "vectors"))
 
 
 def write(model: Path, name: str, value: Any) -> None:
@@ -34,10 +34,10 @@ def recipe(model: Path) -> EmbeddingRecipe:
 
 
 def test_a_model_that_writes_text_has_no_recipe() -> None:
-    assert read_model(forge.model("qwen3")).embedding is None
+    assert read_model(tiny_models.model("qwen3")).embedding is None
 
 
-def test_the_files_say_what_is_pooled_and_that_vectors_are_normalised(model: Path) -> None:
+def test_the_files_say_what_is_pooled_and_that_vectors_are_normalized(model: Path) -> None:
     assert recipe(model) == EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1024)
 
 
@@ -54,7 +54,9 @@ def test_the_files_say_what_is_pooled_and_that_vectors_are_normalised(model: Pat
         ({"pooling_mode": ["lasttoken", "cls"]}, ("last_token", "cls")),
     ],
 )
-def test_every_way_of_pooling_has_its_name(model: Path, pooling: dict[str, Any], expected: tuple[str, ...]) -> None:
+def test_every_way_of_pooling_has_its_name(
+    model: Path, pooling: dict[str, Any], expected: tuple[str, ...]
+) -> None:
     write(model, "1_Pooling/config.json", pooling)
     assert recipe(model).pooling == expected
 
@@ -72,9 +74,13 @@ def test_a_conversion_that_lost_these_files_is_taken_for_what_most_are(model: Pa
     assert recipe(renamed) == EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1024)
 
 
-def test_the_shorter_limit_the_prompt_and_lower_case_are_honoured(model: Path) -> None:
+def test_the_shorter_limit_the_prompt_and_lower_case_are_honored(model: Path) -> None:
     write(model, "sentence_bert_config.json", {"max_seq_length": 128, "do_lower_case": True})
-    write(model, "config_sentence_transformers.json", {"prompts": {"doc": "passage: "}, "default_prompt_name": "doc"})
+    write(
+        model,
+        "config_sentence_transformers.json",
+        {"prompts": {"doc": "passage: "}, "default_prompt_name": "doc"},
+    )
     found = recipe(model)
     assert (found.max_length, found.is_uncased, found.prompt) == (128, True, "passage: ")
 
@@ -82,8 +88,16 @@ def test_the_shorter_limit_the_prompt_and_lower_case_are_honoured(model: Path) -
 @pytest.mark.parametrize(
     ("file", "value", "complaint"),
     [
-        ("modules.json", [{"path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}], "has a LSTM module"),
-        ("modules.json", [{"path": "", "type": "x.Normalize"}, {"path": "", "type": "x.Pooling"}], "in another order than"),
+        (
+            "modules.json",
+            [{"path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}],
+            "has a LSTM module",
+        ),
+        (
+            "modules.json",
+            [{"path": "", "type": "x.Normalize"}, {"path": "", "type": "x.Pooling"}],
+            "in another order than",
+        ),
         ("modules.json", [{"path": "/2_Dense", "type": "x.Dense"}], "lies outside of it"),
         ("modules.json", {"0": "Transformer"}, "must hold a JSON array"),
         ("modules.json", ["Transformer"], "no list of modules"),
@@ -93,7 +107,9 @@ def test_the_shorter_limit_the_prompt_and_lower_case_are_honoured(model: Path) -
         ("1_Pooling/config.json", [], "must hold a JSON object"),
     ],
 )
-def test_what_would_give_wrong_vectors_is_refused_in_one_line(model: Path, file: str, value: Any, complaint: str) -> None:
+def test_what_would_give_wrong_vectors_is_refused_in_one_line(
+    model: Path, file: str, value: Any, complaint: str
+) -> None:
     write(model, file, value)
     with pytest.raises(BrokenModel, match=complaint) as refusal:
         read_model(model)
@@ -108,7 +124,9 @@ def test_what_would_give_wrong_vectors_is_refused_in_one_line(model: Path, file:
         ({"is_causal": False}, "not computed here for model_type 'qwen3'"),
     ],
 )
-def test_a_model_that_nothing_here_computes_is_refused_by_name(model: Path, changes: dict[str, Any], complaint: str) -> None:
+def test_a_model_that_nothing_here_computes_is_refused_by_name(
+    model: Path, changes: dict[str, Any], complaint: str
+) -> None:
     change(model, "config.json", **changes)
     with pytest.raises(BrokenModel, match=complaint):
         read_model(model)
@@ -118,6 +136,10 @@ def test_a_model_that_nothing_here_computes_is_refused_by_name(model: Path, chan
 def test_a_prompt_that_must_not_be_pooled_is_refused(model: Path) -> None:
     change(model, "1_Pooling/config.json", include_prompt=False)
     assert recipe(model).prompt == ""
-    write(model, "config_sentence_transformers.json", {"prompts": {"doc": "passage: "}, "default_prompt_name": "doc"})
+    write(
+        model,
+        "config_sentence_transformers.json",
+        {"prompts": {"doc": "passage: "}, "default_prompt_name": "doc"},
+    )
     with pytest.raises(BrokenModel, match="include_prompt"):
         read_model(model)

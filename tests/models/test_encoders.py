@@ -1,4 +1,6 @@
-"""Encoders are known by their configuration; one whose configuration the code does not honour is refused by the field's name."""
+"""Encoders are known by their configuration; one whose configuration the code does not honor is refused by
+the field's name.
+"""
 
 import json
 import shutil
@@ -11,7 +13,7 @@ from mlxctl.errors import BrokenModel
 from mlxctl.ir import DenseLayer, EmbeddingRecipe
 from mlxctl.models import describe_model, fit_model, read_model, this_machine
 from mlxctl.models.fingerprint import fingerprint
-from tests import forge
+from tests import tiny_models
 
 
 def recipe(model: Path) -> EmbeddingRecipe:
@@ -22,7 +24,7 @@ def recipe(model: Path) -> EmbeddingRecipe:
 
 def copied(name: str, directory: Path, **changes: Any) -> Path:
     """A forged encoder with another configuration."""
-    model = Path(shutil.copytree(forge.encoder(name), directory))
+    model = Path(shutil.copytree(tiny_models.encoder(name), directory))
     write(model, "config.json", json.loads((model / "config.json").read_text()) | changes)
     return model
 
@@ -32,7 +34,7 @@ def write(model: Path, name: str, value: Any) -> None:
 
 
 def test_the_files_tell_what_computes_an_encoder_and_what_comes_behind() -> None:
-    found = {name: recipe(forge.encoder(name)) for name in forge.ENCODER_NAMES}
+    found = {name: recipe(tiny_models.encoder(name)) for name in tiny_models.ENCODER_NAMES}
     assert {name: (one.encoder, one.pooling) for name, one in found.items()} == {
         "bert": ("bert", ("cls",)),
         "xlm_roberta": ("xlm_roberta", ("mean",)),
@@ -40,16 +42,32 @@ def test_the_files_tell_what_computes_an_encoder_and_what_comes_behind() -> None
         "embeddinggemma": ("gemma3_text", ("mean",)),
     }
     assert found["embeddinggemma"].dense == (
-        DenseLayer(file="2_Dense/model.safetensors", num_inputs=64, num_outputs=128, has_bias=False, activation="identity"),
-        DenseLayer(file="3_Dense/model.safetensors", num_inputs=128, num_outputs=48, has_bias=False, activation="identity"),
+        DenseLayer(
+            file="2_Dense/model.safetensors",
+            num_inputs=64,
+            num_outputs=128,
+            has_bias=False,
+            activation="identity",
+        ),
+        DenseLayer(
+            file="3_Dense/model.safetensors",
+            num_inputs=128,
+            num_outputs=48,
+            has_bias=False,
+            activation="identity",
+        ),
     )
     assert all(one.is_normalized for one in found.values())
 
 
-@pytest.mark.parametrize("name", forge.ENCODER_NAMES)
+@pytest.mark.parametrize("name", tiny_models.ENCODER_NAMES)
 def test_an_encoder_is_described_as_what_it_is_and_keeps_no_cache(name: str) -> None:
-    described = describe_model(forge.encoder(name))
-    assert (described.detection.kind, described.problem, described.context_length) == ("embeddings", None, 400)
+    described = describe_model(tiny_models.encoder(name))
+    assert (described.detection.kind, described.problem, described.context_length) == (
+        "embeddings",
+        None,
+        400,
+    )
     fit = fit_model(described, this_machine())
     assert fit is not None
     assert (fit.fits, fit.cache_bytes, fit.predicted_tokens_per_second) == (True, 0, None)
@@ -64,7 +82,9 @@ def test_bidirectional_attention_makes_an_embedding_model_whatever_it_is_called(
 
 
 @pytest.mark.parametrize(("changes", "max_length"), [({}, 400), ({"max_position_embeddings": 300}, 300 - 2)])
-def test_a_text_is_no_longer_than_there_are_places_for_its_tokens(tmp_path: Path, changes: dict[str, Any], max_length: int) -> None:
+def test_a_text_is_no_longer_than_there_are_places_for_its_tokens(
+    tmp_path: Path, changes: dict[str, Any], max_length: int
+) -> None:
     model = copied("xlm_roberta", tmp_path / "x", **changes)
     assert (recipe(model).max_length, read_model(model).context_length) == (max_length, max_length)
 
@@ -90,12 +110,16 @@ def test_the_kin_of_roberta_goes_by_many_names(tmp_path: Path, model_type: str) 
         ("embeddinggemma", {"layer_types": ["full_attention", "sliding_attention"] * 2}, "layer_types"),
         (
             "embeddinggemma",
-            {"rope_parameters": {"full_attention": {"rope_type": "linear", "rope_theta": 1_000_000.0, "factor": 8}}},
+            {
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "linear", "rope_theta": 1_000_000.0, "factor": 8}
+                }
+            },
             "rope_parameters for full_attention",
         ),
     ],
 )
-def test_what_the_code_would_not_honour_is_refused_by_its_field(
+def test_what_the_code_would_not_honor_is_refused_by_its_field(
     tmp_path: Path, name: str, changes: dict[str, Any], complaint: str
 ) -> None:
     model = copied(name, tmp_path / "x", **changes)
@@ -122,28 +146,36 @@ def test_rotations_that_are_the_usual_ones_are_taken_in_the_newer_notation_too(t
         ("gte-modernbert-base", "cls"),
     ],
 )
-def test_a_conversion_that_lost_its_files_is_pooled_as_its_name_says(tmp_path: Path, name: str, pooling: str) -> None:
+def test_a_conversion_that_lost_its_files_is_pooled_as_its_name_says(
+    tmp_path: Path, name: str, pooling: str
+) -> None:
     model = copied("bert", tmp_path / name)
     (model / "1_Pooling/config.json").unlink()
     (model / "modules.json").unlink()
     assert (recipe(model).pooling, recipe(model).is_normalized) == ((pooling,), True)
 
 
-def test_an_encoder_without_these_files_and_without_a_known_name_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_an_encoder_without_these_files_and_without_a_known_name_is_refused_with_the_remedy(
+    tmp_path: Path,
+) -> None:
     model = copied("bert", tmp_path / "mine")
     (model / "1_Pooling/config.json").unlink()
     with pytest.raises(BrokenModel, match=r"put 1_Pooling/config\.json of the model that it was made from"):
         read_model(model)
 
 
-def test_dense_layers_that_a_conversion_put_among_the_weights_are_found_by_their_shapes(tmp_path: Path) -> None:
+def test_dense_layers_that_a_conversion_put_among_the_weights_are_found_by_their_shapes(
+    tmp_path: Path,
+) -> None:
     import numpy as np
     from safetensors.numpy import load_file, save_file
 
     model = copied("embeddinggemma", tmp_path / "embeddinggemma-300m-bf16")
     weights = load_file(model / "model.safetensors")
     for place, folder in enumerate(("2_Dense", "3_Dense")):
-        weights[f"dense.{place}.weight"] = np.ascontiguousarray(load_file(model / folder / "model.safetensors")["linear.weight"])
+        weights[f"dense.{place}.weight"] = np.ascontiguousarray(
+            load_file(model / folder / "model.safetensors")["linear.weight"]
+        )
         shutil.rmtree(model / folder)
     save_file(weights, model / "model.safetensors")
     expected = (
@@ -159,21 +191,29 @@ def test_dense_layers_that_a_conversion_put_among_the_weights_are_found_by_their
     ("told", "complaint"),
     [
         (
-            {"in_features": 64, "out_features": 128, "activation_function": "torch.nn.modules.activation.Softmax"},
+            {
+                "in_features": 64,
+                "out_features": 128,
+                "activation_function": "torch.nn.modules.activation.Softmax",
+            },
             "Softmax behind it",
         ),
         ({"in_features": 64}, "how wide its Dense module is"),
         ({"in_features": 32, "out_features": 128}, "for 32 numbers, but 64 come before it"),
     ],
 )
-def test_a_dense_module_that_is_not_computed_here_is_refused(tmp_path: Path, told: dict[str, Any], complaint: str) -> None:
+def test_a_dense_module_that_is_not_computed_here_is_refused(
+    tmp_path: Path, told: dict[str, Any], complaint: str
+) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
     write(model, "2_Dense/config.json", told)
     with pytest.raises(BrokenModel, match=complaint):
         read_model(model)
 
 
-@pytest.mark.parametrize("lost", [("2_Dense", "3_Dense"), ("2_Dense", "3_Dense", "1_Pooling", "modules.json")])
+@pytest.mark.parametrize(
+    "lost", [("2_Dense", "3_Dense"), ("2_Dense", "3_Dense", "1_Pooling", "modules.json")]
+)
 def test_dense_modules_that_a_conversion_lost_are_missed(tmp_path: Path, lost: tuple[str, ...]) -> None:
     model = copied("embeddinggemma", tmp_path / "embeddinggemma-300m-4bit")
     for name in lost:
@@ -184,7 +224,7 @@ def test_dense_modules_that_a_conversion_lost_are_missed(tmp_path: Path, lost: t
 
 def test_what_comes_behind_the_layers_makes_another_model_of_it(tmp_path: Path) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
-    digests = {fingerprint(forge.encoder("embeddinggemma"))}
+    digests = {fingerprint(tiny_models.encoder("embeddinggemma"))}
     write(model, "1_Pooling/config.json", {"pooling_mode_cls_token": True})
     digests.add(fingerprint(model))
     (model / "2_Dense/model.safetensors").write_bytes((model / "3_Dense/model.safetensors").read_bytes())

@@ -3,11 +3,10 @@
 import dataclasses
 from typing import Any
 
-import forge
 import pytest
 
-from mlxctl.engine.loading import default_memory_limit
-from mlxctl.engine.pacing import PrefillPacer
+from mlxctl.engine.loading.loader import default_memory_limit
+from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.ir import KVFormat
 from mlxctl.models import Machine, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.apple_chips import CHIPS, find_chip
@@ -20,6 +19,7 @@ from mlxctl.models.prefill_memory import (
     estimate_prompt_bytes,
     largest_chunk_tokens,
 )
+from tests import tiny_models
 
 from .weight_files import packed, write_model
 
@@ -55,8 +55,12 @@ def test_the_parts_are_weights_cache_and_a_moment_of_reading(model: ModelDescrip
     assert fit is not None
     assert fit.weights_bytes == 2_000_000 * 4096 * 4.5 / 8
     assert fit.cache_bytes == 8192 * KV_BYTES_PER_TOKEN
-    # Hidden states in 32 bits, inner ones in 16, the cache of one layer while it grows, and one row of logits.
-    assert fit.transient_bytes == 2048 * (8 * 4096 * 4 + 4 * 12288 * 2) + 8192 * KV_BYTES_PER_TOKEN // 36 + 151936 * 4
+    # Hidden states in 32 bits, inner ones in 16, the cache of one layer while it grows, and one row of
+    # logits.
+    assert (
+        fit.transient_bytes
+        == 2048 * (8 * 4096 * 4 + 4 * 12288 * 2) + 8192 * KV_BYTES_PER_TOKEN // 36 + 151936 * 4
+    )
     assert fit.needed_bytes == fit.weights_bytes + fit.cache_bytes + fit.transient_bytes
     assert fit.fits is True
 
@@ -92,7 +96,9 @@ def test_an_unknown_cache_leaves_the_verdict_open_unless_the_weights_decide(mode
 
 def test_the_predicted_speed_is_bandwidth_over_what_a_token_reads(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48, gb_per_second=400), context_tokens=4096)
-    assert fit.predicted_tokens_per_second == pytest.approx(400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN))
+    assert fit.predicted_tokens_per_second == pytest.approx(
+        400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN)
+    )
     assert fit_model(model, machine(48, gb_per_second=None)).predicted_tokens_per_second is None
 
 
@@ -100,8 +106,16 @@ def test_every_mac_of_the_table_is_worked_out(model: ModelDescription) -> None:
     fits = fit_on_macs(model)
     assert len(fits) == sum(len(chip.memory_gib) for chip in CHIPS)
     smallest, largest = fits[0], max(fits, key=lambda fit: fit.machine.memory_bytes)
-    assert (smallest.machine.chip, smallest.machine.memory_bytes, smallest.fits) == ("Apple M1", 8 * GIB, False)
-    assert (largest.machine.chip, largest.machine.usable_bytes, largest.fits) == ("Apple M3 Ultra", 384 * GIB, True)
+    assert (smallest.machine.chip, smallest.machine.memory_bytes, smallest.fits) == (
+        "Apple M1",
+        8 * GIB,
+        False,
+    )
+    assert (largest.machine.chip, largest.machine.usable_bytes, largest.fits) == (
+        "Apple M3 Ultra",
+        384 * GIB,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +170,9 @@ def test_the_estimate_holds_for_weights_of_16_and_of_4_bits(bits: int | None) ->
     model.set_dtype(mx.bfloat16)
     measured = measure_peak(model, chunk=32, num_tokens=64)
 
-    estimate = estimate_prefill_bytes(config_of("bench5m"), chunk_tokens=32, context_tokens=64, float_bytes=2, has_metal=False)
+    estimate = estimate_prefill_bytes(
+        config_of("bench5m"), chunk_tokens=32, context_tokens=64, float_bytes=2, has_metal=False
+    )
 
     assert measured / 1.3 < estimate < 1.3 * measured
 
@@ -173,9 +189,13 @@ def test_chunks_are_taken_to_be_as_large_as_the_engine_makes_them(num_tokens: in
 
 def test_a_long_prompt_is_read_in_small_chunks_where_attention_is_slow() -> None:
     config = config_of("llama3")
-    whole = estimate_prefill_bytes(config, chunk_tokens=2048, context_tokens=8192, float_bytes=4, has_metal=False)
+    whole = estimate_prefill_bytes(
+        config, chunk_tokens=2048, context_tokens=8192, float_bytes=4, has_metal=False
+    )
 
-    read = estimate_prompt_bytes(config, chunk_max_tokens=2048, context_tokens=8192, float_bytes=4, has_metal=False)
+    read = estimate_prompt_bytes(
+        config, chunk_max_tokens=2048, context_tokens=8192, float_bytes=4, has_metal=False
+    )
 
     assert 10 * read < whole
 
@@ -183,11 +203,11 @@ def test_a_long_prompt_is_read_in_small_chunks_where_attention_is_slow() -> None
 def load(name: str) -> Any:
     from mlx_lm.utils import load_model
 
-    return load_model(forge.model(name))[0]
+    return load_model(tiny_models.model(name))[0]
 
 
 def config_of(name: str) -> Any:
-    return describe_model(forge.model(name)).config
+    return describe_model(tiny_models.model(name)).config
 
 
 def measure_peak(model: Any, *, chunk: int, num_tokens: int) -> int:
@@ -218,15 +238,18 @@ def chunks_of_the_engine(num_tokens: int, seconds_per_token: float) -> list[int]
 
 
 @pytest.mark.parametrize(("bits", "share"), [(8, 8.5 / 16), (4, 4.5 / 16)])
-def test_quantised_keys_and_values_take_less_and_are_read_with_all_scores_in_between(
+def test_quantized_keys_and_values_take_less_and_are_read_with_all_scores_in_between(
     model: ModelDescription, bits: int, share: float
 ) -> None:
     # A scale and a bias of 16 bits for each 64 numbers are half a bit a number.
-    plain, fewer = (fit_model(each, machine(7)) for each in (model, model.served_with(KVFormat(bits=bits, group_size=64))))
+    plain, fewer = (
+        fit_model(each, machine(7)) for each in (model, model.served_with(KVFormat(bits=bits, group_size=64)))
+    )
     assert fewer.cache_bytes == plain.cache_bytes * share
     assert fewer.transient_bytes - plain.transient_bytes == 2048 * 8192 * (32 * 2 + 1)
     roomy = [
-        fit_model(each, machine(7), chunk_tokens=64) for each in (model, model.served_with(KVFormat(bits=bits, group_size=64)))
+        fit_model(each, machine(7), chunk_tokens=64)
+        for each in (model, model.served_with(KVFormat(bits=bits, group_size=64)))
     ]
     assert roomy[1].max_context_tokens > roomy[0].max_context_tokens
 

@@ -1,4 +1,6 @@
-"""What is known of a model is looked up by what it is; a store that cannot be used costs a warning, never a server."""
+"""What is known of a model is looked up by what it is; a store that cannot be used costs a warning, never a
+server.
+"""
 
 import logging
 import shutil
@@ -11,7 +13,7 @@ from stores.probe_records import CALLS_TOOLS, record
 from mlxctl import demo
 from mlxctl.errors import BrokenModel, SettingsError
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.models.knowledge import Knowledge, KnownModel
+from mlxctl.models.knowledge import Knowledge, ProbedModel
 from mlxctl.stores import CapabilityStore
 
 
@@ -35,11 +37,13 @@ def remember(place: Path, model: Path) -> None:
 
 
 def test_a_model_that_was_never_probed_is_not_known(tmp_path: Path, model: Path) -> None:
-    assert knowledge(tmp_path).of("copy", model) == KnownModel()
+    assert knowledge(tmp_path).of("copy", model) == ProbedModel()
     assert not (tmp_path / "capabilities.sqlite").exists()
 
 
-def test_a_probed_model_is_known_wherever_it_lies_and_whatever_it_is_called(tmp_path: Path, model: Path) -> None:
+def test_a_probed_model_is_known_wherever_it_lies_and_whatever_it_is_called(
+    tmp_path: Path, model: Path
+) -> None:
     remember(tmp_path, model)
     moved = model.rename(model.with_name("moved"))
     known = knowledge(tmp_path).of("anything", moved)
@@ -50,15 +54,21 @@ def test_a_probed_model_is_known_wherever_it_lies_and_whatever_it_is_called(tmp_
 @pytest.mark.parametrize("name", ["org/copy", "copy"])
 def test_what_a_person_lays_down_wins_under_either_name(tmp_path: Path, model: Path, name: str) -> None:
     remember(tmp_path, model)
-    assert knowledge(tmp_path, f'["{name}"]\ntools = "no"\n').of("org/copy", model).capabilities.tools is False
+    assert (
+        knowledge(tmp_path, f'["{name}"]\ntools = "no"\n').of("org/copy", model).capabilities.tools is False
+    )
 
 
 def test_a_parser_that_there_is_not_cannot_be_laid_down(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"unknown parser 'hermes' for tools of 'm' in .*; known: hermes_json"):
+    with pytest.raises(
+        SettingsError, match=r"unknown parser 'hermes' for tools of 'm' in .*; known: hermes_json"
+    ):
         knowledge(tmp_path, '[m]\ntool_parser = "hermes"\n')
 
 
-def test_a_store_of_a_newer_version_is_warned_of_once(tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_of_a_newer_version_is_warned_of_once(
+    tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     remember(tmp_path, model)
     connection = sqlite3.connect(tmp_path / "capabilities.sqlite")
     connection.execute("PRAGMA user_version = 99")
@@ -74,10 +84,10 @@ def test_a_store_of_a_newer_version_is_warned_of_once(tmp_path: Path, model: Pat
 def test_a_broken_model_is_not_known(tmp_path: Path, model: Path) -> None:
     remember(tmp_path, model)
     (model / "model.safetensors").write_bytes(b"\xff" * 20)
-    assert knowledge(tmp_path).of("copy", model) == KnownModel()
+    assert knowledge(tmp_path).of("copy", model) == ProbedModel()
 
 
-def test_the_fingerprint_changes_with_everything_that_decides_behaviour(model: Path) -> None:
+def test_the_fingerprint_changes_with_everything_that_decides_behavior(model: Path) -> None:
     before = fingerprint(model)
     digests = {before}
     for name in ("config.json", "tokenizer.json", "chat_template.jinja", "generation_config.json"):
@@ -85,7 +95,9 @@ def test_the_fingerprint_changes_with_everything_that_decides_behaviour(model: P
             file.write("\n")
         digests.add(fingerprint(model))
     weights = bytearray((model / "model.safetensors").read_bytes())
-    weights[8 + int.from_bytes(weights[:8], "little") :] = bytes(len(weights) - 8 - int.from_bytes(weights[:8], "little"))
+    weights[8 + int.from_bytes(weights[:8], "little") :] = bytes(
+        len(weights) - 8 - int.from_bytes(weights[:8], "little")
+    )
     (model / "model.safetensors").write_bytes(weights)
     assert len(digests | {fingerprint(model)}) == 6
 

@@ -1,16 +1,18 @@
-"""The memory that a conversation takes: what the configuration foretells is what mlx-lm's caches then really hold."""
+"""The memory that a conversation takes: what the configuration foretells is what mlx-lm's caches then really
+hold.
+"""
 
 from typing import Any
 
-import forge
 import mlx.core as mx
 import pytest
-from forge.families import FAMILIES
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import _get_classes, load_model
 
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
+from tests import tiny_models
+from tests.tiny_models.families import FAMILIES
 
 PLAIN: dict[str, Any] = {
     "hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -23,19 +25,45 @@ LATENT = {
     "moe_intermediate_size": 32, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 1,
     "n_group": 1, "topk_group": 1, "num_key_value_heads": 4,
 }  # fmt: skip
-GEMMA4 = {**PLAIN, "num_hidden_layers": 10, "global_head_dim": 32, "sliding_window": 32, "vocab_size_per_layer_input": 128}
+GEMMA4 = {
+    **PLAIN,
+    "num_hidden_layers": 10,
+    "global_head_dim": 32,
+    "sliding_window": 32,
+    "vocab_size_per_layer_input": 128,
+}
 DELTA = {
     "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
     "linear_conv_kernel_dim": 4, "full_attention_interval": 2,
 }  # fmt: skip
-GEMMA3 = {"model_type": "gemma3_text", "hidden_size": 32, "num_hidden_layers": 6, "intermediate_size": 64, "sliding_window": 32}
+GEMMA3 = {
+    "model_type": "gemma3_text",
+    "hidden_size": 32,
+    "num_hidden_layers": 6,
+    "intermediate_size": 64,
+    "sliding_window": 32,
+}
 ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 0]}
-GPT2 = {"n_ctx": 512, "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 512, "layer_norm_epsilon": 1e-5, "vocab_size": 128}
+GPT2 = {
+    "n_ctx": 512,
+    "n_embd": 64,
+    "n_head": 4,
+    "n_layer": 2,
+    "n_positions": 512,
+    "layer_norm_epsilon": 1e-5,
+    "vocab_size": 128,
+}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "gpt2": GPT2,
     "gemma2": {**PLAIN, "sliding_window": 32, "query_pre_attn_scalar": 16, "layer_types": TURNS},
     "llama": {**PLAIN, "sliding_window": 32, "layer_types": TURNS},
-    "gpt_oss": {**PLAIN, "sliding_window": 32, "layer_types": TURNS, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "gpt_oss": {
+        **PLAIN,
+        "sliding_window": 32,
+        "layer_types": TURNS,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+    },
     "cohere2": {**PLAIN, "sliding_window": 32, "sliding_window_pattern": 4},
     "deepseek_v3": LATENT,
     "gemma3": {"vocab_size": 128, "text_config": GEMMA3},
@@ -50,7 +78,9 @@ def held_bytes(model: Any, num_tokens: int) -> int:
     for tokens in ([1] * (num_tokens - 1), [1]):
         model(mx.array([tokens]), cache=cache)
         mx.eval([layer.state for layer in cache])
-    return sum(leaf.nbytes for layer in cache for _, leaf in tree_flatten(layer.state) if isinstance(leaf, mx.array))
+    return sum(
+        leaf.nbytes for layer in cache for _, leaf in tree_flatten(layer.state) if isinstance(leaf, mx.array)
+    )
 
 
 @pytest.mark.parametrize("model_type", CONFIGURATIONS)
@@ -68,7 +98,7 @@ def test_a_configuration_foretells_what_is_held(model_type: str) -> None:
 def test_a_forged_model_holds_what_was_foretold(name: str) -> None:
     config = FAMILIES[name].config
     shape = find_cache_shape(config["model_type"], config, float_bytes=4)
-    model, _ = load_model(forge.model(name))
+    model, _ = load_model(tiny_models.model(name))
     assert shape is not None
     assert shape.num_bytes(512) == held_bytes(model, 512)
 
@@ -93,4 +123,6 @@ def test_what_cannot_be_told_stays_unknown(model_type: str, config: dict[str, An
 
 def test_a_recurrent_state_of_unknown_size_is_said_to_be_unknown() -> None:
     config = {**PLAIN, "layer_types": ["mamba", "attention"] * 2}
-    assert find_cache_shape("granitemoehybrid", config, float_bytes=2) == CacheShape(bytes_per_token=256, state_bytes=None)
+    assert find_cache_shape("granitemoehybrid", config, float_bytes=2) == CacheShape(
+        bytes_per_token=256, state_bytes=None
+    )

@@ -3,7 +3,11 @@
 from pathlib import Path
 
 import pytest
-from huggingface_hub.utils._shared_blobs import publish_blob_to_shared_store, shared_blob_path, try_link_from_shared_store
+from huggingface_hub.utils._shared_blobs import (
+    publish_blob_to_shared_store,
+    shared_blob_path,
+    try_link_from_shared_store,
+)
 
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.models import Library, read_model
@@ -49,7 +53,11 @@ def test_models_are_found_by_name_in_both_places(places: tuple[Path, Path]) -> N
     write_model(places[0] / "org" / "nested", CONFIG, WEIGHTS)
     snapshot = cached(places[1], "org/cached")
     found = {entry.name: entry.path for entry in library(places).entries()}
-    assert found == {"alone": places[0] / "alone", "org/nested": places[0] / "org" / "nested", "org/cached": snapshot}
+    assert found == {
+        "alone": places[0] / "alone",
+        "org/nested": places[0] / "org" / "nested",
+        "org/cached": snapshot,
+    }
 
 
 def test_the_snapshot_that_main_names_is_meant(places: tuple[Path, Path]) -> None:
@@ -69,7 +77,9 @@ def test_a_ref_never_leads_out_of_its_repository(places: tuple[Path, Path], ref:
     assert library(places).find("org/a").path.name == NEW
 
 
-def test_a_ref_to_a_snapshot_that_is_not_there_is_a_download_that_never_came(places: tuple[Path, Path]) -> None:
+def test_a_ref_to_a_snapshot_that_is_not_there_is_a_download_that_never_came(
+    places: tuple[Path, Path],
+) -> None:
     cached(places[1], "org/a", ref=OLD)
     (entry,) = library(places).entries()
     assert entry.problem == "model 'org/a' is not downloaded: the cache holds no snapshot of it"
@@ -93,7 +103,9 @@ def test_a_broken_model_is_listed_with_its_reason_and_hides_nobody(places: tuple
 
 
 @pytest.mark.parametrize("file", ["config.json", "1_Pooling/config.json"])
-def test_a_link_out_of_a_model_is_named_and_not_followed(places: tuple[Path, Path], tmp_path: Path, file: str) -> None:
+def test_a_link_out_of_a_model_is_named_and_not_followed(
+    places: tuple[Path, Path], tmp_path: Path, file: str
+) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text('{"model_type": "secret"}')
     link = write_model(places[0] / "sly", CONFIG, WEIGHTS) / file
@@ -115,7 +127,9 @@ def test_a_model_directory_may_be_a_link_to_another_disk(places: tuple[Path, Pat
     }.items():
         (places[0] / name).symlink_to(target)
     shelf = library(places)
-    assert {entry.name: shelf.describe(entry).problem for entry in shelf.entries()} == dict.fromkeys(("cached", "org/c", "plain"))
+    assert {entry.name: shelf.describe(entry).problem for entry in shelf.entries()} == dict.fromkeys(
+        ("cached", "org/c", "plain")
+    )
 
 
 def test_a_linked_model_is_searched_for_links_too(places: tuple[Path, Path], tmp_path: Path) -> None:
@@ -145,7 +159,9 @@ def test_the_part_after_the_slash_is_enough_when_only_one_has_it(places: tuple[P
         library(places).resolve("a")
 
 
-def test_an_alias_stands_for_a_model_a_directory_or_another_alias(places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_alias_stands_for_a_model_a_directory_or_another_alias(
+    places: tuple[Path, Path], tmp_path: Path
+) -> None:
     snapshot, outside = cached(places[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
     shelf = library(places, fast="org/a", faster="fast", mine=str(outside))
     assert (shelf.resolve("fast").name, shelf.resolve("fast").path) == ("fast", snapshot)
@@ -183,7 +199,9 @@ def test_a_cached_model_is_spoken_of_by_its_repository(places: tuple[Path, Path]
         read_model(snapshot)
 
 
-def test_removing_takes_a_repository_with_its_blobs_and_leaves_a_copy_of_it(places: tuple[Path, Path]) -> None:
+def test_removing_takes_a_repository_with_its_blobs_and_leaves_a_copy_of_it(
+    places: tuple[Path, Path],
+) -> None:
     """A copy has the same commits under another name."""
     cached(places[1], "org/a")
     kept = cached(places[1], "org/b")
@@ -193,7 +211,9 @@ def test_removing_takes_a_repository_with_its_blobs_and_leaves_a_copy_of_it(plac
 
 
 def test_weights_that_repositories_share_go_with_the_last_of_them(places: tuple[Path, Path]) -> None:
-    """The hub's tools keep large files once for all repositories, so removing a folder alone would free nothing."""
+    """The hub's tools keep large files once for all repositories, so removing a folder alone would free
+    nothing.
+    """
     shared = {"xet_hash": "f" * 64, "cache_dir": places[1]}
     for name, keep in (("org/a", publish_blob_to_shared_store), ("org/b", try_link_from_shared_store)):
         cached(places[1], name)

@@ -22,7 +22,9 @@ def test_a_plain_model_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("group_size", [32, 64, 128])
-def test_packed_weights_count_as_the_weights_that_they_stand_for(tmp_path: Path, bits: int, group_size: int) -> None:
+def test_packed_weights_count_as_the_weights_that_they_stand_for(
+    tmp_path: Path, bits: int, group_size: int
+) -> None:
     write_weights(tmp_path / "model.safetensors", packed("a", 256, 512, bits=bits, group_size=group_size))
     weights = weigh(read_tensors(tmp_path), {"quantization": {"bits": bits, "group_size": group_size}})
     assert weights.num_parameters == 256 * 512
@@ -79,14 +81,23 @@ def test_a_header_is_bounded(tmp_path: Path) -> None:
     header=st.one_of(
         st.binary(max_size=60),
         st.recursive(
-            st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+            st.none() | st.integers() | st.text(max_size=5),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
         )
         .map(repr)
         .map(str.encode),
-        st.sampled_from([b'{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}', b'{"a": {"dtype": 1}}', b"[" * 9999]),
+        st.sampled_from(
+            [
+                b'{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}',
+                b'{"a": {"dtype": 1}}',
+                b"[" * 9999,
+            ]
+        ),
     )
 )
-def test_any_header_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory, header: bytes) -> None:
+def test_any_header_is_read_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, header: bytes
+) -> None:
     directory = tmp_path_factory.mktemp("any")
     (directory / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     refusal = ""

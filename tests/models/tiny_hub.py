@@ -1,4 +1,6 @@
-"""A hub on loopback with the few endpoints that a download needs: what a repository is, its tree, and its files with ranges."""
+"""A hub on loopback with the few endpoints that a download needs: what a repository is, its tree, and its
+files with ranges.
+"""
 
 import hashlib
 import json
@@ -14,7 +16,10 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class TinyHub:
-    """What the hub holds, how it answers, and what it was asked. `drop_after` ends a connection once, in mid-file."""
+    """What the hub holds, how it answers, and what it was asked.
+
+    `drop_after` ends a connection once, in mid-file.
+    """
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -25,7 +30,9 @@ class TinyHub:
 
     def fetched(self) -> list[str]:
         """The files whose content was asked for."""
-        return [line.rpartition("/")[2] for line in self.asked if line.startswith("GET") and "/resolve/" in line]
+        return [
+            line.rpartition("/")[2] for line in self.asked if line.startswith("GET") and "/resolve/" in line
+        ]
 
 
 @contextmanager
@@ -54,12 +61,23 @@ def running(hub: TinyHub) -> Iterator[TinyHub]:
             elif "/tree/" in path:
                 self._send_json(
                     [
-                        {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+                        {
+                            "type": "file",
+                            "path": name,
+                            "size": len(content),
+                            "oid": hashlib.sha1(content).hexdigest(),
+                        }
                         for name, content in hub.files[repository].items()
                     ]
                 )
             elif path.startswith("api/"):
-                self._send_json({"id": repository, "sha": COMMIT, "siblings": [{"rfilename": n} for n in hub.files[repository]]})
+                self._send_json(
+                    {
+                        "id": repository,
+                        "sha": COMMIT,
+                        "siblings": [{"rfilename": n} for n in hub.files[repository]],
+                    }
+                )
             else:
                 self._send_file(hub.files[repository][path.split(f"/{COMMIT}/")[1]], with_body=with_body)
 
@@ -68,7 +86,11 @@ def running(hub: TinyHub) -> Iterator[TinyHub]:
 
         def _send_file(self, content: bytes, *, with_body: bool) -> None:
             start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").split("-")[0])
-            headers = {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+            headers = {
+                "ETag": f'"{hashlib.sha1(content).hexdigest()}"',
+                "X-Repo-Commit": COMMIT,
+                "Accept-Ranges": "bytes",
+            }
             if start:
                 headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
             self._send(206 if start else 200, content[start:], headers, with_body=with_body)

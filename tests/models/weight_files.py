@@ -1,4 +1,6 @@
-"""Weight files without weights: real headers over holes in a file, so that models of any size fit on any disk."""
+"""Weight files without weights: real headers over holes in a file, so that models of any size fit on any
+disk.
+"""
 
 import json
 import math
@@ -21,13 +23,21 @@ def write_weights(file: Path, tensors: dict[str, tuple[str, tuple[int, ...]]]) -
         stream.truncate(8 + len(text) + end)
 
 
-def packed(layer: str, rows: int, columns: int, *, bits: int = 4, group_size: int = 64) -> dict[str, tuple[str, tuple[int, ...]]]:
+def packed(
+    layer: str, rows: int, columns: int, *, bits: int = 4, group_size: int = 64
+) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The three tensors that MLX makes of a matrix when it packs it."""
     groups = ("BF16", (rows, columns // group_size))
-    return {f"{layer}.weight": ("U32", (rows, columns * bits // 32)), f"{layer}.scales": groups, f"{layer}.biases": groups}
+    return {
+        f"{layer}.weight": ("U32", (rows, columns * bits // 32)),
+        f"{layer}.scales": groups,
+        f"{layer}.biases": groups,
+    }
 
 
-def write_model(directory: Path, config: dict[str, Any], tensors: dict[str, tuple[str, tuple[int, ...]]], **files: Any) -> Path:
+def write_model(
+    directory: Path, config: dict[str, Any], tensors: dict[str, tuple[str, tuple[int, ...]]], **files: Any
+) -> Path:
     """Write a model directory: configuration, empty tokenizer, weights, and further JSON files by their stem."""
     directory.mkdir(parents=True, exist_ok=True)
     for stem, value in {"config": config, "tokenizer": {}, **files}.items():

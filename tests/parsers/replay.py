@@ -1,10 +1,10 @@
 """Replays transcripts: what a model said, and what has to come out of it however the text arrives.
 
-A new parser brings one file in `transcripts/`; every transcript in it is replayed under every chunking. `expect` lists what
-is said, in order: `["text", …]`, `["thinking", …]`, `["call", name, arguments]`, and `["broken call", name, arguments]` for a
-call that was cut off or malformed. `continued` is how a model goes on behind the forced prefix of a call of `f`, one text for
-each dialect, with the arguments `{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables give the tools on offer: a `name`, and
-`parameters` as JSON text.
+A new parser brings one file in `transcripts/`; every transcript in it is replayed under every chunking.
+`expect` lists what is said, in order: `["text", …]`, `["thinking", …]`, `["call", name, arguments]`, and
+`["broken call", name, arguments]` for a call that was cut off or malformed. `continued` is how a model goes
+on behind the forced prefix of a call of `f`, one text for each dialect, with the arguments `{"text": "x
+\\"y\\" ü", "count": 7}`. `[[tool]]` tables give the tools on offer: a `name`, and `parameters` as JSON text.
 """
 
 import json
@@ -38,7 +38,7 @@ class Transcript:
     expect: tuple[tuple[str, ...], ...]
     tools: str
     thinking: str
-    offered: tuple[ToolSpec, ...] = ()
+    tool_specs: tuple[ToolSpec, ...] = ()
     prompt_tail: str = ""
     stop: tuple[str, ...] = ()
     max_calls: int | None = None
@@ -56,7 +56,7 @@ class Transcript:
         return AnswerMachine(
             tools=self.tool_parser,
             thinking=self.thinking_parser,
-            offered=self.offered,
+            tool_specs=self.tool_specs,
             stop=self.stop,
             prompt_tail=self.prompt_tail,
             max_calls=self.max_calls,
@@ -76,8 +76,15 @@ def load_continued(directory: Path = TRANSCRIPTS) -> dict[str, list[str]]:
 
 def _read(path: Path) -> Iterator[Transcript]:
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    offered = tuple(ToolSpec(name=tool["name"], parameters=json.loads(tool["parameters"])) for tool in content.get("tool", ()))
-    shared: dict[str, Any] = {"tools": content["tools"], "thinking": content["thinking"], "offered": offered}
+    tool_specs = tuple(
+        ToolSpec(name=tool["name"], parameters=json.loads(tool["parameters"]))
+        for tool in content.get("tool", ())
+    )
+    shared: dict[str, Any] = {
+        "tools": content["tools"],
+        "thinking": content["thinking"],
+        "tool_specs": tool_specs,
+    }
     for case in content["transcript"]:
         values = {**shared, **case, "expect": tuple(tuple(said) for said in case["expect"])}
         values["stop"] = tuple(values.get("stop", ()))
@@ -98,7 +105,10 @@ def play(transcript: Transcript, chunks: Iterable[str]) -> list[tuple[str, ...]]
 
 
 def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None) -> list[tuple[str, ...]]:
-    """Join adjacent deltas. At most the last of the calls is broken, so their number tells which are complete."""
+    """Join adjacent deltas.
+
+    At most the last of the calls is broken, so their number tells which are complete.
+    """
     said: list[tuple[str, ...]] = []
     calls: dict[int, list[str]] = {}
     for event in events:
@@ -122,7 +132,9 @@ def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None
 
 
 def chunkings(text: str) -> Iterator[list[str]]:
-    """Every way that is likely to hurt: whole, in equal pieces of every small size, and cut in two at every place."""
+    """Every way that is likely to hurt: whole, in equal pieces of every small size, and cut in two at every
+    place.
+    """
     yield [text]
     for size in (1, 2, 3, 5, 7):
         yield [text[at : at + size] for at in range(0, len(text), size)]

@@ -54,19 +54,31 @@ def _fragments(parser_id: str) -> list[str]:
     """What the format is made of: its markers, and its transcripts torn to pieces."""
     tools = tool_parser(parser_id)
     markers = sorted(tools.markers) + [text for name in (None, "f") if (text := tools.forced_prefix(name))]
-    pattern = re.compile("|".join([*map(re.escape, sorted(markers, key=len, reverse=True)), r"</?\w+>?", r"\w+", r"\s+", r"."]))
+    pattern = re.compile(
+        "|".join([*map(re.escape, sorted(markers, key=len, reverse=True)), r"</?\w+>?", r"\w+", r"\s+", r"."])
+    )
     torn = {piece for case in TRANSCRIPTS if case.tools == parser_id for piece in pattern.findall(case.text)}
     return [*markers, *markers, *sorted(torn), *ODDITIES]
 
 
-TEXTS = {parser_id: st.lists(st.sampled_from(_fragments(parser_id)), max_size=30).map("".join) for parser_id in FORMATS}
-OFFERED = {parser_id: next(case.offered for case in TRANSCRIPTS if case.tools == parser_id) for parser_id in FORMATS}
+TEXTS = {
+    parser_id: st.lists(st.sampled_from(_fragments(parser_id)), max_size=30).map("".join)
+    for parser_id in FORMATS
+}
+OFFERED = {
+    parser_id: next(case.tool_specs for case in TRANSCRIPTS if case.tools == parser_id)
+    for parser_id in FORMATS
+}
 
 
 def _mutated(parser_id: str) -> st.SearchStrategy[str]:
-    """A transcript with pieces taken out, doubled or put in: closer to real mistakes than any heap of fragments."""
+    """A transcript with pieces taken out, doubled or put in: closer to real mistakes than any heap of
+    fragments.
+    """
     texts = [case.text for case in TRANSCRIPTS if case.tools == parser_id and case.text]
-    places = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.sampled_from(_fragments(parser_id))), max_size=3)
+    places = st.lists(
+        st.tuples(st.integers(0, 400), st.integers(0, 12), st.sampled_from(_fragments(parser_id))), max_size=3
+    )
     return st.tuples(st.sampled_from(texts), places).map(lambda drawn: _edit(*drawn))
 
 
@@ -77,10 +89,18 @@ def _edit(text: str, edits: list[tuple[int, int, str]]) -> str:
     return text
 
 
-def _said(parser_id: str, chunks: list[str], thinking: ThinkingParser, *, is_open: bool) -> list[tuple[str, ...]]:
+def _said(
+    parser_id: str, chunks: list[str], thinking: ThinkingParser, *, is_open: bool
+) -> list[tuple[str, ...]]:
     tail = thinking.opener if is_open else ""
     case = Transcript(
-        id="", text="", expect=(), tools=parser_id, thinking=thinking.id, offered=OFFERED[parser_id], prompt_tail=tail
+        id="",
+        text="",
+        expect=(),
+        tools=parser_id,
+        thinking=thinking.id,
+        tool_specs=OFFERED[parser_id],
+        prompt_tail=tail,
     )
     machine = case.machine()
     events = [event for chunk in chunks for event in machine.feed(chunk)]
@@ -108,7 +128,10 @@ def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
 def test_no_call_of_a_closed_thought_counts(parser_id: str, data: st.DataObject) -> None:
     thinking = thinking_parser(data.draw(st.sampled_from(["think_tag", "mm_think", "longcat_think"])))
     text = data.draw(_mutated(parser_id))
-    if any(marker in text + thinking.closer for marker in thinking.markers - {thinking.closer}) or thinking.closer in text:
+    if (
+        any(marker in text + thinking.closer for marker in thinking.markers - {thinking.closer})
+        or thinking.closer in text
+    ):
         return
     said = _said(parser_id, list(text + thinking.closer + "So."), thinking, is_open=True)
     assert [kind for kind, *_ in said] in (["thinking", "text"], ["text"])
@@ -123,7 +146,9 @@ def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None
         if not any(opener in call for opener in tools.openers):
             continue
         for chunks in ([f"I call.\n{call}"], list(f"I call.\n{call}")):
-            machine = AnswerMachine(tools=tools, thinking=thinking_parser("think_tag"), offered=TYPED, prompt_tail="<think>")
+            machine = AnswerMachine(
+                tools=tools, thinking=thinking_parser("think_tag"), tool_specs=TYPED, prompt_tail="<think>"
+            )
             said = fold([event for chunk in chunks for event in machine.feed(chunk)] + machine.finish())
             assert said[0] == ("thinking", "I call.")
             assert [part[:2] for part in said[1:]] == [("call", "f")]
@@ -134,7 +159,7 @@ def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None
 @given(data=st.data())
 def test_text_without_a_call_comes_out_as_it_went_in(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
-    message = extract(text, tools=tool_parser(parser_id), offered=OFFERED[parser_id])
+    message = extract(text, tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
     if not message.tool_calls:
         assert message.text == text
 
@@ -143,28 +168,37 @@ def test_text_without_a_call_comes_out_as_it_went_in(parser_id: str, data: st.Da
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.DataObject) -> None:
-    machine = AnswerMachine(tools=tool_parser(parser_id), offered=OFFERED[parser_id])
+    machine = AnswerMachine(tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
     events = machine.feed(data.draw(_mutated(parser_id))) + machine.finish()
     said = fold(events)
-    assert sum(part[0] == "call" and is_json_object(part[2]) for part in said) >= machine.num_complete_calls, said
+    assert (
+        sum(part[0] == "call" and is_json_object(part[2]) for part in said) >= machine.num_complete_calls
+    ), said
 
 
 @by_format
 @pytest.mark.parametrize(
-    "mad", ["[" * 20_000, '{"a":' * 20_000, "(" * 20_000, "<a>" * 20_000, "9" * 20_000, "x" * 20_000, "\\" * 20_001]
+    "mad",
+    ["[" * 20_000, '{"a":' * 20_000, "(" * 20_000, "<a>" * 20_000, "9" * 20_000, "x" * 20_000, "\\" * 20_001],
 )
 def test_what_goes_deep_or_on_and_on_breaks_nothing(parser_id: str, mad: str) -> None:
     tools = tool_parser(parser_id)
     for prefix in (tools.forced_prefix(None), tools.forced_prefix("f"), tools.opener):
-        machine = AnswerMachine(tools=tools, offered=OFFERED[parser_id])
-        events = [event for chunk in cut((prefix or "") + mad, range(0, 30_000, 1000)) for event in machine.feed(chunk)]
+        machine = AnswerMachine(tools=tools, tool_specs=OFFERED[parser_id])
+        events = [
+            event
+            for chunk in cut((prefix or "") + mad, range(0, 30_000, 1000))
+            for event in machine.feed(chunk)
+        ]
         said = fold(events + machine.finish())
         # What opens a call is not said again.
         assert sum(len(part) for parts in said for part in parts[1:]) >= len(mad) - len('{"a":')
 
 
 CONTINUED = load_continued()
-TYPED = (ToolSpec(name="f", parameters={"properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}),)
+TYPED = (
+    ToolSpec(name="f", parameters={"properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}),
+)
 
 
 @by_format
@@ -175,9 +209,11 @@ def test_a_forced_call_goes_on_where_the_prompt_ends(parser_id: str) -> None:
     for force, text in zip(forces, CONTINUED[parser_id], strict=True):
         prefix = force("f")
         assert prefix is not None
-        message = extract(text, tools=tools, offered=TYPED, prompt_tail=prefix)
+        message = extract(text, tools=tools, tool_specs=TYPED, prompt_tail=prefix)
         assert message.text == ""
-        assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [("f", {"text": 'x "y" ü', "count": 7})]
+        assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [
+            ("f", {"text": 'x "y" ü', "count": 7})
+        ]
 
 
 @by_format
@@ -194,6 +230,6 @@ def test_a_prefix_for_any_tool_begins_the_one_for_a_named_tool(parser_id: str) -
 def test_a_string_argument_streams_as_it_comes(parser_id: str) -> None:
     tools = tool_parser(parser_id)
     force, text = [*zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True)][-1]
-    machine = AnswerMachine(tools=tools, offered=TYPED, prompt_tail=force("f") or "")
+    machine = AnswerMachine(tools=tools, tool_specs=TYPED, prompt_tail=force("f") or "")
     before = text[: text.index("x ") + 2]
     assert fold([*machine.feed(before), *machine.finish()])[0][:3] == ("call", "f", '{"text": "x ')

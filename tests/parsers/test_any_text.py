@@ -66,7 +66,9 @@ def _bare(text: str) -> str:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(min_size=1), st.dictionaries(st.text(), JSON_VALUES, max_size=4), st.booleans(), PLACES)
-def test_any_call_is_read_back_exactly(name: str, arguments: dict[str, object], ascii_only: bool, places: set[int]) -> None:
+def test_any_call_is_read_back_exactly(
+    name: str, arguments: dict[str, object], ascii_only: bool, places: set[int]
+) -> None:
     text = json.dumps(arguments, ensure_ascii=ascii_only)
     call = f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {text}}}\n</tool_call>'
     assert _said(call, cut(call, places), ()) == ([("call", name, text)], None)

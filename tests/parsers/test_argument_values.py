@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mlxctl.ir import ToolSpec
 from mlxctl.parsers.argument_values import value_as_json
 from mlxctl.parsers.json_value import parse_json
-from mlxctl.parsers.python_literal import literal_as_json
+from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import ToolSchemas
 
 
@@ -62,7 +62,12 @@ def test_schemas_that_refer_to_themselves_say_nothing() -> None:
     assert _kinds({"$ref": "elsewhere"}) is None
 
 
-@given(st.text(), st.sampled_from([None, *map(frozenset, ({"string"}, {"integer"}, {"object", "array"}, {"string", "null"}))]))
+@given(
+    st.text(),
+    st.sampled_from(
+        [None, *map(frozenset, ({"string"}, {"integer"}, {"object", "array"}, {"string", "null"}))]
+    ),
+)
 def test_any_text_becomes_json_that_any_encoding_can_carry(text: str, kinds: Any) -> None:
     json_text = value_as_json(text, kinds)
     json_text.encode()
@@ -71,8 +76,16 @@ def test_any_text_becomes_json_that_any_encoding_can_carry(text: str, kinds: Any
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3) | st.tuples(inner, inner),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(), inner, max_size=3)
+            | st.tuples(inner, inner)
+        ),
         max_leaves=8,
     )
 )
@@ -82,6 +95,8 @@ def test_a_python_literal_is_read_back(value: Any) -> None:
     assert parse_json(converted) == json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("text", ["1 + 1", "f()", "'a' 'b'", "[1,,2]", "{1: 2}", "nan", "inf", "1e999", "'open", "{", "", "x"])
+@pytest.mark.parametrize(
+    "text", ["1 + 1", "f()", "'a' 'b'", "[1,,2]", "{1: 2}", "nan", "inf", "1e999", "'open", "{", "", "x"]
+)
 def test_what_is_no_literal_is_not_guessed_at(text: str) -> None:
     assert literal_as_json(text) is None

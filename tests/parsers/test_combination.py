@@ -1,4 +1,6 @@
-"""A parser that also reads other formats: a model may call in its own, though it was asked to call in another."""
+"""A parser that also reads other formats: a model may call in its own, though it was asked to call in
+another.
+"""
 
 from mlxctl.parsers import combined, extract, tool_parser
 

@@ -1,6 +1,13 @@
 """What comes out when: as early as it is certain, and not before."""
 
-from mlxctl.ir import StreamEvent, TextDelta, ThinkingDelta, ToolArgumentsDelta, ToolCallEnded, ToolCallStarted
+from mlxctl.ir import (
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
 from mlxctl.parsers import AnswerMachine, extract, thinking_parser, tool_parser
 
 from .replay import fold
@@ -48,7 +55,10 @@ def test_arguments_stream_character_by_character() -> None:
     events: list[StreamEvent] = []
     for position, char in enumerate(arguments, start=1):
         events += machine.feed(char)
-        assert "".join(event.json for event in events if isinstance(event, ToolArgumentsDelta)) == arguments[:position]
+        assert (
+            "".join(event.json for event in events if isinstance(event, ToolArgumentsDelta))
+            == arguments[:position]
+        )
     assert events[-1] == ToolCallEnded(index=0)
 
 
@@ -56,7 +66,10 @@ def test_calls_have_ids_of_their_own() -> None:
     call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
     first, second = extract(call + call, tools=HERMES).tool_calls
     assert first.id != second.id
-    assert all(len(part.id) == 29 and part.id.startswith("call_") and int(part.id[5:], 16) >= 0 for part in (first, second))
+    assert all(
+        len(part.id) == 29 and part.id.startswith("call_") and int(part.id[5:], 16) >= 0
+        for part in (first, second)
+    )
 
 
 def test_a_stop_string_ends_the_answer_at_once() -> None:

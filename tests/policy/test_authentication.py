@@ -13,7 +13,13 @@ def test_without_keys_everybody_is_let_in() -> None:
 
 @pytest.mark.parametrize(
     ("authorization", "x_api_key"),
-    [("Bearer two", None), ("bearer  two", None), (None, "one"), ("Bearer stale", "one"), ("Basic zzz", "two")],
+    [
+        ("Bearer two", None),
+        ("bearer  two", None),
+        (None, "one"),
+        ("Bearer stale", "one"),
+        ("Basic zzz", "two"),
+    ],
 )
 def test_either_header_opens_the_door(authorization: str | None, x_api_key: str | None) -> None:
     assert KeyCheck(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
@@ -21,7 +27,15 @@ def test_either_header_opens_the_door(authorization: str | None, x_api_key: str 
 
 @pytest.mark.parametrize(
     ("authorization", "x_api_key"),
-    [(None, None), ("Bearer three", None), ("Bearer ", None), ("one", None), ("Basic one", None), (None, "onE"), (None, "")],
+    [
+        (None, None),
+        ("Bearer three", None),
+        ("Bearer ", None),
+        ("one", None),
+        ("Basic one", None),
+        (None, "onE"),
+        (None, ""),
+    ],
 )
 def test_anything_else_does_not(authorization: str | None, x_api_key: str | None) -> None:
     with pytest.raises(AuthenticationFailed):
@@ -41,9 +55,17 @@ def test_the_keys_themselves_are_not_kept() -> None:
 
 @pytest.mark.parametrize(
     ("api_keys", "key", "may_administer"),
-    [(["one"], "one", False), (["one"], "boss", True), ([], None, False), ([], "guess", False), ([], "boss", True)],
+    [
+        (["one"], "one", False),
+        (["one"], "boss", True),
+        ([], None, False),
+        ([], "guess", False),
+        ([], "boss", True),
+    ],
 )
-def test_where_there_are_admin_keys_only_they_administer(api_keys: list[str], key: str | None, may_administer: bool) -> None:
+def test_where_there_are_admin_keys_only_they_administer(
+    api_keys: list[str], key: str | None, may_administer: bool
+) -> None:
     caller = KeyCheck(api_keys, ["boss"]).identify(authorization=key and f"Bearer {key}", x_api_key=None)
     assert caller.may_administer == may_administer
 
@@ -56,4 +78,6 @@ def test_an_admin_key_counts_whichever_header_it_comes_in() -> None:
 
 
 def test_admin_keys_alone_keep_nobody_from_asking() -> None:
-    assert KeyCheck([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(name="", may_administer=False)
+    assert KeyCheck([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(
+        name="", may_administer=False
+    )

@@ -1,6 +1,8 @@
-"""Records without a model, for tests of the disk alone: what each must hold is told from its seed and its place.
+"""Records without a model, for tests of the disk alone: what each must hold is told from its seed and its
+place.
 
-`python -m tests.prefix_cache.disk_records DIRECTORY SEED` writes to a tier without an end, so that it can be killed at any moment.
+`python -m tests.prefix_cache.disk_records DIRECTORY SEED` writes to a tier without an end, so that it can be
+killed at any moment.
 """
 
 import itertools
@@ -11,8 +13,9 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, pack
-from mlxctl.prefix_cache.disk.directory import claim
+from mlxctl.ir.tokens import Salt, Tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
+from mlxctl.prefix_cache.disk.directory import claim_directory
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.stored import name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record
@@ -24,10 +27,20 @@ NAMESPACE = b"weights"
 
 
 def opened(
-    directory: Path, *, max_bytes: int = 1 << 30, min_free_bytes: int = 0, clock: Callable[[], float] = time.time
+    directory: Path,
+    *,
+    max_bytes: int = 1 << 30,
+    min_free_bytes: int = 0,
+    clock: Callable[[], float] = time.time,
 ) -> DiskTier:
     """A tier on the directory."""
-    return DiskTier(claim(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None, clock=clock)
+    return DiskTier(
+        claim_directory(directory),
+        max_bytes=max_bytes,
+        min_free_bytes=min_free_bytes,
+        wake=lambda: None,
+        clock=clock,
+    )
 
 
 def closed(tier: DiskTier) -> None:
@@ -50,14 +63,18 @@ def state(seed: int, position: int) -> StateRecord:
     return StateRecord(([window, None], (window + 1, position, True)))
 
 
-def remember(index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()) -> Chunk[Record]:
+def remember(
+    index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()
+) -> Chunk[Record]:
     """Publish a conversation with a state at its end and one in its middle."""
     tokens = conversation(seed, num_tokens)
     parent: Chunk[Record] | None = None
     for start in range(0, num_tokens, CHUNK_TOKENS):
         end = min(start + CHUNK_TOKENS, num_tokens)
         record = keys_and_values(seed, start, end)
-        parent = index.publish(NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes, salts)
+        parent = index.publish(
+            NAMESPACE, parent, tokens[start:end].tobytes(), record, record.num_bytes, salts
+        )
         assert parent is not None
         if start in (0, end - end % CHUNK_TOKENS):
             kept = state(seed, end)
@@ -71,7 +88,7 @@ def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
     """Have conversations written."""
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for seed in seeds:
-        tier.keep(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
+        tier.store(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
 
 
 def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> None:
@@ -83,7 +100,7 @@ def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> 
         place = index.publish(NAMESPACE, place, piece.tobytes(), record, record.num_bytes)
         assert place is not None
     assert place is not None
-    assert tier.keep(place, deadline=time.monotonic() + 30)
+    assert tier.store(place, deadline=time.monotonic() + 30)
 
 
 def read_all(tier: DiskTier) -> tuple[int, int]:
@@ -91,11 +108,11 @@ def read_all(tier: DiskTier) -> tuple[int, int]:
     num_whole = num_spoiled = 0
     for chunk in list(tier.index.chunks()):
         for stored in (chunk.payload, *(checkpoint.payload for checkpoint in chunk.checkpoints)):
-            if not tier.index.holds(chunk):
+            if not tier.index.contains(chunk):
                 continue
             data = _read(tier, stored)
             if data is None:
-                tier.spoil(chunk, stored.position, "for the test")
+                tier.invalidate(chunk, stored.position, "for the test")
                 num_spoiled += 1
                 continue
             seed = int.from_bytes(chunk.tokens[:4], sys.byteorder) // 1000
@@ -133,7 +150,7 @@ def _write_for_ever(directory: Path, first: int) -> None:
     print("writing", flush=True)
     for seed in itertools.count(first):
         store(tier, seed % 1000, num_tokens=100 + seed % 7 * 100)
-        tier.tidy()
+        tier.maintain()
 
 
 if __name__ == "__main__":

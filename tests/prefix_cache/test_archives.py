@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import StoreError
-from mlxctl.prefix_cache.chunks import Salt
+from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.disk import maintenance
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.transfer import Exported, Imported, export_archive, import_archive
@@ -89,7 +89,9 @@ def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
 
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
     assert done.num_left_out == 0
-    assert imported(tmp_path / "target", tmp_path / "file") == Imported(num_taken=done.num_records, num_known=0, num_without_room=0)
+    assert imported(tmp_path / "target", tmp_path / "file") == Imported(
+        num_taken=done.num_records, num_known=0, num_without_room=0
+    )
     assert listed(tmp_path / "target") == listed(source)
     assert_whole(tmp_path / "target", done.num_records)
 
@@ -99,12 +101,13 @@ def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -
     tier = opened(tmp_path / "source")
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for image in images:
-        assert tier.keep(remember(index, 1, salts=image), deadline=time.monotonic() + 30)
+        assert tier.store(remember(index, 1, salts=image), deadline=time.monotonic() + 30)
     closed(tier)
     exported(tmp_path / "source", tmp_path / "file")
     imported(tmp_path / "target", tmp_path / "file")
 
-    # The first chunk, before the image, is there once; the two behind it for each image, with the state at the end.
+    # The first chunk, before the image, is there once; the two behind it for each image, with the state at
+    # the end.
     for directory in (tmp_path / "source", tmp_path / "target"):
         assert len(listed(directory)) == 5
         assert_whole(directory, 8)

@@ -15,7 +15,9 @@ def test_a_prompt_is_kept_after_the_system_prompt_the_last_messages_the_branch_a
 
 
 def test_nothing_is_planned_where_the_state_was_restored_from_or_behind_the_last_token() -> None:
-    assert planned_positions(num_prompt_tokens=100, boundaries=[20, 50, 100, 120], branch=None, num_cached=20) == [50, 99]
+    assert planned_positions(
+        num_prompt_tokens=100, boundaries=[20, 50, 100, 120], branch=None, num_cached=20
+    ) == [50, 99]
 
 
 @given(st.sets(st.integers(1, 100_000), max_size=60), st.integers(2, 20))

@@ -12,23 +12,23 @@ from mlxctl.prefix_cache.disk.lock import DirectoryLock
 
 
 def test_the_process_that_has_it_is_named(tmp_path: Path) -> None:
-    lock = DirectoryLock.take(tmp_path)
+    lock = DirectoryLock.acquire(tmp_path)
     with pytest.raises(StoreError, match=rf"used by another mlxctl, process {os.getpid()}; --cache-dir"):
-        DirectoryLock.take(tmp_path)
+        DirectoryLock.acquire(tmp_path)
     lock.release()
-    DirectoryLock.take(tmp_path).release()
+    DirectoryLock.acquire(tmp_path).release()
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"12 ending", b"-1", b"9" * 4000])
 def test_whatever_is_in_the_file_it_can_be_taken(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "lock").write_bytes(content)
-    DirectoryLock.take(tmp_path).release()
+    DirectoryLock.acquire(tmp_path).release()
 
 
 def test_one_that_ends_is_waited_for(tmp_path: Path) -> None:
-    lock = DirectoryLock.take(tmp_path)
+    lock = DirectoryLock.acquire(tmp_path)
     lock.announce_release()
     started = time.monotonic()
     threading.Timer(1.5, lock.release).start()
-    DirectoryLock.take(tmp_path).release()
+    DirectoryLock.acquire(tmp_path).release()
     assert 1.4 <= time.monotonic() - started < 10

@@ -1,4 +1,6 @@
-"""What memory had no room for comes back from disk, also after a restart, and continues with exactly the tokens of a cold run."""
+"""What memory had no room for comes back from disk, also after a restart, and continues with exactly the
+tokens of a cold run.
+"""
 
 import asyncio
 import logging
@@ -20,7 +22,9 @@ from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, GREEDY, SEED
 ONE_PROMPT = 700_000
 
 
-def on_disk(directory: Path, *, memory_bytes: int = 1 << 30, disk_bytes: int = 1 << 30, min_free_bytes: int = 0) -> EngineSettings:
+def on_disk(
+    directory: Path, *, memory_bytes: int = 1 << 30, disk_bytes: int = 1 << 30, min_free_bytes: int = 0
+) -> EngineSettings:
     return EngineSettings(
         max_rows=8,
         prefix_cache_bytes=memory_bytes,
@@ -80,7 +84,9 @@ def test_what_memory_had_to_give_up_is_not_computed_again(tmp_path: Path, family
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_that_part_anywhere_from_what_is_on_disk_answer_as_if_nothing_were(tmp_path: Path, family: str) -> None:
+def test_prompts_that_part_anywhere_from_what_is_on_disk_answer_as_if_nothing_were(
+    tmp_path: Path, family: str
+) -> None:
     async def run() -> None:
         trunk = text(700, 3)
         prompts = [[*trunk[:length], *text(20, length)] for length in (699, 5, 17, 255, 256, 257, 400, 513)]
@@ -230,11 +236,11 @@ def linked(directory: Path) -> None:
     (directory / "prefixes").symlink_to(directory / "elsewhere")
 
 
-@pytest.mark.parametrize("spoil", [forbidden, linked])
+@pytest.mark.parametrize("make_unusable", [forbidden, linked])
 def test_a_directory_that_cannot_be_used_costs_one_line_and_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make_unusable: Callable[[Path], None]
 ) -> None:
-    spoil(tmp_path / "cache")
+    make_unusable(tmp_path / "cache")
 
     async def run() -> None:
         prompt = text(300, 1)

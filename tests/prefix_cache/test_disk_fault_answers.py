@@ -1,4 +1,6 @@
-"""Whatever happened to the files before a start: the answer of a cold run, one line in the log, and verifying names the fault."""
+"""Whatever happened to the files before a start: the answer of a cold run, one line in the log, and verifying
+names the fault.
+"""
 
 import asyncio
 from collections.abc import Callable

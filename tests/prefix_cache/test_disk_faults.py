@@ -1,4 +1,6 @@
-"""Whatever happens to the files: no wrong record, no crash, a miss and one line in the log; and verifying says what is wrong."""
+"""Whatever happens to the files: no wrong record, no crash, a miss and one line in the log; and verifying
+says what is wrong.
+"""
 
 import errno
 import logging
@@ -107,7 +109,9 @@ def newer_records(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
-def test_damaged_segments_are_misses_that_verifying_tells_of(filled: Path, damage: Callable[[Path], None]) -> None:
+def test_damaged_segments_are_misses_that_verifying_tells_of(
+    filled: Path, damage: Callable[[Path], None]
+) -> None:
     damage(filled)
 
     assert problems(filled)
@@ -121,7 +125,9 @@ def test_damaged_segments_are_misses_that_verifying_tells_of(filled: Path, damag
 
 
 @pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
-def test_collecting_removes_what_is_damaged_and_leaves_the_rest(filled: Path, damage: Callable[[Path], None]) -> None:
+def test_collecting_removes_what_is_damaged_and_leaves_the_rest(
+    filled: Path, damage: Callable[[Path], None]
+) -> None:
     damage(filled)
 
     collected = maintenance.collect(filled, max_bytes=1 << 30)
@@ -135,7 +141,9 @@ def test_collecting_removes_what_is_damaged_and_leaves_the_rest(filled: Path, da
 
 @given(seed=st.integers(0, 2**32), num_flips=st.integers(1, 4), name=st.sampled_from([SEGMENT, MANIFEST]))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_bits_flipped_anywhere_never_give_a_wrong_record(filled: Path, seed: int, num_flips: int, name: str) -> None:
+def test_bits_flipped_anywhere_never_give_a_wrong_record(
+    filled: Path, seed: int, num_flips: int, name: str
+) -> None:
     home = filled.parent / "copy"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(filled, home)
@@ -159,7 +167,9 @@ def test_bits_flipped_anywhere_never_give_a_wrong_record(filled: Path, seed: int
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be taken for one" * 100])
-def test_a_manifest_that_is_none_is_replaced_with_one_line(filled: Path, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+def test_a_manifest_that_is_none_is_replaced_with_one_line(
+    filled: Path, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
     (filled / MANIFEST).write_bytes(content)
 
     tier = opened(filled)
@@ -185,7 +195,9 @@ def test_clearing_removes_damaged_manifests_too_for_they_hold_prompts(filled: Pa
     assert list((filled / HOME).glob("*.damaged-*")) == []
 
 
-def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(
+    filled: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     connection = sqlite3.connect(filled / MANIFEST)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -223,12 +235,14 @@ def test_a_manifest_that_turns_out_damaged_while_it_runs_is_set_aside_and_the_ca
         patch.setattr(Manifest, "add", malformed)
         store(tier, 4)
         tier._writer.wait_below(0, deadline=time.monotonic() + 10)
-    tier.tidy()
+    tier.maintain()
     assert len(tier.index) == 0
     store(tier, 5)
     closed(tier)
 
-    assert any("malformed" in line and "set aside as manifest.sqlite.damaged-" in line for line in warnings(caplog))
+    assert any(
+        "malformed" in line and "set aside as manifest.sqlite.damaged-" in line for line in warnings(caplog)
+    )
     assert problems(filled) == []
     again = opened(filled)
     assert read_all(again) == (5, 0)
@@ -278,7 +292,7 @@ def test_a_disk_that_takes_nothing_costs_what_was_to_be_written_and_one_line(
         patch.setattr(place, name, failing)
         store(tier, 4, 5)
         tier._writer.wait_below(0, deadline=time.monotonic() + 10)
-    tier.tidy()
+    tier.maintain()
     assert read_all(tier) == (NUM_RECORDS, 0)
     store(tier, 4)
     closed(tier)
@@ -309,7 +323,7 @@ def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Pa
     assert read_all(tier) == (NUM_RECORDS, 0)
     closed(tier)
 
-    assert maintenance.clear(filled) == maintenance.Changed(num_changed=9, num_chunks=0)
+    assert maintenance.clear(filled) == maintenance.MaintenanceResult(num_changed=9, num_chunks=0)
     assert sorted(path.name for path in (filled / HOME).iterdir()) == ["lock"]
 
 
@@ -328,7 +342,13 @@ def test_killed_at_any_moment_it_leaves_nothing_wrong_behind(tmp_path: Path) -> 
     generator = random.Random(7)
     num_whole = 0
     for round_number in range(12):
-        command = [sys.executable, "-m", "tests.prefix_cache.disk_records", str(tmp_path), str(round_number * 50)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.prefix_cache.disk_records",
+            str(tmp_path),
+            str(round_number * 50),
+        ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
@@ -351,7 +371,7 @@ def test_what_is_pinned_in_memory_stays_pinned_on_disk(tmp_path: Path) -> None:
     chunk = remember(index, 1)
     index.pin(chunk.key)
     tier = opened(tmp_path)
-    tier.keep(chunk)
+    tier.store(chunk)
     store(tier, 2)
     closed(tier)
 
@@ -372,7 +392,7 @@ def test_a_beginning_that_is_kept_for_longer_is_so_on_disk_too(tmp_path: Path, w
     for lifetimes in [(300, 300, 300), (300, 3600, 3600)] if was_there else [(300, 3600, 3600)]:
         for chunk, lifetime in zip(path, lifetimes, strict=True):
             chunk.expires_at = now[0] + lifetime
-        tier.keep(last)
+        tier.store(last)
     closed(tier)
 
     now[0] += 301

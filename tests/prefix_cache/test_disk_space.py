@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mlxctl.prefix_cache.disk.space import Extent, Space
+from mlxctl.prefix_cache.disk.space import Extent, SegmentSpace
 
 
 def test_a_segment_grows_at_its_end_and_is_filled_again_where_records_have_gone() -> None:
-    space = Space(segment_bytes=100)
+    space = SegmentSpace(segment_bytes=100)
     first, second, third = (space.allocate(30, max_growth=1000) for _ in range(3))
     assert [first, second, third] == [Extent(0, 0, 30), Extent(0, 30, 30), Extent(0, 60, 30)]
     assert second is not None
@@ -21,7 +21,7 @@ def test_a_segment_grows_at_its_end_and_is_filled_again_where_records_have_gone(
 
 
 def test_what_is_free_at_the_end_of_a_file_is_given_back() -> None:
-    space = Space(segment_bytes=100)
+    space = SegmentSpace(segment_bytes=100)
     extents = [space.allocate(30, max_growth=1000) for _ in range(3)]
 
     assert [space.free(extent) for extent in (extents[1], extents[2], extents[0]) if extent] == [None, 30, 0]
@@ -29,15 +29,15 @@ def test_what_is_free_at_the_end_of_a_file_is_given_back() -> None:
 
 
 def test_without_leave_to_grow_there_is_only_what_has_been_freed() -> None:
-    space = Space(segment_bytes=100)
+    space = SegmentSpace(segment_bytes=100)
     assert space.allocate(30, max_growth=29) is None
     assert space.allocate(300, max_growth=300) == Extent(0, 0, 300)
 
 
 def test_extents_that_overlap_others_are_refused_at_the_start() -> None:
-    space = Space(segment_bytes=100)
+    space = SegmentSpace(segment_bytes=100)
 
-    refused = space.occupy([Extent(3, 10, 20), Extent(3, 25, 10), Extent(3, 40, 5), Extent(3, 50, 0)])
+    refused = space.reserve([Extent(3, 10, 20), Extent(3, 25, 10), Extent(3, 40, 5), Extent(3, 50, 0)])
 
     assert refused == [Extent(3, 25, 10), Extent(3, 50, 0)]
     assert space.sizes == {3: 45}
@@ -46,11 +46,13 @@ def test_extents_that_overlap_others_are_refused_at_the_start() -> None:
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
-    """Whatever is allocated and freed: extents never overlap, and files are as long as their last record says."""
+    """Whatever is allocated and freed: extents never overlap, and files are as long as their last record
+    says.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.space = Space(segment_bytes=200)
+        self.space = SegmentSpace(segment_bytes=200)
         self.taken: list[Extent] = []
 
     @rule(num_bytes=st.integers(1, 120), max_growth=st.integers(0, 300))
@@ -68,13 +70,15 @@ class AgainstNaiveModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.space = Space(segment_bytes=200)
-        assert self.space.occupy(self.taken) == []
+        self.space = SegmentSpace(segment_bytes=200)
+        assert self.space.reserve(self.taken) == []
 
     @invariant()
     def nothing_overlaps(self) -> None:
         ordered = sorted(self.taken)
-        assert all(one.segment != other.segment or one.end <= other.offset for one, other in pairwise(ordered))
+        assert all(
+            one.segment != other.segment or one.end <= other.offset for one, other in pairwise(ordered)
+        )
 
     @invariant()
     def files_end_with_their_last_record(self) -> None:
@@ -84,5 +88,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         assert self.space.sizes == ends
 
 
-AgainstNaiveModel.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, derandomize=True)
+AgainstNaiveModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, derandomize=True
+)
 TestAgainstNaiveModel = AgainstNaiveModel.TestCase

@@ -1,4 +1,6 @@
-"""The index, in ints: the longest known prefix to the token, what is shared is stored once, and the oldest goes first."""
+"""The index, in ints: the longest known prefix to the token, what is shared is stored once, and the oldest
+goes first.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -9,35 +11,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Salt, Tokens, chunk_key, common_tokens, pack, root_key
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
-from mlxctl.prefix_cache.stems import MIN_SHARED_TOKENS
+from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 NAMESPACE = b"weights"
 
 
-# What is kept of a run of tokens: the tokens themselves, a byte each, those of an image with what is in it; of a state, its name.
+# What is kept of a run of tokens: the tokens themselves, a byte each, those of an image with what is in it;
+# of a state, its name.
 Payload = tuple[object, ...] | str
 
 
-def divide(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
+def split(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
     assert 0 < num_tokens < len(payload)
     return payload[:num_tokens], payload[num_tokens:]
 
 
 def made(*, max_bytes: int = 1 << 30, **options: Any) -> PrefixIndex[Payload]:
-    return PrefixIndex(max_bytes=max_bytes, divide=divide, **options)
+    return PrefixIndex(max_bytes=max_bytes, split=split, **options)
 
 
-def publish(index: PrefixIndex[Payload], tokens: Tokens, salts: Sequence[Salt] = (), *, namespace: bytes = NAMESPACE) -> None:
+def publish(
+    index: PrefixIndex[Payload], tokens: Tokens, salts: Sequence[Salt] = (), *, namespace: bytes = NAMESPACE
+) -> None:
     """Publish a whole sequence, chunk by chunk."""
     parent: Chunk[Payload] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]
-        offer = index.offer(namespace, parent, piece.tobytes(), salts)
-        rest = tuple(meanings(tokens, salts)[start + offer.num_tokens : start + CHUNK_TOKENS])
-        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), salts, offer=offer)
+        reused = index.reusable_prefix(namespace, parent, piece.tobytes(), salts)
+        rest = tuple(meanings(tokens, salts)[start + reused.num_tokens : start + CHUNK_TOKENS])
+        parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), salts, reused=reused)
         if parent is None:
             return
     if parent is not None:
@@ -47,14 +53,19 @@ def publish(index: PrefixIndex[Payload], tokens: Tokens, salts: Sequence[Salt] =
 def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
     """What the tokens stand for: themselves, or a part of an image."""
     return [
-        next(((token, salt.start, salt.end, salt.digest) for salt in salts if salt.start <= place < salt.end), token)
+        next(
+            ((token, salt.start, salt.end, salt.digest) for salt in salts if salt.start <= place < salt.end),
+            token,
+        )
         for place, token in enumerate(tokens)
     ]
 
 
-def kept(match: Match[Payload]) -> list[object]:
+def kept(match: PrefixMatch[Payload]) -> list[object]:
     """What the payloads on the way of a match say, up to its end."""
-    return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][: match.num_tokens]
+    return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][
+        : match.num_tokens
+    ]
 
 
 def sequence(trunk: int, *tail: int) -> Tokens:
@@ -87,7 +98,10 @@ def test_a_trunk_that_ends_anywhere_is_stored_once_for_all_conversations_on_it(t
 
     assert index.num_bytes == trunk + 10 * 100
     for agent in range(10):
-        assert kept(index.match(NAMESPACE, sequence(trunk, *([agent] * 100)))) == [*range(trunk), *([agent] * 100)]
+        assert kept(index.match(NAMESPACE, sequence(trunk, *([agent] * 100)))) == [
+            *range(trunk),
+            *([agent] * 100),
+        ]
 
 
 def test_what_conversations_share_stays_until_the_last_of_them_goes() -> None:
@@ -114,7 +128,9 @@ def test_a_conversation_that_goes_on_is_one_piece_again_but_for_what_others_have
     publish(index, sequence(100, *([8] * 50)))
     publish(index, sequence(100, *([7] * 90)))
 
-    pieces = [payload for _, payload in index.match(NAMESPACE, sequence(100, *([7] * 90))).chunks[-1].payloads()]
+    pieces = [
+        payload for _, payload in index.match(NAMESPACE, sequence(100, *([7] * 90))).chunks[-1].payloads()
+    ]
 
     assert pieces == [tuple(range(100)), (7,) * 90]
     assert index.num_bytes == 100 + 90 + 50
@@ -132,8 +148,16 @@ def test_what_is_shared_is_cut_again_where_another_conversation_parts_earlier() 
         publish(index, tokens)
 
     assert index.num_bytes == 100 + 50 + 50 + 20 + 50
-    assert [kept(index.match(NAMESPACE, tokens)) for tokens in conversations] == [list(tokens) for tokens in conversations]
-    assert [stem.num_tokens for stem in index.match(NAMESPACE, conversations[0]).chunks[-1].stems] == [40, 60, 30]
+    assert [kept(index.match(NAMESPACE, tokens)) for tokens in conversations] == [
+        list(tokens) for tokens in conversations
+    ]
+    assert [
+        segment.num_tokens for segment in index.match(NAMESPACE, conversations[0]).chunks[-1].shared_segments
+    ] == [
+        40,
+        60,
+        30,
+    ]
     index.check_integrity()
 
 
@@ -145,8 +169,12 @@ def test_of_images_that_differ_only_the_text_before_them_is_shared_and_kept_once
         publish(index, tokens, image)
 
     assert index.num_bytes == 20 + 2 * 20
-    assert [kept(index.match(NAMESPACE, tokens, image)) for image in images] == [meanings(tokens, image) for image in images]
-    assert [index.match(NAMESPACE, tokens, other).num_tokens for other in ((), (Salt(20, 30, b"green"),))] == [20, 20]
+    assert [kept(index.match(NAMESPACE, tokens, image)) for image in images] == [
+        meanings(tokens, image) for image in images
+    ]
+    assert [
+        index.match(NAMESPACE, tokens, other).num_tokens for other in ((), (Salt(20, 30, b"green"),))
+    ] == [20, 20]
     index.check_integrity()
 
 
@@ -158,7 +186,9 @@ def test_a_conversation_about_the_same_image_is_known_behind_it(behind: int) -> 
 
     assert index.match(NAMESPACE, sequence(30 + behind, 7, 8, 9), image).num_tokens == 31 + behind
     assert (
-        index.match(NAMESPACE, sequence(30 + behind, 8), (*image, Salt(30 + behind, 31 + behind, b"blue"))).num_tokens
+        index.match(
+            NAMESPACE, sequence(30 + behind, 8), (*image, Salt(30 + behind, 31 + behind, b"blue"))
+        ).num_tokens
         == 30 + behind
     )
     index.check_integrity()
@@ -188,7 +218,9 @@ def test_a_checkpoint_counts_only_within_what_matches_and_before_the_last_token(
     index.add_checkpoint(second, Checkpoint(900, "late", 1))
 
     positions = [
-        found[0].position if (found := index.match(NAMESPACE, sequence(length)).checkpoint(at_most=length - 1)) else None
+        found[0].position
+        if (found := index.match(NAMESPACE, sequence(length)).checkpoint(at_most=length - 1))
+        else None
         for length in (1024, 901, 900, 101, 100)
     ]
 
@@ -255,13 +287,21 @@ def test_of_the_states_the_least_recently_used_goes_first_and_a_leased_one_never
 
     newest = with_state(index, 9, 9, 500)
 
-    assert [bool(state.owners) for state in (leased, used, idle, last, newest)] == [True, True, False, True, True]
+    assert [bool(state.owners) for state in (leased, used, idle, last, newest)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
     index.release(lease)
     index.check_integrity()
 
 
 def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
-    index: PrefixIndex[Payload] = made(max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2)
+    index: PrefixIndex[Payload] = made(
+        max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2
+    )
     for trunk in range(5):
         with_state(index, trunk, trunk, 1)
 
@@ -272,7 +312,9 @@ def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
 def test_what_is_evicted_is_told_before_and_what_is_released_after() -> None:
     evicted: list[int] = []
     released: list[Payload] = []
-    index: PrefixIndex[Payload] = made(on_evict=lambda chunk: evicted.append(chunk.end), on_release=released.append)
+    index: PrefixIndex[Payload] = made(
+        on_evict=lambda chunk: evicted.append(chunk.end), on_release=released.append
+    )
     with_state(index, 1, 1, 1)
     publish(index, sequence(600))
 
@@ -304,7 +346,10 @@ def test_what_is_larger_than_the_budget_is_not_kept() -> None:
 
 def test_an_image_salts_only_the_chunks_that_it_overlaps() -> None:
     tokens = sequence(3 * CHUNK_TOKENS).tobytes()
-    one, other = Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"red"), Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"blue")
+    one, other = (
+        Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"red"),
+        Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"blue"),
+    )
 
     def keys(salt: Salt) -> list[bytes]:
         found, parent = [], root_key(NAMESPACE)
@@ -332,19 +377,25 @@ def test_the_common_length_is_that_of_a_naive_count(one: list[int], other: list[
 # Runs of tokens, each of them text or one image.
 Shape = list[tuple[int, int, bytes | None]]
 SHAPES = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(1, 300), st.sampled_from([None, None, b"red", b"blue"])), min_size=1, max_size=4
+    st.tuples(st.integers(0, 2), st.integers(1, 300), st.sampled_from([None, None, b"red", b"blue"])),
+    min_size=1,
+    max_size=4,
 )
 
 
 def shaped(shape: Shape) -> tuple[Tokens, tuple[Salt, ...]]:
     ends = list(accumulate(repeat for _, repeat, _ in shape))
-    salts = [Salt(end - run[1], end, run[2]) for run, end in zip(shape, ends, strict=True) if run[2] is not None]
+    salts = [
+        Salt(end - run[1], end, run[2]) for run, end in zip(shape, ends, strict=True) if run[2] is not None
+    ]
     return pack([token for token, repeat, _ in shape for _ in range(repeat)]), tuple(salts)
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
-    """Whatever is published and matched, the longest match is that of a list of all sequences, what is kept of it is true to the
-    token and to the image, and no token is kept twice but a few at the beginning of chunks that part there."""
+    """Whatever is published and matched, the longest match is that of a list of all sequences, what is kept
+    of it is true to the token and to the image, and no token is kept twice but a few at the beginning of
+    chunks that part there.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -368,23 +419,29 @@ class AgainstNaiveModel(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_twice(self) -> None:
-        ordered = sorted({repr(said): said for said in self.known}.values(), key=lambda said: list(map(repr, said)))
+        ordered = sorted(
+            {repr(said): said for said in self.known}.values(), key=lambda said: list(map(repr, said))
+        )
         shared = sum(num_common(one, other) for one, other in pairwise(ordered))
         least = sum(map(len, ordered)) - shared
-        assert least <= self.index.num_bytes <= least + (MIN_SHARED_TOKENS - 1) * len(ordered)
+        assert least <= self.index.num_bytes <= least + (MIN_REUSE_TOKENS - 1) * len(ordered)
 
     @invariant()
     def books_balance(self) -> None:
         self.index.check_integrity()
 
 
-AgainstNaiveModel.TestCase.settings = settings(max_examples=60, stateful_step_count=12, deadline=None, derandomize=True)
+AgainstNaiveModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=12, deadline=None, derandomize=True
+)
 TestAgainstNaiveModel = AgainstNaiveModel.TestCase
 
 
 @pytest.mark.parametrize("budget", [0, 300, 2000])
 @given(
-    shapes=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4), max_size=8),
+    shapes=st.lists(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=4), max_size=8
+    ),
     state_bytes=st.integers(0, 400),
 )
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -7,17 +7,17 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import KVCache
 
+from mlxctl.ir.tokens import pack
 from mlxctl.prefix_cache.cache import PrefixCache
-from mlxctl.prefix_cache.chunks import pack
 from mlxctl.prefix_cache.index import PrefixIndex
-from mlxctl.prefix_cache.lifetime import FOR_GOOD, Lifetime
 from mlxctl.prefix_cache.packing import Record
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 from mlxctl.prefix_cache.records import CacheLayout
 from tests.prefix_cache.test_lifetimes import Clock
 
 PROMPT = pack([20 + place % 400 for place in range(2000)])
 # The marked place is in the second of four chunks.
-LIFETIME = Lifetime(seconds=300, num_longer_tokens=700, longer_seconds=3600)
+LIFETIME = Lifetime(seconds=300, num_long_ttl_tokens=700, long_ttl_seconds=3600)
 
 
 class Kept:
@@ -31,17 +31,19 @@ class Kept:
         self.cache = PrefixCache(self.index, namespace=b"weights", layout=CacheLayout([KVCache()]))
 
     def remember(self, lifetime: Lifetime, num_tokens: int = 2000) -> None:
-        self.cache.remember(PROMPT, num_tokens, read(num_tokens), known=None, is_stop=True, lifetime=lifetime)
+        self.cache.store(
+            PROMPT, num_tokens, read(num_tokens), last_chunk=None, at_checkpoint=True, lifetime=lifetime
+        )
 
     def use(self, lifetime: Lifetime) -> None:
         plan = self.cache.plan(PROMPT, boundary_ids=frozenset())
         assert self.cache.restore(plan, [KVCache()], capacity=0, lifetime=lifetime)[0] == plan.num_cached
 
-    def num_known_after(self, seconds: float) -> int:
+    def num_matched_after(self, seconds: float) -> int:
         self.clock.now += seconds
         self.index.expire()
         self.index.check_integrity()
-        return self.cache.plan(PROMPT, boundary_ids=frozenset()).num_known
+        return self.cache.plan(PROMPT, boundary_ids=frozenset()).num_matched
 
 
 def read(num_tokens: int) -> list[Any]:
@@ -55,40 +57,40 @@ def test_the_rest_goes_after_its_time_and_the_beginning_after_its_own() -> None:
     kept.remember(LIFETIME)
 
     # The chunk in which the marked place lies is kept whole.
-    assert [kept.num_known_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
+    assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
 def test_a_use_renews_each_part_for_its_own_time() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
-    assert kept.num_known_after(200) == 2000
+    assert kept.num_matched_after(200) == 2000
 
     kept.use(LIFETIME)
 
-    assert [kept.num_known_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
+    assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
 def test_who_goes_on_in_a_cache_of_his_own_renews_it_too() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
-    assert kept.num_known_after(200) == 2000
+    assert kept.num_matched_after(200) == 2000
 
-    kept.cache.take_over(kept.cache.plan(PROMPT, boundary_ids=frozenset()), 1999, lifetime=LIFETIME)
+    kept.cache.record_reuse(kept.cache.plan(PROMPT, boundary_ids=frozenset()), 1999, lifetime=LIFETIME)
 
-    assert [kept.num_known_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
+    assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
 def test_what_another_keeps_for_good_stays_for_good() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
-    kept.remember(FOR_GOOD, 1536)
+    kept.remember(UNLIMITED_LIFETIME, 1536)
 
-    assert kept.num_known_after(1e9) == 1536
+    assert kept.num_matched_after(1e9) == 1536
 
 
 @pytest.mark.parametrize("num_longer", [1, 512, 513, 5000])
 def test_every_chunk_that_begins_in_the_beginning_belongs_to_it(num_longer: int) -> None:
     kept = Kept()
-    kept.remember(Lifetime(seconds=300, num_longer_tokens=num_longer, longer_seconds=3600))
+    kept.remember(Lifetime(seconds=300, num_long_ttl_tokens=num_longer, long_ttl_seconds=3600))
 
-    assert kept.num_known_after(301) == min(2000, math.ceil(num_longer / 512) * 512)
+    assert kept.num_matched_after(301) == min(2000, math.ceil(num_longer / 512) * 512)

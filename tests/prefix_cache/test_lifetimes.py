@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Tokens, pack
+from mlxctl.ir.tokens import Tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 
@@ -21,7 +22,9 @@ class Clock:
         return self.now
 
 
-def publish(index: PrefixIndex[str], tokens: Tokens, *, ttl_seconds: float | None = None) -> Chunk[str] | None:
+def publish(
+    index: PrefixIndex[str], tokens: Tokens, *, ttl_seconds: float | None = None
+) -> Chunk[str] | None:
     """Publish a whole sequence, chunk by chunk; return its last chunk."""
     parent: Chunk[str] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
@@ -134,7 +137,9 @@ def test_what_is_not_there_can_be_neither_pinned_nor_unpinned() -> None:
 
 
 class Lifetimes(RuleBasedStateMachine):
-    """Whatever is published, used, pinned and let go of: who named no end, or pinned it, finds it again, and the books balance."""
+    """Whatever is published, used, pinned and let go of: who named no end, or pinned it, finds it again, and
+    the books balance.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,5 +187,7 @@ class Lifetimes(RuleBasedStateMachine):
         self.index.check_integrity()
 
 
-Lifetimes.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None, derandomize=True)
+Lifetimes.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=15, deadline=None, derandomize=True
+)
 TestLifetimes = Lifetimes.TestCase

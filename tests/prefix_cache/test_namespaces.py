@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from mlxctl.engine import EngineClient
 from mlxctl.ir import CacheOptions
+from mlxctl.ir.tokens import common_tokens, pack, prompt_salts
 from mlxctl.policy.cache_namespace import cache_namespace, group_scope, key_scope
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, common_tokens, pack, prompt_salts
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
@@ -25,7 +26,9 @@ async def ask(client: EngineClient, family: str, prompt: Sequence[int], namespac
     return await finish(submit(client, family, prompt, max_tokens=6, cache=CacheOptions(namespace=namespace)))
 
 
-def answers(family: str, cache: EngineSettings, *asked: tuple[Sequence[int], bytes], together: bool = False) -> list[Output]:
+def answers(
+    family: str, cache: EngineSettings, *asked: tuple[Sequence[int], bytes], together: bool = False
+) -> list[Output]:
     async def run() -> list[Output]:
         async with running_engine(family, settings=cache) as client:
             if together:
@@ -39,7 +42,12 @@ def answers(family: str, cache: EngineSettings, *asked: tuple[Sequence[int], byt
 def test_a_prompt_is_known_in_its_own_namespace_only(family: str) -> None:
     prompt = text(900, 1)
     first, other, longer, again = answers(
-        family, WARM, (prompt, ALPHA), (prompt, BETA), ([*prompt, *text(50, 2)], b""), ([*prompt, *text(50, 3)], ALPHA)
+        family,
+        WARM,
+        (prompt, ALPHA),
+        (prompt, BETA),
+        ([*prompt, *text(50, 2)], b""),
+        ([*prompt, *text(50, 3)], ALPHA),
     )
     assert [first.num_cached, other.num_cached, longer.num_cached] == [0, 0, 0]
     assert again.num_cached >= len(prompt) - 1
@@ -76,4 +84,6 @@ def test_prompts_meet_to_the_token_within_a_namespace_and_never_across(
 def test_a_salt_leads_into_no_other_callers_namespace() -> None:
     scopes = [b"", group_scope("alpha"), *(key_scope(sha256(key).digest()) for key in (b"alpha", b"beta"))]
     salts = ["", "alpha", "beta", *(scope.hex() for scope in scopes[1:])]
-    assert len({cache_namespace(scope, salt) for scope in scopes for salt in salts}) == len(scopes) * len(salts)
+    assert len({cache_namespace(scope, salt) for scope in scopes for salt in salts}) == len(scopes) * len(
+        salts
+    )

@@ -1,4 +1,6 @@
-"""What is kept in fewer bits: it is smaller, close to what it was, only beyond the exact beginning, and never taken for exact."""
+"""What is kept in fewer bits: it is smaller, close to what it was, only beyond the exact beginning, and never
+taken for exact.
+"""
 
 import asyncio
 from pathlib import Path
@@ -6,19 +8,21 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.engine.namespace import prefix_namespace
+from mlxctl.engine.loading.namespace import prefix_namespace
 from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
 from mlxctl.prefix_cache.records import KVRecord
 from mlxctl.settings import EngineSettings
-from tests import forge
+from tests import tiny_models
 from tests.engine.harness import running_engine
 from tests.prefix_cache.test_reuse import ask, cold, text
 
 
 def record(dim: int = 64, dtype: mx.Dtype = mx.bfloat16) -> KVRecord:
-    keys, values = (mx.random.normal((4, 2, 256, dim), key=mx.random.key(seed)).astype(dtype) for seed in (1, 2))
+    keys, values = (
+        mx.random.normal((4, 2, 256, dim), key=mx.random.key(seed)).astype(dtype) for seed in (1, 2)
+    )
     mx.eval(keys, values)
     return KVRecord(((0, 1, 2, 3),), ((keys, values),))
 
@@ -53,16 +57,31 @@ def test_a_packed_record_comes_back_from_bytes_as_it_was() -> None:
 
 
 def test_what_was_packed_is_kept_apart_from_what_is_exact() -> None:
-    model = forge.model("bench5m")
-    packings = (None, Packing(bits=8, exact_tokens=0), Packing(bits=4, exact_tokens=0), Packing(bits=4, exact_tokens=256))
-    forms = (None, KVFormat(bits=8, group_size=64), KVFormat(bits=4, group_size=64), KVFormat(bits=4, group_size=32))
+    model = tiny_models.model("bench5m")
+    packings = (
+        None,
+        Packing(bits=8, exact_tokens=0),
+        Packing(bits=4, exact_tokens=0),
+        Packing(bits=4, exact_tokens=256),
+    )
+    forms = (
+        None,
+        KVFormat(bits=8, group_size=64),
+        KVFormat(bits=4, group_size=64),
+        KVFormat(bits=4, group_size=32),
+    )
     namespaces = {prefix_namespace(model, packing, form) for packing in packings for form in forms}
     assert len(namespaces) == len(packings) * len(forms)
 
 
 def test_an_engine_that_packs_holds_more_and_keeps_the_beginning_exact(tmp_path: Path) -> None:
     def packing(bits: str) -> EngineSettings:
-        return EngineSettings(prefix_cache_bytes=1 << 30, prefix_cache_bits=bits, prefix_cache_exact_tokens=512, cache_dir=tmp_path)
+        return EngineSettings(
+            prefix_cache_bytes=1 << 30,
+            prefix_cache_bits=bits,
+            prefix_cache_exact_tokens=512,
+            cache_dir=tmp_path,
+        )
 
     async def run() -> None:
         prompt = text(1200, 1)

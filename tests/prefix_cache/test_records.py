@@ -1,4 +1,6 @@
-"""Records of quantised caches: cut by position like any others, they continue as a run does that computed everything itself."""
+"""Records of quantized caches: cut by position like any others, they continue as a run does that computed
+everything itself.
+"""
 
 from typing import Any
 
@@ -6,11 +8,11 @@ import mlx.core as mx
 import pytest
 from mlx_lm.utils import load_model
 
-from mlxctl.engine import caches as kv
+from mlxctl.engine.generation import caches as kv
 from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord
-from tests import forge
+from tests import tiny_models
 from tests.prefix_cache.test_reuse import text
 
 PROMPT = text(700, 1)
@@ -18,10 +20,10 @@ PROMPT = text(700, 1)
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return load_model(forge.model("bench5m"))[0]
+    return load_model(tiny_models.model("bench5m"))[0]
 
 
-def quantised(model: Any, bits: int) -> list[Any]:
+def quantized(model: Any, bits: int) -> list[Any]:
     return kv.new_caches(model, KVFormat(bits=bits, group_size=64))
 
 
@@ -39,21 +41,21 @@ def answer(model: Any, caches: list[Any], token: int, num: int = 6) -> list[int]
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_hit_at_any_length_on_a_quantised_cache_continues_like_a_cold_run(model: Any, bits: int) -> None:
-    caches = quantised(model, bits)
+def test_a_hit_at_any_length_on_a_quantized_cache_continues_like_a_cold_run(model: Any, bits: int) -> None:
+    caches = quantized(model, bits)
     layout = CacheLayout(caches)
     read(model, caches, PROMPT)
     records = [layout.cut(caches, start, min(start + 256, 700)) for start in range(0, 700, 256)]
 
     for num_tokens in (699, 512, 400, 17):
-        warm, cold = quantised(model, bits), quantised(model, bits)
+        warm, cold = quantized(model, bits), quantized(model, bits)
         layout.restore(warm, records[: -(-num_tokens // 256)], num_tokens, None, capacity=750)
         read(model, cold, PROMPT[:num_tokens])
         assert answer(model, warm, 5) == answer(model, cold, 5)
 
 
-def test_a_quantised_record_takes_few_buffers_and_comes_back_from_bytes_as_it_was(model: Any) -> None:
-    caches = quantised(model, 4)
+def test_a_quantized_record_takes_few_buffers_and_comes_back_from_bytes_as_it_was(model: Any) -> None:
+    caches = quantized(model, 4)
     layout = CacheLayout(caches)
     read(model, caches, PROMPT[:256])
     record = layout.cut(caches, 0, 256)
@@ -65,4 +67,6 @@ def test_a_quantised_record_takes_few_buffers_and_comes_back_from_bytes_as_it_wa
     assert isinstance(again, KVRecord)
     assert layout.accepts(again, 256)
     assert not layout.accepts(again, 255)
-    assert all(mx.array_equal(one, other) for one, other in zip(record.groups[0], again.groups[0], strict=True))
+    assert all(
+        mx.array_equal(one, other) for one, other in zip(record.groups[0], again.groups[0], strict=True)
+    )

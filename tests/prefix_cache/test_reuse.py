@@ -1,4 +1,6 @@
-"""A hit continues with exactly the tokens of a cold run, for every kind of layer; and what was computed is not computed again."""
+"""A hit continues with exactly the tokens of a cold run, for every kind of layer; and what was computed is
+not computed again.
+"""
 
 import asyncio
 import random
@@ -11,8 +13,8 @@ from mlxctl.ir import SamplingParams
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
-# Plain attention, sliding window, windows in turn with attention and experts, short convolutions with attention, linear attention
-# with attention and experts.
+# Plain attention, sliding window, windows in turn with attention and experts, short convolutions with
+# attention, linear attention with attention and experts.
 FAMILIES = ["qwen3", "gemma3", "gpt_oss", "lfm2", "qwen3_next"]
 END_OF_MESSAGE = 3
 COLD = EngineSettings(max_rows=8, prefix_cache_bytes=0)
@@ -26,12 +28,16 @@ def text(num: int, seed: int) -> list[int]:
     return [generator.randrange(10, 500) for _ in range(num)]
 
 
-async def ask(client: EngineClient, family: str, prompt: Sequence[int], sampling: SamplingParams = GREEDY, num: int = 12) -> Output:
+async def ask(
+    client: EngineClient, family: str, prompt: Sequence[int], sampling: SamplingParams = GREEDY, num: int = 12
+) -> Output:
     stop = frozenset({END_OF_MESSAGE})
     return await finish(submit(client, family, prompt, max_tokens=num, sampling=sampling, stop=stop))
 
 
-async def cold(family: str, prompts: Sequence[Sequence[int]], sampling: SamplingParams = GREEDY) -> list[list[int]]:
+async def cold(
+    family: str, prompts: Sequence[Sequence[int]], sampling: SamplingParams = GREEDY
+) -> list[list[int]]:
     async with running_engine(family, settings=COLD) as client:
         return [(await ask(client, family, prompt, sampling)).token_ids for prompt in prompts]
 
@@ -60,7 +66,9 @@ def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run(family: str, sampl
 def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were(family: str) -> None:
     async def run() -> None:
         trunk = text(700, 3)
-        prompts = [[*trunk[:length], *text(20, length)] for length in (699, 5, 17, 255, 256, 257, 400, 511, 513, 640)]
+        prompts = [
+            [*trunk[:length], *text(20, length)] for length in (699, 5, 17, 255, 256, 257, 400, 511, 513, 640)
+        ]
         async with running_engine(family, settings=WARM) as client:
             await ask(client, family, trunk)
             warm = [await ask(client, family, prompt) for prompt in prompts]

@@ -8,7 +8,7 @@ import pytest
 
 from mlxctl import demo
 from mlxctl.engine import InlineEngine
-from mlxctl.engine.launcher import Launcher
+from mlxctl.engine.client.launcher import Launcher
 from mlxctl.models import NamedDirectory
 from mlxctl.probe import ProbeOutcome, ProbeRun, SilentWatcher, Watcher
 from mlxctl.probe.targets import Target
@@ -33,7 +33,9 @@ def probed(
 ) -> list[ProbeOutcome]:
     """Probe them all and return what came of it."""
     watcher = watcher or SilentWatcher()
-    run = ProbeRun(store, EngineSettings(), watcher=watcher, launcher=launcher, deadline_seconds=deadline_seconds)
+    run = ProbeRun(
+        store, EngineSettings(), watcher=watcher, launcher=launcher, deadline_seconds=deadline_seconds
+    )
     asyncio.run(asyncio.wait_for(run.probe(targets), _LONGEST_SECONDS))
     return run.outcomes
 

@@ -8,8 +8,17 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from mlxctl.engine.framing import command_reader, encode_frame
-from mlxctl.engine.messages import AnyCommand, Hello, LoadModel, ModelLoaded, RowUpdate, Step, Stop, Submit
+from mlxctl.engine.wire.framing import command_reader, encode_frame
+from mlxctl.engine.wire.messages import (
+    AnyCommand,
+    Hello,
+    LoadModel,
+    ModelLoaded,
+    RowUpdate,
+    Step,
+    Stop,
+    Submit,
+)
 from mlxctl.errors import EngineDied
 from mlxctl.settings import EngineSettings
 
@@ -20,7 +29,8 @@ _READ_BYTES = 1 << 20
 class ScriptedEngine:
     """Answers each prompt with what `script` says to it, and ends by itself; the engine dies of None.
 
-    The answer is cut at the request's token limit, as a model's would be. After `num_lives` it does not come up any more.
+    The answer is cut at the request's token limit, as a model's would be. After `num_lives` it does not come
+    up any more.
     """
 
     def __init__(self, model: Path, script: Script, *, num_lives: int = 100) -> None:
@@ -71,7 +81,9 @@ class ScriptedEngine:
         if isinstance(command, LoadModel):
             connection.sendall(encode_frame(_loaded(command, self._tokenizer.get_vocab_size())))
         if isinstance(command, Submit):
-            answer = self._script(self._tokenizer.decode(array("I", command.prompt_token_ids), skip_special_tokens=False))
+            answer = self._script(
+                self._tokenizer.decode(array("I", command.prompt_token_ids), skip_special_tokens=False)
+            )
             if answer is None:
                 return False
             connection.sendall(encode_frame(Step(rows=[self._update(command, answer)])))
@@ -89,7 +101,7 @@ class ScriptedEngine:
 
 def _loaded(command: LoadModel, vocabulary_size: int) -> ModelLoaded:
     return ModelLoaded(
-        name=command.name,
+        name=command.spec.name,
         vocabulary_size=vocabulary_size,
         weights_bytes=10**6,
         kv_bytes_per_token=1000,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import forge
 import pytest
 
 from mlxctl import demo
 from mlxctl.probe.targets import Target
 from mlxctl.stores import CapabilityStore, ProbeRecord
+from tests import tiny_models
 
 from .conftest import probed, target
 
@@ -35,27 +35,44 @@ BREAKAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no config": (lambda model: (model / "config.json").unlink(), "has no config.json"),
     "broken config": (lambda model: (model / "config.json").write_text("{"), "is not valid JSON"),
     "no model_type": (lambda model: change(model, "config.json", model_type=None), "names no model_type"),
-    "unknown model_type": (lambda model: change(model, "config.json", model_type="unheard_of"), "code for model_type 'unheard_of'"),
-    "code of its own": (lambda model: change(model, "config.json", auto_map={"AutoModel": "x.Y"}), "--trust-remote-code"),
+    "unknown model_type": (
+        lambda model: change(model, "config.json", model_type="unheard_of"),
+        "code for model_type 'unheard_of'",
+    ),
+    "code of its own": (
+        lambda model: change(model, "config.json", auto_map={"AutoModel": "x.Y"}),
+        "--trust-remote-code",
+    ),
     "no weights": (lambda model: (model / "model.safetensors").unlink(), "has no weights"),
     "weights cut off": (lambda model: cut(model / "model.safetensors"), "model.safetensors"),
     "no tokenizer": (lambda model: (model / "tokenizer.json").unlink(), "has no tokenizer.json"),
     "broken tokenizer": (lambda model: (model / "tokenizer.json").write_text("{}"), "is not a tokenizer"),
     "no template": (lambda model: (model / "chat_template.jinja").unlink(), "has no chat template"),
-    "broken template": (lambda model: (model / "chat_template.jinja").write_text("{% if %}"), "chat template of 'x' is broken"),
+    "broken template": (
+        lambda model: (model / "chat_template.jinja").write_text("{% if %}"),
+        "chat template of 'x' is broken",
+    ),
     "template that refuses": (fail_in_template, "refuses this: Only poems, please!"),
-    "template that stumbles": (lambda model: (model / "chat_template.jinja").write_text("{{ 1 / 0 }}"), "division by zero"),
-    "more tokens than weights": (lambda model: change(model, "config.json", vocab_size=100), "no weights for tokens beyond 99"),
+    "template that stumbles": (
+        lambda model: (model / "chat_template.jinja").write_text("{{ 1 / 0 }}"),
+        "division by zero",
+    ),
+    "more tokens than weights": (
+        lambda model: change(model, "config.json", vocab_size=100),
+        "no weights for tokens beyond 99",
+    ),
 }
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(forge.model("qwen3"), tmp_path / "x"))
+    return Path(shutil.copytree(tiny_models.model("qwen3"), tmp_path / "x"))
 
 
 @pytest.mark.parametrize("name", BREAKAGES)
-def test_what_is_wrong_is_one_clear_line_before_anything_is_loaded(model: Path, store: CapabilityStore, name: str) -> None:
+def test_what_is_wrong_is_one_clear_line_before_anything_is_loaded(
+    model: Path, store: CapabilityStore, name: str
+) -> None:
     breakage, complaint = BREAKAGES[name]
     breakage(model)
     (outcome,) = probed([target(model, "x")], store)
@@ -81,7 +98,9 @@ def test_weights_that_do_not_fit_are_told_when_they_are_loaded(
     assert "\n" not in outcome.problem
 
 
-def test_the_others_are_probed_all_the_same(model: Path, store: CapabilityStore, demo_record: ProbeRecord) -> None:
+def test_the_others_are_probed_all_the_same(
+    model: Path, store: CapabilityStore, demo_record: ProbeRecord
+) -> None:
     (model / "config.json").unlink()
     store.save(demo_record)
     nowhere = Target(name="nowhere", problem="there is no model 'nowhere'")
@@ -90,7 +109,9 @@ def test_the_others_are_probed_all_the_same(model: Path, store: CapabilityStore,
     assert outcomes[2].record == demo_record
 
 
-def test_a_model_that_writes_no_text_is_not_asked_and_nothing_is_claimed(model: Path, store: CapabilityStore) -> None:
+def test_a_model_that_writes_no_text_is_not_asked_and_nothing_is_claimed(
+    model: Path, store: CapabilityStore
+) -> None:
     change(model, "config.json", model_type="parakeet", architectures=["ParakeetForCTC"])
     (outcome,) = probed([target(model, "x")], store)
     assert outcome.record is not None, outcome.problem

@@ -53,15 +53,22 @@ def test_the_evidence_is_the_whole_exchange(demo_record: ProbeRecord) -> None:
     tools = finding(demo_record, "tools")
     sky, clock, unasked = tools.exchanges
     assert tools.value == {"parser": "hermes_json", "delivery": "template"}
-    assert sky.prompt.endswith("What is the weather in Lisbon?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    assert sky.output == '<tool_call>\n{"name": "check_weather", "arguments": {"city": "Lisbon"}}\n</tool_call>'
+    assert sky.prompt.endswith(
+        "What is the weather in Lisbon?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
+    assert (
+        sky.output == '<tool_call>\n{"name": "check_weather", "arguments": {"city": "Lisbon"}}\n</tool_call>'
+    )
     assert (sky.parser_id, clock.parser_id, unasked.parser_id) == ("hermes_json", "hermes_json", None)
     assert sky.num_tokens > 0
     assert "<tools>" not in unasked.prompt
 
 
 def test_its_thinking_is_heard_on_and_off(demo_record: ProbeRecord) -> None:
-    (on,), (off,) = finding(demo_record, "thinking").exchanges, finding(demo_record, "thinking_toggle").exchanges
+    (on,), (off,) = (
+        finding(demo_record, "thinking").exchanges,
+        finding(demo_record, "thinking_toggle").exchanges,
+    )
     assert on.output.startswith("<think>")
     assert off.prompt.endswith("</think>\n\n")
     assert "<think>" not in off.output
@@ -74,7 +81,9 @@ def test_serving_from_what_was_found_is_serving_from_its_files(demo_record: Prob
     assert finding(demo_record, "tool_turns").value["adapter"] == asdict(known.verdict)
 
 
-def test_what_is_known_is_not_asked_again_unless_forced(demo_record: ProbeRecord, store: CapabilityStore, tmp_path: Path) -> None:
+def test_what_is_known_is_not_asked_again_unless_forced(
+    demo_record: ProbeRecord, store: CapabilityStore, tmp_path: Path
+) -> None:
     kept = store.save(demo_record)
     listener = Listener()
     (outcome,) = probed([target(demo.MODEL_DIR, "another name")], store, watcher=listener)

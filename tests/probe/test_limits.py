@@ -13,7 +13,9 @@ SIZES = st.integers(0, 10**12)
 def test_the_longest_conversation_fits_the_memory_and_one_token_more_does_not(
     context: int, per_token: int, weights: int, limit: int
 ) -> None:
-    finding = check_context(context_length=context, kv_bytes_per_token=per_token, weights_bytes=weights, memory_limit_bytes=limit)
+    finding = check_context(
+        context_length=context, kv_bytes_per_token=per_token, weights_bytes=weights, memory_limit_bytes=limit
+    )
     tokens = finding.value["tokens"]
     assert 0 <= tokens <= context
     assert tokens == 0 or per_token == 0 or weights + tokens * per_token <= limit
@@ -22,12 +24,19 @@ def test_the_longest_conversation_fits_the_memory_and_one_token_more_does_not(
 
 
 def test_the_reason_says_what_binds() -> None:
-    roomy = check_context(context_length=4096, kv_bytes_per_token=1000, weights_bytes=10**6, memory_limit_bytes=10**9)
-    tight = check_context(context_length=4096, kv_bytes_per_token=10**6, weights_bytes=10**9, memory_limit_bytes=2 * 10**9)
-    assert (
-        roomy.reason == "4,096 tokens, calculated, limited by the model's context length; 1,000 bytes of cache per token, measured"
+    roomy = check_context(
+        context_length=4096, kv_bytes_per_token=1000, weights_bytes=10**6, memory_limit_bytes=10**9
     )
-    assert tight.reason.startswith("1,000 tokens, calculated, limited by 1.00 GB of memory beside the weights")
+    tight = check_context(
+        context_length=4096, kv_bytes_per_token=10**6, weights_bytes=10**9, memory_limit_bytes=2 * 10**9
+    )
+    assert (
+        roomy.reason
+        == "4,096 tokens, calculated, limited by the model's context length; 1,000 bytes of cache per token, measured"
+    )
+    assert tight.reason.startswith(
+        "1,000 tokens, calculated, limited by 1.00 GB of memory beside the weights"
+    )
 
 
 @pytest.mark.parametrize(("kind", "verdict"), [("plain", "yes"), ("sliding", "no"), ("hybrid", "no")])

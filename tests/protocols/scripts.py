@@ -1,4 +1,6 @@
-"""Answers to tell in any protocol: event scripts, the smallest requests for them, and what a client reads out of a stream."""
+"""Answers to tell in any protocol: event scripts, the smallest requests for them, and what a client reads out
+of a stream.
+"""
 
 import json
 from collections.abc import Iterable
@@ -74,7 +76,13 @@ SCORED: tuple[StreamEvent, ...] = (
     ),
     Finished(reason="stop", usage=USAGE),
 )
-SCRIPTS = {"plain": PLAIN, "thinking": THINKING, "two_calls": TWO_CALLS, "cut_off": CUT_OFF, "stopped": STOPPED}
+SCRIPTS = {
+    "plain": PLAIN,
+    "thinking": THINKING,
+    "two_calls": TWO_CALLS,
+    "cut_off": CUT_OFF,
+    "stopped": STOPPED,
+}
 
 CHAT_BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 RESPONSES_BODY = {"model": "tiny", "input": "Hi"}
@@ -121,12 +129,23 @@ def stream(formatter: Formatter, events: Iterable[StreamEvent]) -> bytes:
 def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
     """Return the whole stream of several answers that take turns, event by event."""
     rounds = zip_longest(*scripts)
-    said = [formatter.on_event(event, number) for turn in rounds for number, event in enumerate(turn) if event is not None]
-    return formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens)) + b"".join(said) + formatter.finish()
+    said = [
+        formatter.on_event(event, number)
+        for turn in rounds
+        for number, event in enumerate(turn)
+        if event is not None
+    ]
+    return (
+        formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
+        + b"".join(said)
+        + formatter.finish()
+    )
 
 
 def data_of(wire: bytes) -> list[Any]:
-    """Return the JSON of each event that has data, as any client reads it: comments and the end mark left out."""
+    """Return the JSON of each event that has data, as any client reads it: comments and the end mark left
+    out.
+    """
     lines = [line.removeprefix("data: ") for line in wire.decode().split("\n") if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
@@ -139,14 +158,18 @@ def joined_chat(chunks: list[Any]) -> dict[str, Any]:
         message["reasoning_content"] += delta.get("reasoning_content", "")
         for call in delta.get("tool_calls", ()):
             if "id" in call:
-                message["tool_calls"].append({"id": call["id"], "type": call["type"], "function": dict(call["function"])})
+                message["tool_calls"].append(
+                    {"id": call["id"], "type": call["type"], "function": dict(call["function"])}
+                )
             else:
                 message["tool_calls"][call["index"]]["function"]["arguments"] += call["function"]["arguments"]
     return message
 
 
 def joined_blocks(events: list[Any]) -> list[Any]:
-    """Return the blocks that a messages client puts together, after checking the grammar: one open at a time, each stopped."""
+    """Return the blocks that a messages client puts together, after checking the grammar: one open at a time,
+    each stopped.
+    """
     blocks: list[Any] = []
     is_open = False
     for event in events:
@@ -191,7 +214,9 @@ def _closed(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def joined_items(events: list[Any]) -> list[Any]:
-    """Return the items that ended in a stream of a response, after checking that deltas, parts and ends agree."""
+    """Return the items that ended in a stream of a response, after checking that deltas, parts and ends
+    agree.
+    """
     items: list[Any] = []
     said = ""
     for event in events:
@@ -199,7 +224,12 @@ def joined_items(events: list[Any]) -> list[Any]:
             case "output_item.added":
                 assert event["output_index"] == len(items)
                 said = ""
-            case "output_text.delta" | "reasoning_text.delta" | "reasoning_summary_text.delta" | "function_call_arguments.delta":
+            case (
+                "output_text.delta"
+                | "reasoning_text.delta"
+                | "reasoning_summary_text.delta"
+                | "function_call_arguments.delta"
+            ):
                 assert event["output_index"] == len(items)
                 said += event["delta"]
             case "output_text.done" | "reasoning_text.done" | "reasoning_summary_text.done":

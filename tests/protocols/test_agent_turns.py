@@ -3,17 +3,27 @@
 import json
 import pickle
 
+from mlxctl.ir import StoredAgent
 from mlxctl.protocols import AgentTurnFormatter
-from mlxctl.stores import StoredAgent
 
 AGENT = StoredAgent(
-    number=1, id="a1", model="tiny", settings=b"{}", created=0.0, last_access=0.0, revision=0, num_messages=1, num_bytes=0
+    number=1,
+    id="a1",
+    model="tiny",
+    settings=b"{}",
+    created=0.0,
+    last_access=0.0,
+    revision=0,
+    num_messages=1,
+    num_bytes=0,
 )
 
 
 def test_the_body_of_a_turn_is_forgotten_until_its_agent_is_free() -> None:
     formatter = AgentTurnFormatter(agent_id="a1")
-    written = json.dumps({"messages": [{"role": "user", "content": "x" * 1_000_000}], "stream": True}).encode()
+    written = json.dumps(
+        {"messages": [{"role": "user", "content": "x" * 1_000_000}], "stream": True}
+    ).encode()
     num_bytes, streams = formatter.outline(written)
     assert num_bytes > 1_000_000
     assert streams

@@ -1,4 +1,6 @@
-"""Whatever is wrong with a body, the caller is told which field, in the caller's own words, and the answer is a 400."""
+"""Whatever is wrong with a body, the caller is told which field, in the caller's own words, and the answer is
+a 400.
+"""
 
 import json
 import re
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import GenerationRequest, StoredAgent
 from mlxctl.protocols import (
     AgentTurnFormatter,
     AnthropicMessagesFormatter,
@@ -27,10 +29,17 @@ from mlxctl.protocols import (
     parse_agent_change,
     parse_count_tokens,
 )
-from mlxctl.stores import StoredAgent
 
 NESTED = json.loads('{"a":' * 200 + "1" + "}" * 200)
-SAMPLES = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}
+SAMPLES = {
+    "string": "x",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+    "object": {},
+    "null": None,
+}
 
 # Fields that all of OpenAI's endpoints share: how to sample, and what form the answer has.
 SHARED: dict[str, Any] = {"hlg": {"enabled": False}, "structured_outputs": {"choice": ["a"]}}
@@ -64,7 +73,8 @@ SHARED_KINDS = {
     "grammar": "string null",
 }
 
-# A body with every field, and the kinds of JSON that may stand at each path; "any" kinds are not listed because nothing is wrong.
+# A body with every field, and the kinds of JSON that may stand at each path; "any" kinds are not listed
+# because nothing is wrong.
 CHAT = {
     **SHARED,
     "model": "tiny",
@@ -85,7 +95,9 @@ CHAT = {
         },
         {"role": "tool", "tool_call_id": "c1", "content": "done"},
     ],
-    "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}, "strict": True}}],
+    "tools": [
+        {"type": "function", "function": {"name": "f", "description": "d", "parameters": {}, "strict": True}}
+    ],
     "tool_choice": {"type": "function", "function": {"name": "f"}},
     "stream_options": {"include_usage": True},
     "response_format": {"type": "text"},
@@ -165,7 +177,12 @@ MESSAGES = {
     "max_tokens": 9,
     "system": [{"type": "text", "text": "Be kind."}],
     "messages": [
-        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUFB"}}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUFB"}}
+            ],
+        },
         {
             "role": "assistant",
             "content": [
@@ -176,11 +193,18 @@ MESSAGES = {
         {
             "role": "user",
             "content": [
-                {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "done"}], "is_error": False},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [{"type": "text", "text": "done"}],
+                    "is_error": False,
+                },
             ],
         },
     ],
-    "tools": [{"name": "f", "description": "d", "input_schema": {}, "type": "custom", "defer_loading": False}],
+    "tools": [
+        {"name": "f", "description": "d", "input_schema": {}, "type": "custom", "defer_loading": False}
+    ],
     "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": False},
     "thinking": {"type": "disabled"},
     "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}},
@@ -277,7 +301,12 @@ RESPONSES = {
                 {"type": "input_image", "image_url": "data:image/png;base64,QUFB"},
             ],
         },
-        {"type": "reasoning", "summary": [{"text": "s"}], "content": [{"text": "c"}], "encrypted_content": "e"},
+        {
+            "type": "reasoning",
+            "summary": [{"text": "s"}],
+            "content": [{"text": "c"}],
+            "encrypted_content": "e",
+        },
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "namespace": "n"},
         {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "done"}]},
     ],
@@ -472,7 +501,9 @@ def test_the_full_body_is_good_so_that_each_refusal_below_has_one_reason(protoco
 def test_a_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str) -> None:
     error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, SAMPLES[kind]))
     assert error.param is not None
-    assert error.param.removesuffix(".type").removesuffix(".role") == path.removesuffix(".type").removesuffix(".role")
+    assert error.param.removesuffix(".type").removesuffix(".role") == path.removesuffix(".type").removesuffix(
+        ".role"
+    )
     assert str(error).startswith(error.param)
 
 
@@ -513,7 +544,9 @@ def test_what_is_not_a_json_object_is_refused(protocol: str, body: bytes, part: 
 )
 @pytest.mark.parametrize("protocol", ["chat", "messages"])
 def test_values_out_of_range_in_all_protocols(protocol: str, path: str, values: list[object]) -> None:
-    assert {refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param for value in values} == {path}
+    assert {refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param for value in values} == {
+        path
+    }
 
 
 @pytest.mark.parametrize(
@@ -543,9 +576,21 @@ def test_values_out_of_range_in_all_protocols(protocol: str, path: str, values: 
         ("reasoning_effort", "huge", "reasoning_effort"),
         ("messages[0].role", "robot", "messages[0].role"),
         ("messages[0].content[0].type", "video_url", "messages[0].content[0].type"),
-        ("messages[1].content[0].image_url.url", "data:image/png;base64,%%%", "messages[1].content[0].image_url.url"),
-        ("messages[1].content[0].image_url.url", "data:image/png;base64,QU%FB", "messages[1].content[0].image_url.url"),
-        ("messages[1].content[0].image_url.url", "data:image/png;base64,", "messages[1].content[0].image_url.url"),
+        (
+            "messages[1].content[0].image_url.url",
+            "data:image/png;base64,%%%",
+            "messages[1].content[0].image_url.url",
+        ),
+        (
+            "messages[1].content[0].image_url.url",
+            "data:image/png;base64,QU%FB",
+            "messages[1].content[0].image_url.url",
+        ),
+        (
+            "messages[1].content[0].image_url.url",
+            "data:image/png;base64,",
+            "messages[1].content[0].image_url.url",
+        ),
         ("messages[1].content[1].input_audio.data", "A", "messages[1].content[1].input_audio.data"),
         ("messages[1].content[1].input_audio.format", "midi", "messages[1].content[1].input_audio.format"),
         ("messages[2].tool_calls[0].type", "custom", "messages[2].tool_calls[0].custom"),
@@ -561,17 +606,27 @@ def test_values_out_of_range_in_all_protocols(protocol: str, path: str, values: 
         ("tool_choice", {"type": "custom", "custom": {"name": "g"}}, "tool_choice.custom.name"),
         ("tools", [{"type": "custom"}], "tools[0].custom"),
         ("tools[0]", {"type": "custom", "custom": {"name": ""}}, "tools[0].custom.name"),
-        ("tools[0]", {"type": "custom", "custom": {"name": "f", "format": {"type": "x"}}}, "tools[0].custom.format.type"),
         (
             "tools[0]",
-            {"type": "custom", "custom": {"name": "f", "format": {"type": "grammar", "grammar": {"syntax": "ebnf"}}}},
+            {"type": "custom", "custom": {"name": "f", "format": {"type": "x"}}},
+            "tools[0].custom.format.type",
+        ),
+        (
+            "tools[0]",
+            {
+                "type": "custom",
+                "custom": {"name": "f", "format": {"type": "grammar", "grammar": {"syntax": "ebnf"}}},
+            },
             "tools[0].custom.format.grammar.syntax",
         ),
         ("modalities", ["smell"], "modalities[0]"),
         ("tool_choice.function.name", "g", "tool_choice.function.name"),
         (
             "tool_choice",
-            {"type": "allowed_tools", "allowed_tools": {"tools": [{"type": "function", "function": {"name": "g"}}]}},
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {"tools": [{"type": "function", "function": {"name": "g"}}]},
+            },
             "tool_choice.allowed_tools.tools[0].function.name",
         ),
     ],
@@ -601,11 +656,23 @@ def test_chat_values_that_cannot_be(path: str, value: object, param: str) -> Non
         ("tool_choice", "sometimes", "tool_choice"),
         ("tool_choice.type", "web_search", "tool_choice.type"),
         ("tools[0]", {"type": "custom"}, "tools[0].name"),
-        ("tools[0]", {"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "x"}}, "tools[0].format.syntax"),
+        (
+            "tools[0]",
+            {"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "x"}},
+            "tools[0].format.syntax",
+        ),
         ("tools", [{"name": "f"}], "tools[0].type"),
         ("tool_choice.name", "g", "tool_choice.name"),
-        ("tool_choice", {"type": "allowed_tools", "tools": [{"type": "function", "name": "g"}]}, "tool_choice.tools[0].name"),
-        ("tool_choice", {"type": "allowed_tools", "tools": [{"type": "function"}]}, "tool_choice.tools[0].name"),
+        (
+            "tool_choice",
+            {"type": "allowed_tools", "tools": [{"type": "function", "name": "g"}]},
+            "tool_choice.tools[0].name",
+        ),
+        (
+            "tool_choice",
+            {"type": "allowed_tools", "tools": [{"type": "function"}]},
+            "tool_choice.tools[0].name",
+        ),
         ("tool_choice", {"type": "allowed_tools", "mode": "none", "tools": []}, "tool_choice.mode"),
         ("max_output_tokens", 0, "max_output_tokens"),
         ("temperature", -1, "temperature"),
@@ -667,7 +734,11 @@ def test_completion_values_that_cannot_be(path: str, value: object, param: str) 
         ("messages[0].role", "developer", "messages[0].role"),
         ("messages[0].content[0].type", "tool_use", "messages[0].content[0].type"),
         ("messages[0].content[0].source.data", "%%%", "messages[0].content[0].source.data"),
-        ("messages[0].content[0].source.media_type", "text/plain", "messages[0].content[0].source.media_type"),
+        (
+            "messages[0].content[0].source.media_type",
+            "text/plain",
+            "messages[0].content[0].source.media_type",
+        ),
         ("messages[2].content[0].tool_use_id", "t9", "messages[2].content[0].tool_use_id"),
         ("stop_sequences", [""], "stop_sequences[0]"),
         ("stop_sequences", ["a"] * 17, "stop_sequences"),
@@ -730,7 +801,12 @@ def test_forms_and_sampling_that_cannot_be(protocol: str, path: str, value: obje
     [
         ("chat", "response_format.type", "yaml", "response_format.type"),
         ("chat", "response_format", {"type": "json_schema"}, "response_format.json_schema"),
-        ("chat", "response_format", {"type": "json_schema", "json_schema": {"schema": 5}}, "response_format.json_schema.schema"),
+        (
+            "chat",
+            "response_format",
+            {"type": "json_schema", "json_schema": {"schema": 5}},
+            "response_format.json_schema.schema",
+        ),
         (
             "chat",
             "response_format",
@@ -751,7 +827,9 @@ def test_forms_and_sampling_that_cannot_be(protocol: str, path: str, value: obje
         ("messages", "output_format", {"type": "json_schema", "schema": {}}, "output_format"),
     ],
 )
-def test_forms_in_a_protocols_own_words_that_cannot_be(protocol: str, path: str, value: object, param: str) -> None:
+def test_forms_in_a_protocols_own_words_that_cannot_be(
+    protocol: str, path: str, value: object, param: str
+) -> None:
     assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
 
 
@@ -822,7 +900,9 @@ def test_agents_and_embeddings_that_cannot_be(protocol: str, path: str, value: o
         ("messages", "temperature", 10**400),
     ],
 )
-def test_a_number_that_is_too_large_to_be_read_is_named_like_any_other(protocol: str, path: str, value: object) -> None:
+def test_a_number_that_is_too_large_to_be_read_is_named_like_any_other(
+    protocol: str, path: str, value: object
+) -> None:
     assert (refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param or "").startswith(path)
 
 
@@ -863,11 +943,17 @@ def test_a_refusal_says_what_would_fit_there() -> None:
     assert "use one of: 'image', 'text', 'tool_result'" in str(
         refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "document"))
     )
-    assert "use one of: 'auto', 'none', 'required'" in str(refusal("chat", with_value(CHAT, "tool_choice", "never")))
+    assert "use one of: 'auto', 'none', 'required'" in str(
+        refusal("chat", with_value(CHAT, "tool_choice", "never"))
+    )
 
 
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=5,
 )
@@ -875,7 +961,9 @@ JSON_VALUES = st.recursive(
 
 def says_something(asked: Any) -> bool:
     """Whether nothing of what was asked got lost: a conversation, a prompt, or what else names a model."""
-    return bool(asked.messages or asked.prompts) if isinstance(asked, GenerationRequest) else bool(asked.model)
+    return (
+        bool(asked.messages or asked.prompts) if isinstance(asked, GenerationRequest) else bool(asked.model)
+    )
 
 
 @given(st.data())

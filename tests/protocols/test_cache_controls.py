@@ -1,4 +1,6 @@
-"""How a request says what the prefix cache is to do: the same fields in every OpenAI protocol, cache_control in Anthropic's."""
+"""How a request says what the prefix cache is to do: the same fields in every OpenAI protocol, cache_control
+in Anthropic's.
+"""
 
 import json
 from collections.abc import Callable
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import CacheOptions, Finished, GenerationRequest, LongerBeginning, TextDelta, Usage
+from mlxctl.ir import CacheBreakpoint, CacheOptions, Finished, GenerationRequest, TextDelta, Usage
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     OpenAIChatFormatter,
@@ -34,7 +36,9 @@ def response(**fields: Any) -> GenerationRequest:
 
 
 def messages(**fields: Any) -> GenerationRequest:
-    return AnthropicMessagesFormatter().parse(json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | fields).encode())
+    return AnthropicMessagesFormatter().parse(
+        json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | fields).encode()
+    )
 
 
 OPENAI = pytest.mark.parametrize("parse", [chat, completion, response])
@@ -56,7 +60,15 @@ def test_mode_time_and_session_arrive_as_said(parse: Parse) -> None:
 
 @OPENAI
 @pytest.mark.parametrize(
-    ("field", "value"), [("cache_mode", "sometimes"), ("ttl", 0), ("ttl", -1), ("ttl", "1h"), ("session_id", ""), ("session_id", 7)]
+    ("field", "value"),
+    [
+        ("cache_mode", "sometimes"),
+        ("ttl", 0),
+        ("ttl", -1),
+        ("ttl", "1h"),
+        ("session_id", ""),
+        ("session_id", 7),
+    ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(parse: Parse, field: str, value: object) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -70,7 +82,14 @@ def test_what_cannot_be_meant_is_refused_by_name(parse: Parse, field: str, value
         {"cache_control": MARK | {"ttl": "1h"}},
         {"system": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "1h"}}]},
         {"tools": [{"name": "clock", "input_schema": {}, "cache_control": MARK | {"ttl": "1h"}}]},
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "1h"}}]}]},
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "1h"}}],
+                }
+            ]
+        },
         {
             "system": [{"type": "text", "text": "Hi", "cache_control": MARK | {"ttl": "5m"}}],
             "cache_control": MARK | {"ttl": "1h"},
@@ -101,31 +120,34 @@ RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [marked("noon", 
     [
         (
             {"system": [marked("Hi", "1h"), PLAIN]},
-            LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=1, num_parts_behind=1),
+            CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1, num_parts_behind=1),
         ),
         (
             {"tools": [CLOCK | {"cache_control": MARK | {"ttl": "1h"}}, CLOCK | {"name": "other"}]},
-            LongerBeginning(ttl_seconds=3600, num_tools=1),
+            CacheBreakpoint(ttl_seconds=3600, num_tools=1),
         ),
         (
             {"messages": [{"role": "user", "content": [marked("a", "5m"), marked("b", "1h")]}, *HELLO]},
-            LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=1),
+            CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1),
         ),
         (
             {
                 "system": "Be brief",
                 "messages": [
-                    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "clock", "input": {}}]},
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "id": "t", "name": "clock", "input": {}}],
+                    },
                     {"role": "user", "content": [RESULT, PLAIN]},
                 ],
             },
-            LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=3),
+            CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=3),
         ),
     ],
     ids=["a part of a system prompt", "a tool", "a part of a message", "a tool's result"],
 )
 def test_what_a_mark_keeps_for_an_hour_ends_where_it_stands_when_a_later_one_says_five_minutes(
-    fields: dict[str, Any], longer: LongerBeginning
+    fields: dict[str, Any], longer: CacheBreakpoint
 ) -> None:
     fields = {"messages": HELLO} | fields
     later = {"role": "user", "content": [marked("And now?", "5m")]}
@@ -135,22 +157,40 @@ def test_what_a_mark_keeps_for_an_hour_ends_where_it_stands_when_a_later_one_say
 
 def test_a_later_mark_without_a_time_leaves_the_hour_for_all_but_is_counted_as_five_minutes() -> None:
     asked = messages(system=[marked("Hi", "1h")], messages=[{"role": "user", "content": [marked("Hello")]}])
-    assert asked.cache == CacheOptions(ttl_seconds=3600, longer=LongerBeginning(ttl_seconds=3600, num_tools=0, num_messages=1))
+    assert asked.cache == CacheOptions(
+        ttl_seconds=3600, longer=CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1)
+    )
 
 
 @pytest.mark.parametrize(
-    ("ttls", "expected"), [((), (0, 0)), ((None,), (60, 0)), (("5m",), (60, 0)), (("1h",), (0, 60)), (("1h", "5m"), (20, 40))]
+    ("ttls", "expected"),
+    [((), (0, 0)), ((None,), (60, 0)), (("5m",), (60, 0)), (("1h",), (0, 60)), (("1h", "5m"), (20, 40))],
 )
-def test_usage_tells_what_is_kept_for_how_long(ttls: tuple[str | None, ...], expected: tuple[int, int]) -> None:
+def test_usage_tells_what_is_kept_for_how_long(
+    ttls: tuple[str | None, ...], expected: tuple[int, int]
+) -> None:
     formatter = AnthropicMessagesFormatter()
-    body = {"model": "m", "max_tokens": 9, "messages": HELLO, "system": [marked("Hi", ttl) for ttl in ttls] or "Hi"}
+    body = {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": HELLO,
+        "system": [marked("Hi", ttl) for ttl in ttls] or "Hi",
+    }
     formatter.parse(json.dumps(body).encode())
     num_longer = 40 if len(ttls) > 1 else 0
-    usage = Usage(num_prompt_tokens=100, num_cached_tokens=15, num_kept_tokens=60, num_longer_kept_tokens=num_longer)
+    usage = Usage(
+        num_prompt_tokens=100,
+        num_cached_tokens=15,
+        num_stored_tokens=60,
+        num_long_ttl_stored_tokens=num_longer,
+    )
 
     told = data_of(formatter.begin(usage))[0]["message"]["usage"]
 
-    assert told["cache_creation"] == {"ephemeral_5m_input_tokens": expected[0], "ephemeral_1h_input_tokens": expected[1]}
+    assert told["cache_creation"] == {
+        "ephemeral_5m_input_tokens": expected[0],
+        "ephemeral_1h_input_tokens": expected[1],
+    }
     assert told["cache_creation_input_tokens"] == sum(expected)
 
 
@@ -161,15 +201,25 @@ def test_a_mark_of_another_time_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(("mark", "expected"), [({"cache_control": MARK}, (25, 60, 15)), ({}, (40, 0, 60))])
-def test_a_message_opens_and_ends_with_the_same_counts_of_its_prompt(mark: dict[str, Any], expected: tuple[int, ...]) -> None:
+def test_a_message_opens_and_ends_with_the_same_counts_of_its_prompt(
+    mark: dict[str, Any], expected: tuple[int, ...]
+) -> None:
     formatter = AnthropicMessagesFormatter()
     formatter.parse(json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | mark).encode())
-    usage = Usage(num_prompt_tokens=100, num_cached_tokens=60 if not mark else 15, num_kept_tokens=60, num_completion_tokens=2)
+    usage = Usage(
+        num_prompt_tokens=100,
+        num_cached_tokens=60 if not mark else 15,
+        num_stored_tokens=60,
+        num_completion_tokens=2,
+    )
     end = [TextDelta(text="Hi"), Finished(reason="stop", usage=usage)]
 
     said = data_of(formatter.begin(usage) + b"".join(map(formatter.on_event, end)))
 
-    for told in (said[0]["message"]["usage"], next(event["usage"] for event in said if event["type"] == "message_delta")):
+    for told in (
+        said[0]["message"]["usage"],
+        next(event["usage"] for event in said if event["type"] == "message_delta"),
+    ):
         counts = (told["input_tokens"], told["cache_creation_input_tokens"], told["cache_read_input_tokens"])
         assert counts == expected
         assert sum(counts) == 100

@@ -26,7 +26,10 @@ from mlxctl.protocols import OpenAIChatFormatter
 
 from .scripts import CHAT_BODY
 
-WEATHER = {"type": "function", "function": {"name": "weather", "description": "Look outside", "parameters": {"type": "object"}}}
+WEATHER = {
+    "type": "function",
+    "function": {"name": "weather", "description": "Look outside", "parameters": {"type": "object"}},
+}
 CLOCK = {"type": "function", "function": {"name": "clock"}}
 
 
@@ -62,7 +65,9 @@ def test_unknown_and_foreign_fields_are_ignored() -> None:
         "prediction": {"type": "content"},
         "zz": [1],
     }
-    assert parse(**foreign, stream_options={"include_obfuscation": False}, modalities=["text"], n=1) == parse()
+    assert (
+        parse(**foreign, stream_options={"include_obfuscation": False}, modalities=["text"], n=1) == parse()
+    )
 
 
 def test_sampling_arrives_as_said() -> None:
@@ -114,7 +119,10 @@ def test_the_newer_token_limit_wins_and_any_size_is_fine() -> None:
         ({"reasoning_effort": "none"}, ThinkingOptions(enabled=False)),
         ({"enable_thinking": False}, ThinkingOptions(enabled=False)),
         ({"chat_template_kwargs": {"enable_thinking": True}}, ThinkingOptions(enabled=True)),
-        ({"chat_template_kwargs": {"enable_thinking": True}, "enable_thinking": False}, ThinkingOptions(enabled=False)),
+        (
+            {"chat_template_kwargs": {"enable_thinking": True}, "enable_thinking": False},
+            ThinkingOptions(enabled=False),
+        ),
         ({"reasoning_effort": "none", "enable_thinking": True}, ThinkingOptions(enabled=True)),
     ],
 )
@@ -128,7 +136,10 @@ def test_other_template_arguments_go_through() -> None:
 
 
 def test_tools_and_the_ways_to_choose() -> None:
-    tools = (ToolSpec(name="weather", description="Look outside", parameters={"type": "object"}), ToolSpec(name="clock"))
+    tools = (
+        ToolSpec(name="weather", description="Look outside", parameters={"type": "object"}),
+        ToolSpec(name="clock"),
+    )
     named = {"type": "function", "function": {"name": "clock"}}
     assert parse(tools=[WEATHER, CLOCK]).tools == tools
     assert parse(tools=[CLOCK], tool_choice="none").tool_choice == ToolChoice(mode="none")
@@ -158,7 +169,11 @@ def test_a_conversation_keeps_its_roles_and_parts() -> None:
         messages=[
             {"role": "system", "content": "Be brief.", "name": "owner"},
             {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
-            {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "text", "text": "!"}], "name": "ann"},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "Look"}, {"type": "text", "text": "!"}],
+                "name": "ann",
+            },
             {
                 "role": "assistant",
                 "content": [{"type": "text", "text": "Yes."}, {"type": "refusal", "refusal": "no"}],
@@ -202,10 +217,13 @@ def test_images_and_sounds_arrive_as_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://example.org/cat.png", "file:///etc/passwd", "data:text/html;base64,QUFB", "data:image/png,A"]
+    "url",
+    ["https://example.org/cat.png", "file:///etc/passwd", "data:text/html;base64,QUFB", "data:image/png,A"],
 )
 def test_images_elsewhere_are_never_fetched(url: str) -> None:
-    error = refusal(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])
+    error = refusal(
+        messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+    )
     assert error.param == "messages[0].content[0].image_url.url"
     assert "not fetched" in str(error)
 

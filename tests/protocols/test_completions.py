@@ -14,18 +14,24 @@ from .scripts import completion
 
 
 def parse(**fields: Any) -> GenerationRequest:
-    return OpenAICompletionsFormatter().parse(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
+    return OpenAICompletionsFormatter().parse(
+        json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode()
+    )
 
 
 def scored(*words: tuple[str, float]) -> TextResult:
     """An answer whose tokens are these words with these log-probabilities."""
     logprobs = tuple(
-        TokenLogprob(token_id=index, token=word, data=word.encode(), logprob=logprob) for index, (word, logprob) in enumerate(words)
+        TokenLogprob(token_id=index, token=word, data=word.encode(), logprob=logprob)
+        for index, (word, logprob) in enumerate(words)
     )
     text = "".join(word for word, _ in words)
     usage = Usage(num_prompt_tokens=3, num_completion_tokens=len(words))
     return TextResult(
-        message=Message(role="assistant", parts=(TextPart(text=text),)), reason="stop", usage=usage, logprobs=logprobs
+        message=Message(role="assistant", parts=(TextPart(text=text),)),
+        reason="stop",
+        usage=usage,
+        logprobs=logprobs,
     )
 
 
@@ -47,7 +53,12 @@ def test_a_prompt_comes_in_four_shapes(prompt: object, prompts: tuple[object, ..
 
 def test_an_echoed_prompt_is_scored_where_log_probabilities_are_asked_for() -> None:
     asked = parse(echo=True, logprobs=1, max_tokens=0)
-    assert (asked.echo, asked.scores_prompt, asked.max_tokens, asked.sampling.num_top_logprobs) == (True, True, 0, 1)
+    assert (asked.echo, asked.scores_prompt, asked.max_tokens, asked.sampling.num_top_logprobs) == (
+        True,
+        True,
+        0,
+        1,
+    )
     assert not parse(logprobs=1).scores_prompt
     assert not parse(echo=True, best_of=2).scores_prompt
 
@@ -106,7 +117,12 @@ def test_the_likeliest_by_token_are_given_out_best_first() -> None:
 def test_choices_are_numbered_prompt_by_prompt_and_each_prompt_counts() -> None:
     formatter = completion(prompt=["Once", "Twice"], n=2)
     answer = json.loads(formatter.whole(*(scored((word, -1.0)) for word in "abcd")))
-    assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [(0, "a"), (1, "b"), (2, "c"), (3, "d")]
+    assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [
+        (0, "a"),
+        (1, "b"),
+        (2, "c"),
+        (3, "d"),
+    ]
     assert answer["usage"]["prompt_tokens"] == 6
 
 

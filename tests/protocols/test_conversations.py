@@ -4,7 +4,12 @@ import json
 from typing import Any
 
 from mlxctl.ir import Message
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    Formatter,
+    OpenAIChatFormatter,
+    OpenAIResponsesFormatter,
+)
 
 from .scripts import CHAT_BODY, MESSAGES_BODY
 
@@ -43,7 +48,12 @@ MESSAGES = """[
 
 RESPONSES = [
     {"role": "user", "content": "Weather and time?"},
-    {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Let me look."}]},
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Let me look."}],
+    },
     {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": ARGUMENTS},
     {"type": "function_call", "call_id": "c2", "name": "clock", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
@@ -61,7 +71,9 @@ def read(formatter: Formatter, body: dict[str, Any], messages: str) -> tuple[Mes
 
 def test_a_tool_conversation_means_the_same_in_every_protocol() -> None:
     by_chat = read(OpenAIChatFormatter(), CHAT_BODY, json.dumps(CHAT))
-    by_messages = read(AnthropicMessagesFormatter(), MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS)
+    by_messages = read(
+        AnthropicMessagesFormatter(), MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS
+    )
     body = {"model": "tiny", "input": RESPONSES, "instructions": "Be brief."}
     by_responses = OpenAIResponsesFormatter().parse(json.dumps(body).encode()).messages
     assert by_chat == by_messages == by_responses

@@ -29,7 +29,12 @@ def body(**fields: Any) -> bytes:
 )
 def test_input_is_a_text_or_texts_or_their_token_ids(asked: Any, inputs: tuple[Any, ...]) -> None:
     request = OpenAIEmbeddingsFormatter().parse(body(input=asked, user="somebody", dimensions=8))
-    assert (request.inputs, request.dimensions, request.prompt_name, request.may_cut) == (inputs, 8, None, False)
+    assert (request.inputs, request.dimensions, request.prompt_name, request.may_cut) == (
+        inputs,
+        8,
+        None,
+        False,
+    )
 
 
 def test_a_prompt_and_the_cutting_of_long_texts_are_asked_for_by_name() -> None:
@@ -64,7 +69,9 @@ def test_what_is_wrong_is_refused_with_its_field(fields: dict[str, Any], param: 
 
 @given(st.lists(st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_numbers_and_base64_are_the_same_vectors_in_order(vectors: list[list[float]]) -> None:
-    result = EmbeddingResult(vectors=tuple(array("f", vector).tobytes() for vector in vectors), num_prompt_tokens=7)
+    result = EmbeddingResult(
+        vectors=tuple(array("f", vector).tobytes() for vector in vectors), num_prompt_tokens=7
+    )
     answers = []
     for encoding in ("float", "base64"):
         formatter = OpenAIEmbeddingsFormatter()

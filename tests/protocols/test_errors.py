@@ -31,8 +31,20 @@ TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
 @pytest.mark.parametrize(
     ("error", "status", "kind", "param", "code"),
     [
-        (InvalidRequest("top_p must be a number", param="top_p"), 400, "invalid_request_error", "top_p", None),
-        (InvalidRequest("n must be 1", param="n", code="unsupported"), 400, "invalid_request_error", "n", "unsupported"),
+        (
+            InvalidRequest("top_p must be a number", param="top_p"),
+            400,
+            "invalid_request_error",
+            "top_p",
+            None,
+        ),
+        (
+            InvalidRequest("n must be 1", param="n", code="unsupported"),
+            400,
+            "invalid_request_error",
+            "n",
+            "unsupported",
+        ),
         (TOO_LONG, 400, "invalid_request_error", "messages", "context_length_exceeded"),
         (UnknownModel("gpt"), 404, "invalid_request_error", "model", "model_not_found"),
         (UnknownResource("no such route"), 404, "invalid_request_error", None, "not_found"),
@@ -51,7 +63,9 @@ TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
 def test_openai(error: MlxctlError, status: int, kind: str, param: str | None, code: str | None) -> None:
     answer = openai_error(error)
     assert answer.status == status
-    assert json.loads(answer.body) == {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
+    assert json.loads(answer.body) == {
+        "error": {"message": str(error), "type": kind, "param": param, "code": code}
+    }
 
 
 @pytest.mark.parametrize(

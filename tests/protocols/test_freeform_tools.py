@@ -1,4 +1,6 @@
-"""Tools that take any text: functions of one string to the model, `custom` tools to clients, in chats and in responses."""
+"""Tools that take any text: functions of one string to the model, `custom` tools to clients, in chats and in
+responses.
+"""
 
 import json
 from collections.abc import Sequence
@@ -40,15 +42,25 @@ def called(arguments: str, *, cuts: Sequence[int] = (), name: str = "patch") -> 
 
 
 @given(text=TEXTS, is_ascii=st.booleans(), cuts=st.lists(st.integers(0, 99), max_size=6))
-def test_a_text_is_the_same_however_its_json_is_written_and_comes(text: str, is_ascii: bool, cuts: list[int]) -> None:
+def test_a_text_is_the_same_however_its_json_is_written_and_comes(
+    text: str, is_ascii: bool, cuts: list[int]
+) -> None:
     events = called(json.dumps({"input": text}, ensure_ascii=is_ascii), cuts=cuts)
-    done = [event for event in data_of(stream(responses(tools=[PATCH]), events)) if event["type"].startswith("response.custom")]
+    done = [
+        event
+        for event in data_of(stream(responses(tools=[PATCH]), events))
+        if event["type"].startswith("response.custom")
+    ]
     assert done[-1]["input"] == "".join(event["delta"] for event in done[:-1]) == text
     whole = json.loads(responses(tools=[PATCH]).whole(collect(events)))["output"][0]
     assert (whole["type"], whole["name"], whole["input"]) == ("custom_tool_call", "patch", text)
     deltas = [chunk["choices"][0]["delta"] for chunk in data_of(stream(chat(tools=[CHAT_PATCH]), events))]
-    assert "".join(call["custom"]["input"] for delta in deltas for call in delta.get("tool_calls", ())) == text
-    (call,) = json.loads(chat(tools=[CHAT_PATCH]).whole(collect(events)))["choices"][0]["message"]["tool_calls"]
+    assert (
+        "".join(call["custom"]["input"] for delta in deltas for call in delta.get("tool_calls", ())) == text
+    )
+    (call,) = json.loads(chat(tools=[CHAT_PATCH]).whole(collect(events)))["choices"][0]["message"][
+        "tool_calls"
+    ]
     assert call == {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": text}}
 
 
@@ -86,7 +98,10 @@ def test_a_model_is_offered_a_function_of_one_string() -> None:
 
 
 def test_a_regular_expression_is_held_and_a_lark_grammar_is_told() -> None:
-    chat_tool = {"type": "custom", "custom": {"name": "patch", "format": {"type": "grammar", "grammar": REGEX}}}
+    chat_tool = {
+        "type": "custom",
+        "custom": {"name": "patch", "format": {"type": "grammar", "grammar": REGEX}},
+    }
     (held,) = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [chat_tool]}).encode()).tools
     assert held.is_strict
     assert held.parameters["properties"]["input"]["pattern"] == "^(?:[a-c]+)$"
@@ -112,8 +127,13 @@ def test_calls_and_results_come_back() -> None:
         {"role": "assistant", "tool_calls": [replayed]},
         {"role": "tool", "tool_call_id": "c1", "content": "done"},
     ]
-    assert OpenAIChatFormatter().parse(json.dumps({"model": "tiny", "messages": chatted}).encode()).messages == from_items
-    assert from_items[1].tool_calls == (ToolCallPart(id="c1", name="patch", arguments=freeform_arguments('a "b"')),)
+    assert (
+        OpenAIChatFormatter().parse(json.dumps({"model": "tiny", "messages": chatted}).encode()).messages
+        == from_items
+    )
+    assert from_items[1].tool_calls == (
+        ToolCallPart(id="c1", name="patch", arguments=freeform_arguments('a "b"')),
+    )
     formatter.whole(collect(called("{}")))
     assert formatter.record is not None
     assert [item.id.split("_")[0] for item in formatter.record.input] == ["msg", "ctc", "ctco"]
@@ -121,26 +141,41 @@ def test_calls_and_results_come_back() -> None:
 
 def test_such_a_tool_can_be_chosen_by_name() -> None:
     choice: dict[str, Any] = {"type": "custom", "custom": {"name": "patch"}}
-    asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": choice}).encode())
+    asked = OpenAIChatFormatter().parse(
+        json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": choice}).encode()
+    )
     assert asked.tool_choice == ToolChoice(mode="named", name="patch")
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [choice]}}
-    asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": allowed}).encode())
+    asked = OpenAIChatFormatter().parse(
+        json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": allowed}).encode()
+    )
     assert asked.tool_choice == ToolChoice(mode="required")
     body = RESPONSES_BODY | {"tools": [PATCH], "tool_choice": {"type": "custom", "name": "patch"}}
     formatter = OpenAIResponsesFormatter()
     assert formatter.parse(json.dumps(body).encode()).tool_choice == ToolChoice(mode="named", name="patch")
-    assert json.loads(formatter.whole(collect(called("{}"))))["tool_choice"] == {"type": "custom", "name": "patch"}
+    assert json.loads(formatter.whole(collect(called("{}"))))["tool_choice"] == {
+        "type": "custom",
+        "name": "patch",
+    }
 
 
 def test_tools_may_be_offered_from_within_the_input() -> None:
     space = {"type": "namespace", "name": "files", "tools": [PATCH]}
-    items = [{"type": "additional_tools", "role": "developer", "tools": [space]}, {"role": "user", "content": "Go"}]
+    items = [
+        {"type": "additional_tools", "role": "developer", "tools": [space]},
+        {"role": "user", "content": "Go"},
+    ]
     formatter = OpenAIResponsesFormatter()
     asked = formatter.parse(json.dumps({"model": "tiny", "input": items}).encode())
     assert [tool.name for tool in asked.tools] == ["files__patch"]
     assert [message.role for message in asked.messages] == ["user"]
     (item,) = json.loads(formatter.whole(collect(called('{"input": "x"}', name="files__patch"))))["output"]
-    assert (item["type"], item["name"], item["namespace"], item["input"]) == ("custom_tool_call", "patch", "files", "x")
+    assert (item["type"], item["name"], item["namespace"], item["input"]) == (
+        "custom_tool_call",
+        "patch",
+        "files",
+        "x",
+    )
     items[0]["tools"] = [{"type": "custom"}]
     with pytest.raises(InvalidRequest) as refused:
         OpenAIResponsesFormatter().parse(json.dumps({"model": "tiny", "input": items}).encode())

@@ -63,7 +63,14 @@ def test_responses_with_logprobs(golden: SnapshotAssertion) -> None:
 
 
 def test_responses_with_a_tool_of_a_namespace(golden: SnapshotAssertion) -> None:
-    tools = [{"type": "namespace", "name": "home", "description": "At home", "tools": [{"type": "function", "name": "lamp"}]}]
+    tools = [
+        {
+            "type": "namespace",
+            "name": "home",
+            "description": "At home",
+            "tools": [{"type": "function", "name": "lamp"}],
+        }
+    ]
     called = (
         ToolCallStarted(index=0, id="call_1", name="home__lamp"),
         ToolArgumentsDelta(index=0, json="{}"),

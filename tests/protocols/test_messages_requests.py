@@ -27,7 +27,10 @@ from .scripts import MESSAGES_BODY
 
 CLOCK = {"name": "clock", "description": "Tell the time", "input_schema": {"type": "object"}}
 CALL = {"type": "tool_use", "id": "t1", "name": "clock", "input": {}}
-PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"\x89PNG").decode()}}
+PNG = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"\x89PNG").decode()},
+}
 
 
 def parse(**fields: Any) -> GenerationRequest:
@@ -77,18 +80,25 @@ def test_text_is_the_same_as_string_and_as_block_with_or_without_cache_mark() ->
     block = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
     for role in ("user", "assistant", "system"):
         as_string = parse(system="Hi", messages=[{"role": role, "content": "Hi"}])
-        as_blocks = parse(system=[block], messages=[{"role": role, "content": [block], "output_config": {"effort": "high"}}])
+        as_blocks = parse(
+            system=[block], messages=[{"role": role, "content": [block], "output_config": {"effort": "high"}}]
+        )
         assert as_string == as_blocks
 
 
 def test_a_result_is_the_same_as_string_and_as_block() -> None:
     as_string = parse(messages=[assistant(CALL), user(result(content="noon"))])
-    as_blocks = parse(messages=[assistant(CALL), user(result(content=[{"type": "text", "text": "noon"}], is_error=False))])
+    as_blocks = parse(
+        messages=[assistant(CALL), user(result(content=[{"type": "text", "text": "noon"}], is_error=False))]
+    )
     assert as_string == as_blocks
 
 
 def test_system_words_may_come_in_the_middle() -> None:
-    request = parse(system="Be brief.", messages=[user({"type": "text", "text": "a"}), {"role": "system", "content": "Be kind."}])
+    request = parse(
+        system="Be brief.",
+        messages=[user({"type": "text", "text": "a"}), {"role": "system", "content": "Be kind."}],
+    )
     assert [message.role for message in request.messages] == ["system", "user", "system"]
 
 
@@ -110,7 +120,10 @@ def test_sampling_arrives_as_said() -> None:
         ),
         ({"thinking": {"type": "disabled"}}, ThinkingOptions(enabled=False)),
         ({"thinking": {"type": "between_tools"}}, ThinkingOptions(enabled=False)),
-        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, ThinkingOptions(effort="high")),
+        (
+            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}},
+            ThinkingOptions(effort="high"),
+        ),
     ],
 )
 def test_thinking(said: dict[str, Any], expected: ThinkingOptions) -> None:
@@ -119,7 +132,9 @@ def test_thinking(said: dict[str, Any], expected: ThinkingOptions) -> None:
 
 def test_tools_and_the_ways_to_choose() -> None:
     spec = ToolSpec(name="clock", description="Tell the time", parameters={"type": "object"})
-    forced = parse(tools=[CLOCK], tool_choice={"type": "tool", "name": "clock", "disable_parallel_tool_use": True})
+    forced = parse(
+        tools=[CLOCK], tool_choice={"type": "tool", "name": "clock", "disable_parallel_tool_use": True}
+    )
     assert forced.tools == (spec,)
     assert forced.tool_choice == ToolChoice(mode="named", name="clock")
     assert not forced.parallel_tool_calls
@@ -129,14 +144,20 @@ def test_tools_and_the_ways_to_choose() -> None:
 
 
 def test_thinking_and_a_forced_call_exclude_each_other() -> None:
-    error = refusal(tools=[CLOCK], tool_choice={"type": "any"}, thinking={"type": "enabled", "budget_tokens": 1024})
+    error = refusal(
+        tools=[CLOCK], tool_choice={"type": "any"}, thinking={"type": "enabled", "budget_tokens": 1024}
+    )
     assert error.param == "thinking.type"
-    assert parse(tools=[CLOCK], tool_choice={"type": "any"}, thinking={"type": "adaptive"}).tool_choice.is_forced
+    assert parse(
+        tools=[CLOCK], tool_choice={"type": "any"}, thinking={"type": "adaptive"}
+    ).tool_choice.is_forced
 
 
 def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
     formatter = AnthropicMessagesFormatter()
-    body = MESSAGES_BODY | {"tools": [{"type": "web_search_20250305", "name": "web_search"}, CLOCK | {"type": "custom"}]}
+    body = MESSAGES_BODY | {
+        "tools": [{"type": "web_search_20250305", "name": "web_search"}, CLOCK | {"type": "custom"}]
+    }
     request = formatter.parse(json.dumps(body).encode())
     assert [tool.name for tool in request.tools] == ["clock"]
     assert formatter.dropped_tools == ("web_search_20250305",)
@@ -144,10 +165,17 @@ def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
 
 def test_a_deferred_tool_stands_where_it_was_found_and_nowhere_else() -> None:
     search = {"name": "search", "input_schema": {"type": "object"}}
-    found = result(content=[{"type": "tool_reference", "tool_name": "clock"}, {"type": "text", "text": "Loaded."}])
-    request = parse(tools=[CLOCK | {"defer_loading": True}, search], messages=[assistant(CALL | {"name": "search"}), user(found)])
+    found = result(
+        content=[{"type": "tool_reference", "tool_name": "clock"}, {"type": "text", "text": "Loaded."}]
+    )
+    request = parse(
+        tools=[CLOCK | {"defer_loading": True}, search],
+        messages=[assistant(CALL | {"name": "search"}), user(found)],
+    )
     assert [tool.name for tool in request.tools] == ["search"]
-    definition, note = (part.text for part in request.messages[1].tool_results[0].content if isinstance(part, TextPart))
+    definition, note = (
+        part.text for part in request.messages[1].tool_results[0].content if isinstance(part, TextPart)
+    )
     assert json.loads(definition)["function"] == {
         "name": "clock",
         "description": "Tell the time",
@@ -167,7 +195,10 @@ def test_results_and_words_of_one_turn_become_messages_in_order() -> None:
     messages = parse(messages=[assistant({"type": "text", "text": "One moment."}, CALL), turn]).messages
     image = ImagePart(data=b"\x89PNG", media_type="image/png")
     assert messages == (
-        Message(role="assistant", parts=(TextPart(text="One moment."), ToolCallPart(id="t1", name="clock", arguments="{}"))),
+        Message(
+            role="assistant",
+            parts=(TextPart(text="One moment."), ToolCallPart(id="t1", name="clock", arguments="{}")),
+        ),
         Message(role="tool", parts=(ToolResultPart(call_id="t1", content=(image,), is_error=True),)),
         Message(role="user", parts=(TextPart(text="See?"), image)),
     )
@@ -185,7 +216,10 @@ def test_an_empty_question_is_a_message_without_parts() -> None:
 
 
 def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() -> None:
-    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "redacted_thinking", "data": "zzz"}]
+    blocks = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+        {"type": "redacted_thinking", "data": "zzz"},
+    ]
     parts = parse(messages=[assistant(*blocks)]).messages[0].parts
     assert parts == (ThinkingPart(text="Hm.", signature="sig"),)
 
@@ -197,7 +231,10 @@ def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() ->
         ({"n": 2}, "n"),
         ({"output_config": {"format": {"type": "yaml"}}}, "output_config.format.type"),
         ({"messages": [user({"type": "document", "source": {}})]}, "messages[0].content[0].type"),
-        ({"messages": [user({"type": "image", "source": {"type": "url", "url": "x"}})]}, "messages[0].content[0].source.type"),
+        (
+            {"messages": [user({"type": "image", "source": {"type": "url", "url": "x"}})]},
+            "messages[0].content[0].source.type",
+        ),
     ],
 )
 def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:

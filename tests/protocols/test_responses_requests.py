@@ -12,6 +12,7 @@ from mlxctl.ir import (
     GenerationRequest,
     ImagePart,
     Message,
+    StoredItem,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -22,11 +23,16 @@ from mlxctl.ir import (
 )
 from mlxctl.protocols import OpenAIResponsesFormatter, Recalled, References
 from mlxctl.protocols.thinking_signature import sign
-from mlxctl.stores import StoredItem
 
 from .scripts import RESPONSES_BODY, THINKING, responses, stream
 
-LAMP = {"type": "function", "name": "lamp", "description": "A lamp", "parameters": {"type": "object"}, "strict": True}
+LAMP = {
+    "type": "function",
+    "name": "lamp",
+    "description": "A lamp",
+    "parameters": {"type": "object"},
+    "strict": True,
+}
 HOME = {"type": "namespace", "name": "home", "description": "At home", "tools": [LAMP, {"type": "shell"}]}
 
 
@@ -67,7 +73,9 @@ def result(call_id: str = "c1", output: object = "on") -> dict[str, Any]:
 def test_an_input_of_text_is_what_a_user_says() -> None:
     assert parse(input="Hi").messages == (text_message("user", "Hi"),)
     assert (
-        messages(said("user", "Hi")) == messages(said("user", [{"type": "input_text", "text": "Hi"}])) == parse(input="Hi").messages
+        messages(said("user", "Hi"))
+        == messages(said("user", [{"type": "input_text", "text": "Hi"}]))
+        == parse(input="Hi").messages
     )
     assert messages({"role": "user", "content": "Hi"}) == parse(input="Hi").messages
 
@@ -83,7 +91,9 @@ def test_no_limit_is_put_on_an_answer_that_nobody_limited() -> None:
 
 
 def test_instructions_come_first_and_developers_are_systems() -> None:
-    asked = messages(said("developer", "Rules"), said("system", "More"), said("user", "Hi"), instructions="Be kind.")
+    asked = messages(
+        said("developer", "Rules"), said("system", "More"), said("user", "Hi"), instructions="Be kind."
+    )
     assert [(message.role, message.text) for message in asked] == [
         ("system", "Be kind."),
         ("system", "Rules"),
@@ -93,13 +103,20 @@ def test_instructions_come_first_and_developers_are_systems() -> None:
 
 
 def test_what_the_model_did_in_a_row_is_one_message() -> None:
-    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    thought = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Hm."}],
+    }
     answer = {
         **said("assistant", [{"type": "output_text", "text": "Wait.", "annotations": []}]),
         "id": "msg_1",
         "status": "completed",
     }
-    asked = messages(said("user", "Light!"), thought, answer, call("c1"), call("c2"), result("c1"), result("c2"), answer)
+    asked = messages(
+        said("user", "Light!"), thought, answer, call("c1"), call("c2"), result("c1"), result("c2"), answer
+    )
     assert [message.role for message in asked] == ["user", "assistant", "tool", "tool", "assistant"]
     assert asked[1].parts == (
         ThinkingPart(text="Hm."),
@@ -113,21 +130,38 @@ def test_what_the_model_did_in_a_row_is_one_message() -> None:
 @pytest.mark.parametrize(
     ("reasoning", "thinking"),
     [
-        ({"summary": [{"type": "summary_text", "text": "Sum"}], "content": None, "encrypted_content": None}, "Sum"),
-        ({"summary": [{"type": "summary_text", "text": "Sum"}], "content": [{"type": "reasoning_text", "text": "Hm"}]}, "Hm"),
+        (
+            {
+                "summary": [{"type": "summary_text", "text": "Sum"}],
+                "content": None,
+                "encrypted_content": None,
+            },
+            "Sum",
+        ),
+        (
+            {
+                "summary": [{"type": "summary_text", "text": "Sum"}],
+                "content": [{"type": "reasoning_text", "text": "Hm"}],
+            },
+            "Hm",
+        ),
         ({"summary": [], "encrypted_content": sign("Carried", carry=True)}, "Carried"),
         ({"summary": [], "encrypted_content": "of another server"}, ""),
     ],
 )
 def test_thinking_comes_back_however_it_was_told(reasoning: dict[str, Any], thinking: str) -> None:
-    asked = messages(said("user", "Hi"), {"type": "reasoning", "id": "rs_1", **reasoning}, said("assistant", "Hello"))
+    asked = messages(
+        said("user", "Hi"), {"type": "reasoning", "id": "rs_1", **reasoning}, said("assistant", "Hello")
+    )
     assert asked[1].thinking == thinking
     assert asked[1].text == "Hello"
 
 
 def test_images_travel_as_data_urls_in_questions_and_results() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,QUFB", "detail": "high"}
-    asked = messages(said("user", [image]), call(), result(output=[{"type": "input_text", "text": "see"}, image]))
+    asked = messages(
+        said("user", [image]), call(), result(output=[{"type": "input_text", "text": "see"}, image])
+    )
     assert asked[0].parts == (ImagePart(data=b"AAA", media_type="image/png"),)
     assert asked[2].tool_results[0].content[1] == ImagePart(data=b"AAA", media_type="image/png")
 
@@ -163,7 +197,10 @@ def test_tools_and_items_that_only_their_maker_knows_are_left_out_and_named() ->
         ("none", ToolChoice(mode="none")),
         ("required", ToolChoice(mode="required")),
         ({"type": "function", "name": "lamp"}, ToolChoice(mode="named", name="lamp")),
-        ({"type": "function", "name": "lamp", "namespace": "home"}, ToolChoice(mode="named", name="home__lamp")),
+        (
+            {"type": "function", "name": "lamp", "namespace": "home"},
+            ToolChoice(mode="named", name="home__lamp"),
+        ),
         (
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "lamp"}]},
             ToolChoice(mode="required"),
@@ -175,7 +212,10 @@ def test_every_form_of_tool_choice(choice: object, expected: ToolChoice) -> None
 
 
 def test_allowed_tools_are_the_ones_on_offer() -> None:
-    allowed = {"type": "allowed_tools", "tools": [{"type": "function", "name": "lamp"}, {"type": "mcp", "server_label": "x"}]}
+    allowed = {
+        "type": "allowed_tools",
+        "tools": [{"type": "function", "name": "lamp"}, {"type": "mcp", "server_label": "x"}],
+    }
     assert [tool.name for tool in parse(tools=[LAMP, HOME], tool_choice=allowed).tools] == ["lamp"]
 
 
@@ -209,15 +249,30 @@ def test_only_automatic_truncation_drops_the_oldest() -> None:
 
 
 def test_nulls_and_what_is_not_known_here_are_unsaid() -> None:
-    names = ["previous_response_id", "metadata", "user", "include", "truncation", "tools", "text", "reasoning", "conversation"]
-    assert parse(**dict.fromkeys(names), client_metadata={"a": 1}, stream_options={"include_obfuscation": False}) == parse()
+    names = [
+        "previous_response_id",
+        "metadata",
+        "user",
+        "include",
+        "truncation",
+        "tools",
+        "text",
+        "reasoning",
+        "conversation",
+    ]
+    assert (
+        parse(**dict.fromkeys(names), client_metadata={"a": 1}, stream_options={"include_obfuscation": False})
+        == parse()
+    )
 
 
 def test_a_request_says_what_it_refers_to() -> None:
     formatter = OpenAIResponsesFormatter()
     items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, said("user", "Hi")]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0"}
-    assert formatter.read(json.dumps(body).encode()) == References(previous_id="resp_0", item_ids=("msg_1", "msg_2"))
+    assert formatter.read(json.dumps(body).encode()) == References(
+        previous_id="resp_0", item_ids=("msg_1", "msg_2")
+    )
 
 
 def test_a_request_that_refers_to_nothing_leaves_its_input_behind_once() -> None:
@@ -254,7 +309,9 @@ def test_what_was_found_stands_before_and_where_it_was_referred_to() -> None:
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0", "instructions": "Be kind."}
     formatter.read(json.dumps(body).encode())
     earlier = (stored("msg_0", said("user", "Light!")), stored("fc_0", call()))
-    asked = formatter.translate(Recalled(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()}))
+    asked = formatter.translate(
+        Recalled(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()})
+    )
     assert [message.role for message in asked.messages] == ["system", "user", "assistant", "tool"]
     assert asked.messages[2].text == "Wait."
 
@@ -287,7 +344,11 @@ def test_what_is_to_be_kept_is_the_answer_and_what_was_new() -> None:
     asked = [json.loads(item.body) for item in formatter.record.input]
     assert asked[0]["content"] == [{"type": "input_text", "text": "Hi"}]
     assert asked[1]["content"] == [{"type": "output_text", "text": "Yes?", "annotations": []}]
-    assert [item["id"] for item in asked] == [item.id for item in formatter.record.input] == ["msg_1i0", "msg_1i1"]
+    assert (
+        [item["id"] for item in asked]
+        == [item.id for item in formatter.record.input]
+        == ["msg_1i0", "msg_1i1"]
+    )
     assert [json.loads(item.body)["type"] for item in formatter.record.output] == ["reasoning", "message"]
     assert json.loads(formatter.record.body)["status"] == "completed"
 

@@ -1,4 +1,6 @@
-"""The vendors' own SDKs, strictly typed, read what the formatters write; no network, each client talks to a function."""
+"""The vendors' own SDKs, strictly typed, read what the formatters write; no network, each client talks to a
+function.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -28,8 +30,17 @@ from mlxctl.protocols import (
 from .scripts import CUT_OFF, PLAIN, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS
 
 CARDS = [
-    ModelCard(id="org/tiny", created=1_700_000_000, context_length=4096, supports_tools=True, supports_thinking=True),
-    ModelCard(id="demo", created=1_700_000_001, context_length=512, supports_tools=True, supports_thinking=False, is_demo=True),
+    ModelCard(
+        id="org/tiny", created=1_700_000_000, context_length=4096, supports_tools=True, supports_thinking=True
+    ),
+    ModelCard(
+        id="demo",
+        created=1_700_000_001,
+        context_length=512,
+        supports_tools=True,
+        supports_thinking=False,
+        is_demo=True,
+    ),
 ]
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
@@ -40,13 +51,21 @@ def transport(answer: Answer) -> httpx2.Client:
 
 def openai_client(answer: Answer) -> openai.OpenAI:
     return openai.OpenAI(
-        api_key="k", base_url="http://here/v1", http_client=transport(answer), max_retries=0, _strict_response_validation=True
+        api_key="k",
+        base_url="http://here/v1",
+        http_client=transport(answer),
+        max_retries=0,
+        _strict_response_validation=True,
     )
 
 
 def anthropic_client(answer: Answer) -> anthropic.Anthropic:
     return anthropic.Anthropic(
-        api_key="k", base_url="http://here", http_client=transport(answer), max_retries=0, _strict_response_validation=True
+        api_key="k",
+        base_url="http://here",
+        http_client=transport(answer),
+        max_retries=0,
+        _strict_response_validation=True,
     )
 
 
@@ -55,7 +74,9 @@ def play(formatter: Formatter, events: Sequence[StreamEvent], *, error: MlxctlEr
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if not formatter.parse(request.read()).stream:
-            return httpx2.Response(200, headers={"Content-Type": "application/json"}, content=formatter.whole(collect(events)))
+            return httpx2.Response(
+                200, headers={"Content-Type": "application/json"}, content=formatter.whole(collect(events))
+            )
         pieces = [formatter.ping(), formatter.begin(Usage(num_prompt_tokens=12))]
         for event in events:
             pieces += [formatter.on_event(event), formatter.ping()]
@@ -132,7 +153,9 @@ def test_the_whole_prompt_is_the_sum_of_anthropics_input_counts() -> None:
 
 def test_the_openai_sdk_raises_when_a_stream_breaks() -> None:
     client = openai_client(play(OpenAIChatFormatter(), THINKING[:2], error=EngineDied("the engine died")))
-    stream = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True)
+    stream = client.chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True
+    )
     with pytest.raises(openai.APIError, match="the engine died"):
         list(stream)
 
@@ -145,7 +168,9 @@ def test_the_openai_sdk_raises_when_an_answer_was_cut_off() -> None:
 
 
 def test_the_anthropic_sdk_raises_when_a_stream_breaks() -> None:
-    client = anthropic_client(play(AnthropicMessagesFormatter(), THINKING[:2], error=EngineDied("the engine died")))
+    client = anthropic_client(
+        play(AnthropicMessagesFormatter(), THINKING[:2], error=EngineDied("the engine died"))
+    )
     request = client.messages.stream(model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
     with request as stream, pytest.raises(anthropic.APIStatusError, match="the engine died"):
         stream.get_final_message()
@@ -156,7 +181,10 @@ def test_openai_reads_the_same_completion_whole_and_streamed() -> None:
     whole = openai_client(play(OpenAICompletionsFormatter(), SCORED)).completions.create(**asked).choices[0]
     # NOTE: the SDK's type for a chunk knows no null finish_reason, with which the real API's chunks come too.
     lenient = openai.OpenAI(
-        api_key="k", base_url="http://here/v1", http_client=transport(play(OpenAICompletionsFormatter(), SCORED)), max_retries=0
+        api_key="k",
+        base_url="http://here/v1",
+        http_client=transport(play(OpenAICompletionsFormatter(), SCORED)),
+        max_retries=0,
     )
     chunks = list(lenient.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
     assert "".join(choice.text for chunk in chunks for choice in chunk.choices) == whole.text == "é"
@@ -168,20 +196,31 @@ def test_openai_reads_the_same_completion_whole_and_streamed() -> None:
 
 @pytest.mark.parametrize("asked", [{}, {"reasoning": {"summary": "auto"}}], ids=["thinking", "summary"])
 @pytest.mark.parametrize("script", [*SCRIPTS.values(), SCORED], ids=[*SCRIPTS, "scored"])
-def test_openai_reads_the_same_response_whole_and_streamed(script: Sequence[StreamEvent], asked: dict[str, Any]) -> None:
+def test_openai_reads_the_same_response_whole_and_streamed(
+    script: Sequence[StreamEvent], asked: dict[str, Any]
+) -> None:
     asked = {**asked, "model": "tiny", "input": "Hi", "top_logprobs": 2}
-    whole = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script)).responses.create(**asked)
+    whole = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script)).responses.create(
+        **asked
+    )
     client = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script))
     events = list(client.responses.create(**asked, stream=True))
     streamed = events[-1].response
     helped = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script))
     with helped.responses.stream(**asked) as stream:
-        assert "".join(event.delta for event in stream if event.type == "response.output_text.delta") == whole.output_text
+        assert (
+            "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            == whole.output_text
+        )
     assert [item.to_dict() for item in streamed.output] == [item.to_dict() for item in whole.output]
     assert streamed.status == whole.status
     assert streamed.usage == whole.usage
     assert whole.usage is not None
-    assert (whole.usage.input_tokens, whole.usage.input_tokens_details.cached_tokens, whole.usage.total_tokens) == (12, 4, 19)
+    assert (
+        whole.usage.input_tokens,
+        whole.usage.input_tokens_details.cached_tokens,
+        whole.usage.total_tokens,
+    ) == (12, 4, 19)
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
@@ -190,11 +229,24 @@ def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
         "instructions": "Be kind.",
         "tools": [
             {"type": "function", "name": "lamp", "parameters": {"type": "object"}, "strict": True},
-            {"type": "namespace", "name": "home", "description": "d", "tools": [{"type": "function", "name": "lamp"}]},
-            {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}},
+            {
+                "type": "namespace",
+                "name": "home",
+                "description": "d",
+                "tools": [{"type": "function", "name": "lamp"}],
+            },
+            {
+                "type": "custom",
+                "name": "patch",
+                "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+            },
             {"type": "web_search"},
         ],
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "lamp"}]},
+        "tool_choice": {
+            "type": "allowed_tools",
+            "mode": "auto",
+            "tools": [{"type": "function", "name": "lamp"}],
+        },
         "metadata": {"a": "b"},
         "text": {"format": {"type": "text"}, "verbosity": "low"},
         "reasoning": {"effort": "low", "summary": "concise"},
@@ -202,7 +254,9 @@ def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
         "temperature": 0.5,
         "prompt_cache_key": "key",
     }
-    response = openai_client(play(OpenAIResponsesFormatter(), PLAIN)).responses.create(model="tiny", input="Hi", **asked)
+    response = openai_client(play(OpenAIResponsesFormatter(), PLAIN)).responses.create(
+        model="tiny", input="Hi", **asked
+    )
     told = response.to_dict()
     assert [tool.type for tool in response.tools] == ["function", "namespace", "custom"]
     for name in (
@@ -223,7 +277,12 @@ def test_openai_response_statuses() -> None:
         openai_client(play(OpenAIResponsesFormatter(), script)).responses.create(model="tiny", input="Hi")
         for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
     ]
-    assert [response.status for response in responses] == ["completed", "incomplete", "completed", "completed"]
+    assert [response.status for response in responses] == [
+        "completed",
+        "incomplete",
+        "completed",
+        "completed",
+    ]
     assert responses[1].incomplete_details is not None
     assert responses[1].incomplete_details.reason == "max_output_tokens"
     assert responses[1].completed_at is None
@@ -231,7 +290,9 @@ def test_openai_response_statuses() -> None:
 
 
 def test_openai_reads_a_response_that_failed() -> None:
-    client = openai_client(play(OpenAIResponsesFormatter(), THINKING[:2], error=EngineDied("the engine died")))
+    client = openai_client(
+        play(OpenAIResponsesFormatter(), THINKING[:2], error=EngineDied("the engine died"))
+    )
     *_, last = client.responses.create(model="tiny", input="Hi", stream=True)
     assert last.type == "response.failed"
     assert last.response.error is not None
@@ -249,7 +310,9 @@ def test_both_sdks_know_a_context_that_is_too_long() -> None:
 
 
 def test_both_sdks_list_the_models() -> None:
-    listing = httpx2.Response(200, headers={"Content-Type": "application/json"}, content=encode_model_list(CARDS))
+    listing = httpx2.Response(
+        200, headers={"Content-Type": "application/json"}, content=encode_model_list(CARDS)
+    )
     by_openai = list(openai_client(lambda _: listing).models.list())
     by_anthropic = list(anthropic_client(lambda _: listing).models.list())
     assert [model.id for model in by_openai] == ["org/tiny", "demo"]
@@ -258,7 +321,9 @@ def test_both_sdks_list_the_models() -> None:
 
 
 def test_both_sdks_retrieve_a_model() -> None:
-    single = httpx2.Response(200, headers={"Content-Type": "application/json"}, content=encode_model(CARDS[1]))
+    single = httpx2.Response(
+        200, headers={"Content-Type": "application/json"}, content=encode_model(CARDS[1])
+    )
     assert openai_client(lambda _: single).models.retrieve("demo").owned_by == "mlxctl"
     card = anthropic_client(lambda _: single).models.retrieve("demo")
     assert card.capabilities is not None

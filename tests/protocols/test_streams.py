@@ -44,7 +44,11 @@ def test_usage_of_chat_is_said_only_when_asked_for() -> None:
 
 def test_a_broken_chat_stream_ends_without_a_reason_to_believe_it() -> None:
     formatter = chat()
-    wire = formatter.begin(Usage(num_prompt_tokens=1)) + formatter.on_event(CUT_OFF[0]) + formatter.on_error(EngineDied("gone"))
+    wire = (
+        formatter.begin(Usage(num_prompt_tokens=1))
+        + formatter.on_event(CUT_OFF[0])
+        + formatter.on_error(EngineDied("gone"))
+    )
     chunks = data_of(wire)
     assert chunks[-1]["error"]["message"] == "gone"
     assert all(chunk["choices"][0]["finish_reason"] is None for chunk in chunks[:-1])

@@ -21,7 +21,9 @@ def test_a_digest_is_never_empty_and_carries_nothing(thinking: str) -> None:
     assert carried_thinking(sign(thinking, carry=False)) == ""
 
 
-@pytest.mark.parametrize("foreign", [None, "", "EqQBCgIYAhIM", "ünicode", "====", base64.b64encode(b"cbroken").decode()])
+@pytest.mark.parametrize(
+    "foreign", [None, "", "EqQBCgIYAhIM", "ünicode", "====", base64.b64encode(b"cbroken").decode()]
+)
 def test_signatures_of_others_carry_nothing(foreign: str | None) -> None:
     assert carried_thinking(foreign) == ""
 

@@ -1,4 +1,6 @@
-"""What a client joins from a stream is what it gets in one body, for any answer; and what it sends back is what was said."""
+"""What a client joins from a stream is what it gets in one body, for any answer; and what it sends back is
+what was said.
+"""
 
 import json
 from itertools import pairwise
@@ -24,7 +26,12 @@ from mlxctl.ir import (
     Usage,
     collect,
 )
-from mlxctl.protocols import AnthropicMessagesFormatter, Formatter, OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    Formatter,
+    OpenAIChatFormatter,
+    OpenAIResponsesFormatter,
+)
 
 from .scripts import (
     CHAT_BODY,
@@ -40,7 +47,8 @@ from .scripts import (
     stream,
 )
 
-# Quotes, escapes, line ends of several kinds, and characters of one to four bytes: what a wire format can get wrong.
+# Quotes, escapes, line ends of several kinds, and characters of one to four bytes: what a wire format can get
+# wrong.
 TEXTS = st.text(alphabet='ab "\\/{}:\n\r\t\x00\u2028é…☀🦊', max_size=5)
 JSON_OBJECTS = st.dictionaries(TEXTS, st.none() | st.booleans() | st.integers(-9, 9) | TEXTS, max_size=3)
 REASONS: list[FinishReason] = ["stop", "stop_sequence", "length", "tool_calls"]
@@ -74,13 +82,22 @@ def calls(draw: st.DrawFn, index: int) -> list[StreamEvent]:
     arguments = json.dumps(draw(JSON_OBJECTS), ensure_ascii=draw(st.booleans()))
     arguments = arguments[: draw(st.just(len(arguments)) | st.integers(0, len(arguments)))]
     deltas = [
-        ToolArgumentsDelta(index=index, json=piece) for piece in split(arguments, draw(st.lists(st.integers(0, 99), max_size=3)))
+        ToolArgumentsDelta(index=index, json=piece)
+        for piece in split(arguments, draw(st.lists(st.integers(0, 99), max_size=3)))
     ]
-    return [ToolCallStarted(index=index, id=f"call_{index}", name=draw(TEXTS)), *deltas, ToolCallEnded(index=index)]
+    return [
+        ToolCallStarted(index=index, id=f"call_{index}", name=draw(TEXTS)),
+        *deltas,
+        ToolCallEnded(index=index),
+    ]
 
 
 def without_empty(message: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in message.items() if value and key in ("content", "reasoning_content", "tool_calls")}
+    return {
+        key: value
+        for key, value in message.items()
+        if value and key in ("content", "reasoning_content", "tool_calls")
+    }
 
 
 @given(events())
@@ -114,13 +131,18 @@ def test_responses(script: list[StreamEvent], tells_summary: bool) -> None:
 
 
 @given(events(), st.booleans(), st.booleans())
-def test_a_response_that_is_sent_back_is_what_was_said(script: list[StreamEvent], tells_summary: bool, carries: bool) -> None:
+def test_a_response_that_is_sent_back_is_what_was_said(
+    script: list[StreamEvent], tells_summary: bool, carries: bool
+) -> None:
     result = collect(script)
     fields: dict[str, Any] = {"reasoning": {"summary": "auto"}} if tells_summary else {}
     fields |= {"include": ["reasoning.encrypted_content"]} if carries else {}
     output = json.loads(responses(**fields).whole(result))["output"]
     if carries:
-        output = [item | {"summary": [], "content": None} if item["type"] == "reasoning" else item for item in output]
+        output = [
+            item | {"summary": [], "content": None} if item["type"] == "reasoning" else item
+            for item in output
+        ]
     body = RESPONSES_BODY | {"input": [{"role": "user", "content": "Hi"}, *output]}
     replayed = OpenAIResponsesFormatter().parse(json.dumps(body).encode()).messages[1:]
     parts = [part for message in replayed for part in message.parts]
@@ -133,11 +155,17 @@ def test_a_chat_answer_that_is_sent_back_is_what_was_said(script: list[StreamEve
     result = collect(script)
     answer = json.loads(chat().whole(result))["choices"][0]["message"]
     replayed = replay(OpenAIChatFormatter(), CHAT_BODY, answer)
-    assert (replayed.text, replayed.thinking, replayed.tool_calls) == (result.text, result.thinking, result.tool_calls)
+    assert (replayed.text, replayed.thinking, replayed.tool_calls) == (
+        result.text,
+        result.thinking,
+        result.tool_calls,
+    )
 
 
 @given(events(), st.sampled_from(["summarized", "omitted"]))
-def test_a_messages_answer_that_is_sent_back_is_what_was_said(script: list[StreamEvent], display: str) -> None:
+def test_a_messages_answer_that_is_sent_back_is_what_was_said(
+    script: list[StreamEvent], display: str
+) -> None:
     result = collect(script)
     content = json.loads(messages(thinking={"type": "adaptive", "display": display}).whole(result))["content"]
     replayed = replay(AnthropicMessagesFormatter(), MESSAGES_BODY, {"role": "assistant", "content": content})

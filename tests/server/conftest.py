@@ -1,4 +1,6 @@
-"""The application with a real model whose engine is never started, and a real server process, one per test module."""
+"""The application with a real model whose engine is never started, and a real server process, one per test
+module.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,7 +9,6 @@ from typing import Any
 
 import anthropic
 import falcon
-import forge
 import openai
 import pytest
 from falcon import testing
@@ -16,6 +17,7 @@ from mlxctl.bootstrap import Services, build_services
 from mlxctl.server import create_app
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
 from mlxctl.settings import ModelSettings, ServerSettings, Settings
+from tests import tiny_models
 
 from .process import ServerProcess, serving
 
@@ -23,7 +25,7 @@ from .process import ServerProcess, serving
 @pytest.fixture(scope="session")
 def endless_model() -> Path:
     """A model that never ends by itself and says only printable ASCII."""
-    return forge.model("endless")
+    return tiny_models.model("endless")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,9 @@ def anthropic_client(server: ServerProcess) -> Iterator[anthropic.Anthropic]:
 
 
 class LocalClient(testing.TestClient):
-    """Asks as a program on this machine does: Falcon's own client gives a foreign Host, and leaves before it is answered."""
+    """Asks as a program on this machine does: Falcon's own client gives a foreign Host, and leaves before it
+    is answered.
+    """
 
     def __init__(self, application: Application) -> None:
         async def stays(scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +80,9 @@ def _close_unstarted_apps() -> Iterator[None]:
 
 
 def unstarted_app(model: Path, settings: ServerSettings) -> testing.TestClient:
-    """A client of the application as it is before the engine runs: every route is there, no generation is taken."""
+    """A client of the application as it is before the engine runs: every route is there, no generation is
+    taken.
+    """
 
     async def build() -> testing.TestClient:
         services = build_services(Settings(server=settings, model=ModelSettings(path=model, name="tiny")))

@@ -18,14 +18,21 @@ import httpx
 class ServerProcess:
     """One running server; `url` is where it answers."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None, python: str = sys.executable) -> None:
+    def __init__(
+        self, *arguments: str, environment: dict[str, str] | None = None, python: str = sys.executable
+    ) -> None:
         self._state = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [python, "-m", "mlxctl", "serve", "--port", "0", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "XDG_STATE_HOME": self._state.name, "XDG_CACHE_HOME": self._state.name, **(environment or {})},
+            env={
+                **os.environ,
+                "XDG_STATE_HOME": self._state.name,
+                "XDG_CACHE_HOME": self._state.name,
+                **(environment or {}),
+            },
         )
         self.url = self._read_until(r"mlxctl \S+ on (http://\S+)")
 
@@ -79,7 +86,9 @@ def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs under `pid`; on Linux a zombie, which nobody has asked about yet, does not count."""
+    """Whether a process runs under `pid`; on Linux a zombie, which nobody has asked about yet, does not
+    count.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

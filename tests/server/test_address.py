@@ -22,7 +22,10 @@ def test_a_name_is_resolved() -> None:
 
 
 def test_a_port_that_somebody_listens_on_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as holder, pytest.raises(SettingsError, match="already in use"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as holder,
+        pytest.raises(SettingsError, match="already in use"),
+    ):
         claim_address("127.0.0.1", holder.getsockname()[1])
 
 
@@ -33,7 +36,8 @@ def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ip", "url"), [("0.0.0.0", "http://127.0.0.1:80"), ("::", "http://[::1]:80"), ("10.0.0.1", "http://10.0.0.1:80")]
+    ("ip", "url"),
+    [("0.0.0.0", "http://127.0.0.1:80"), ("::", "http://[::1]:80"), ("10.0.0.1", "http://10.0.0.1:80")],
 )
 def test_the_url_is_one_that_a_client_here_can_use(ip: str, url: str) -> None:
     assert Address(ip=ip, port=80).url == url
@@ -47,6 +51,9 @@ def test_a_port_lost_at_the_last_moment_is_one_clear_error() -> None:
         listener = Listener(never_called, Address(ip="127.0.0.1", port=port), ServerSettings())
         await listener.start(on_lost=lambda: None)
 
-    with socket.create_server(("127.0.0.1", 0)) as holder, pytest.raises(SettingsError, match=r"(?i)already in use") as caught:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as holder,
+        pytest.raises(SettingsError, match=r"(?i)already in use") as caught,
+    ):
         asyncio.run(listen(holder.getsockname()[1]))
     assert "\n" not in str(caught.value)

@@ -1,4 +1,6 @@
-"""What an agent sends again is known again: the model's own reply, and a system prompt whose accounting header has changed."""
+"""What an agent sends again is known again: the model's own reply, and a system prompt whose accounting
+header has changed.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -12,24 +14,36 @@ SYSTEM = "You are a careful agent and read every file twice. " * 10
 
 
 def _ask(client: openai.OpenAI, *messages: Any) -> Any:
-    return client.chat.completions.create(model="tiny", messages=list(messages), max_tokens=24, temperature=1.0, seed=3)
+    return client.chat.completions.create(
+        model="tiny", messages=list(messages), max_tokens=24, temperature=1.0, seed=3
+    )
 
 
 def test_a_reply_that_is_sent_back_is_known_to_its_last_token(openai_client: openai.OpenAI) -> None:
     question = {"role": "user", "content": "Tell me of the sea and the hills."}
     first = _ask(openai_client, question)
 
-    second = _ask(openai_client, question, {"role": "assistant", "content": first.choices[0].message.content}, question)
+    second = _ask(
+        openai_client, question, {"role": "assistant", "content": first.choices[0].message.content}, question
+    )
 
     # All that the engine has computed: the last token of an answer is never run through the model.
-    assert second.usage.prompt_tokens_details.cached_tokens == first.usage.prompt_tokens + first.usage.completion_tokens - 1
+    assert (
+        second.usage.prompt_tokens_details.cached_tokens
+        == first.usage.prompt_tokens + first.usage.completion_tokens - 1
+    )
 
 
 def _header(number: int) -> dict[str, str]:
-    return {"role": "system", "content": f"x-anthropic-billing-header: cc_version=2.1; cch=00{number};\n{SYSTEM}"}
+    return {
+        "role": "system",
+        "content": f"x-anthropic-billing-header: cc_version=2.1; cch=00{number};\n{SYSTEM}",
+    }
 
 
-def test_a_header_that_changes_with_every_call_does_not_hide_what_is_known(openai_client: openai.OpenAI) -> None:
+def test_a_header_that_changes_with_every_call_does_not_hide_what_is_known(
+    openai_client: openai.OpenAI,
+) -> None:
     question = {"role": "user", "content": "Hello"}
     _ask(openai_client, _header(1), question)
 

@@ -1,4 +1,6 @@
-"""Agents against a real server: histories that live there, turns one after another, failures that leave no trace, restarts."""
+"""Agents against a real server: histories that live there, turns one after another, failures that leave no
+trace, restarts.
+"""
 
 import json
 import shutil
@@ -40,7 +42,10 @@ class Agent:
         return dict(httpx.get(self.url, timeout=30).json())
 
     def history(self) -> list[dict[str, Any]]:
-        return [entry["message"] for entry in httpx.get(f"{self.url}/messages?limit=100", timeout=30).json()["data"]]
+        return [
+            entry["message"]
+            for entry in httpx.get(f"{self.url}/messages?limit=100", timeout=30).json()["data"]
+        ]
 
     def stream(self, text: str, **more: Any) -> Any:
         body = {**LONG, "messages": [{"role": "user", "content": text}], "stream": True, **more}
@@ -49,7 +54,9 @@ class Agent:
 
 @pytest.fixture(scope="module")
 def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of a model with a short context, on which one turn of an agent may wait, and histories are small."""
+    """A server of a model with a short context, on which one turn of an agent may wait, and histories are
+    small.
+    """
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())
@@ -67,7 +74,9 @@ def test_turns_say_what_the_whole_conversation_would(server: ServerProcess) -> N
         {"role": "assistant", "content": answers[0]},
         {"role": "user", "content": "Two"},
     ]
-    chat = httpx.post(f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30)
+    chat = httpx.post(
+        f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30
+    )
     assert chat.json()["choices"][0]["message"]["content"] == answers[1] != ""
     assert [message["content"] for message in agent.history()] == ["One", answers[0], "Two", answers[1]]
 
@@ -146,8 +155,14 @@ def test_an_agent_that_is_begun_anew_forgets_even_the_turn_that_is_under_way(ser
 def test_an_agent_can_be_changed_and_keeps_its_history(server: ServerProcess) -> None:
     agent = Agent(server, instructions="Be brief.", metadata={"trip": "1"})
     first = agent.said("One")
-    changed = httpx.patch(agent.url, json={"instructions": "Be long.", "context_overflow": "drop_oldest"}, timeout=30).json()
-    assert (changed["instructions"], changed["context_overflow"], changed["num_messages"]) == ("Be long.", "drop_oldest", 2)
+    changed = httpx.patch(
+        agent.url, json={"instructions": "Be long.", "context_overflow": "drop_oldest"}, timeout=30
+    ).json()
+    assert (changed["instructions"], changed["context_overflow"], changed["num_messages"]) == (
+        "Be long.",
+        "drop_oldest",
+        2,
+    )
     assert (changed["model"], changed["metadata"]) == ("tiny", {"trip": "1"})
     messages = [
         {"role": "system", "content": "Be long."},
@@ -155,7 +170,9 @@ def test_an_agent_can_be_changed_and_keeps_its_history(server: ServerProcess) ->
         {"role": "assistant", "content": first},
         {"role": "user", "content": "Two"},
     ]
-    chat = httpx.post(f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30)
+    chat = httpx.post(
+        f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30
+    )
     assert agent.said("Two") == chat.json()["choices"][0]["message"]["content"]
     taken_away = httpx.patch(agent.url, json={"instructions": None, "metadata": None}, timeout=30).json()
     assert (taken_away["instructions"], taken_away["metadata"], taken_away["num_messages"]) == (None, None, 4)
@@ -166,7 +183,10 @@ def test_a_turn_that_is_under_way_goes_on_when_its_agent_is_changed(server: Serv
     with agent.stream("One", max_tokens=100) as answer:
         lines = answer.iter_lines()
         next(lines)
-        assert httpx.patch(agent.url, json={"model": "later", "instructions": "Go on."}, timeout=30).status_code == 200
+        assert (
+            httpx.patch(agent.url, json={"model": "later", "instructions": "Go on."}, timeout=30).status_code
+            == 200
+        )
         rest = [line for line in lines if line.startswith("data: ")]
     assert json.loads(rest[-2][6:])["choices"][0]["finish_reason"] == "length"
     looked = agent.look()
@@ -175,10 +195,21 @@ def test_a_turn_that_is_under_way_goes_on_when_its_agent_is_changed(server: Serv
 
 def test_a_deleted_agent_is_gone(server: ServerProcess) -> None:
     agent = Agent(server, id="one-time")
-    assert httpx.delete(agent.url, timeout=30).json() == {"id": "one-time", "object": "agent", "deleted": True}
-    assert agent.turn("Hello").status_code == httpx.get(agent.url).status_code == httpx.delete(agent.url).status_code == 404
+    assert httpx.delete(agent.url, timeout=30).json() == {
+        "id": "one-time",
+        "object": "agent",
+        "deleted": True,
+    }
+    assert (
+        agent.turn("Hello").status_code
+        == httpx.get(agent.url).status_code
+        == httpx.delete(agent.url).status_code
+        == 404
+    )
     assert httpx.patch(agent.url, json={"instructions": "Be there."}).status_code == 404
-    assert httpx.post(f"{agent.url}/reset").status_code == httpx.get(f"{agent.url}/messages").status_code == 404
+    assert (
+        httpx.post(f"{agent.url}/reset").status_code == httpx.get(f"{agent.url}/messages").status_code == 404
+    )
 
 
 def test_a_context_that_is_full_is_an_error_unless_the_oldest_may_go(short: ServerProcess) -> None:
@@ -211,7 +242,10 @@ def test_instructions_count_as_history(short: ServerProcess) -> None:
     ("settings", "param"),
     [
         ({"instructions": "x" * (1 << 20)}, "instructions"),
-        ({"tools": [{"type": "function", "function": {"name": "t", "description": "x" * (1 << 20)}}]}, "tools"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "t", "description": "x" * (1 << 20)}}]},
+            "tools",
+        ),
         (
             {
                 "instructions": "x" * 600_000,
@@ -234,7 +268,9 @@ def test_what_an_agent_keeps_is_bounded(server: ServerProcess, settings: dict[st
 
 
 def test_a_page_of_large_agents_is_short_and_leads_to_the_next(server: ServerProcess) -> None:
-    made = [Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(9)]
+    made = [
+        Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(9)
+    ]
     page = httpx.get(f"{server.url}/v1/agents?limit=100")
     listed: list[str] = []
     while True:
@@ -270,7 +306,9 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
     assert first != second != ""
 
 
-def test_an_agent_is_warm_after_a_restart_when_its_context_is_on_disk(endless_model: Path, tmp_path: Path) -> None:
+def test_an_agent_is_warm_after_a_restart_when_its_context_is_on_disk(
+    endless_model: Path, tmp_path: Path
+) -> None:
     places = {"XDG_STATE_HOME": str(tmp_path / "state"), "MLXCTL_ENGINE_CACHE_DIR": str(tmp_path / "cache")}
     with serving(endless_model, **places) as before:
         agent = Agent(before, id="sleeper", instructions="A long beginning. " * 40)
@@ -311,7 +349,10 @@ def test_an_agent_that_cannot_be_is_refused_by_name(server: ServerProcess, body:
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": "Hi"}], "n": 2}, "n"),
         ({"messages": [{"role": "user", "content": "Hi"}], "context_overflow": 1}, "context_overflow"),
-        ({"messages": [{"role": "tool", "tool_call_id": "none", "content": "Hi"}]}, "messages[0].tool_call_id"),
+        (
+            {"messages": [{"role": "tool", "tool_call_id": "none", "content": "Hi"}]},
+            "messages[0].tool_call_id",
+        ),
     ],
 )
 def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
@@ -332,7 +373,9 @@ def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: A
         ([], None),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_and_changes_nothing(server: ServerProcess, body: Any, param: str | None) -> None:
+def test_a_change_that_cannot_be_is_refused_and_changes_nothing(
+    server: ServerProcess, body: Any, param: str | None
+) -> None:
     agent = Agent(server, instructions="Be brief.")
     refused = httpx.patch(agent.url, json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)

@@ -1,4 +1,6 @@
-"""What is no proper HTTP, or never comes to its end: refused in time, never a server error, and others are served meanwhile."""
+"""What is no proper HTTP, or never comes to its end: refused in time, never a server error, and others are
+served meanwhile.
+"""
 
 import json
 import selectors
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mlxctl.server.access import ACCESS
+from mlxctl.server.routes import all_routes
 
 from .process import ServerProcess
 
@@ -23,8 +25,13 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server that waits a moment for bodies; after all that was done to it, its log tells of nothing unexpected."""
-    limits = {"MLXCTL_SERVER_BODY_TIMEOUT_SECONDS": str(BODY_SECONDS), "MLXCTL_SERVER_MAX_HEADER_BYTES": str(HEADER_BYTES)}
+    """A server that waits a moment for bodies; after all that was done to it, its log tells of nothing
+    unexpected.
+    """
+    limits = {
+        "MLXCTL_SERVER_BODY_TIMEOUT_SECONDS": str(BODY_SECONDS),
+        "MLXCTL_SERVER_MAX_HEADER_BYTES": str(HEADER_BYTES),
+    }
     server = ServerProcess("--model", str(endless_model), "--name", "tiny", environment=limits)
     try:
         server.wait_ready()
@@ -89,7 +96,7 @@ def error_of(answer: bytes) -> dict[str, object]:
 def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> None:
     """Each method of each route gets the beginning of a body; all at once, since each takes the whole time."""
     sent: dict[bytes, str] = {}
-    for route in ACCESS:
+    for route in (route.path for route in all_routes()):
         path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")
         kind = "multipart/form-data; boundary=b" if "audio" in route else "application/json"
         for method in METHODS:
@@ -105,10 +112,14 @@ def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> 
     assert not [route for route, status in statuses.items() if status >= 500]
 
 
-@pytest.mark.parametrize(("path", "kind"), [("/v1/chat/completions", "timeout_error"), ("/v1/messages", "timeout_error")])
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/v1/chat/completions", "timeout_error"), ("/v1/messages", "timeout_error")]
+)
 def test_a_body_that_trickles_in_is_given_up(server: ServerProcess, path: str, kind: str) -> None:
     with connect(server) as connection:
-        connection.sendall(f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        )
         begun = time.monotonic()
         connection.settimeout(BODY_SECONDS / 10)
         answer = b""
@@ -121,19 +132,30 @@ def test_a_body_that_trickles_in_is_given_up(server: ServerProcess, path: str, k
     assert (status_of(answer), error_of(answer)["type"]) == (408, kind)
 
 
-@pytest.mark.parametrize("host", ["localhost:", "localhost:abc", "localhost:99999999", "::1", "[::1", "[::1]x", "a b", "a,b", "é"])
+@pytest.mark.parametrize(
+    "host", ["localhost:", "localhost:abc", "localhost:99999999", "::1", "[::1", "[::1]x", "a b", "a,b", "é"]
+)
 def test_a_malformed_host_is_400_in_the_words_of_the_route(server: ServerProcess, host: str) -> None:
-    answer = send(server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode("latin-1"))
+    answer = send(
+        server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode("latin-1")
+    )
     assert (status_of(answer), error_of(answer)["code"]) == (400, "invalid_host")
 
 
-@pytest.mark.parametrize("host", ["LOCALHOST.", "[::1]", "[0:0:0:0:0:0:0:1]:80", "127.0.0.1.", "127.8.9.1:65535"])
+@pytest.mark.parametrize(
+    "host", ["LOCALHOST.", "[::1]", "[0:0:0:0:0:0:0:1]:80", "127.0.0.1.", "127.8.9.1:65535"]
+)
 def test_loopback_names_are_answered_however_they_are_written(server: ServerProcess, host: str) -> None:
-    assert status_of(send(server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())) == 200
+    assert (
+        status_of(send(server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode()))
+        == 200
+    )
 
 
 def test_two_hosts_are_none(server: ServerProcess) -> None:
-    answer = send(server, b"GET /livez HTTP/1.1\r\nhost: evil.example\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    answer = send(
+        server, b"GET /livez HTTP/1.1\r\nhost: evil.example\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    )
     assert error_of(answer)["code"] == "invalid_host"
 
 
@@ -141,7 +163,9 @@ def test_an_old_client_is_answered(server: ServerProcess) -> None:
     assert status_of(send(server, b"GET /livez HTTP/1.0\r\n\r\n")) == 200
 
 
-@pytest.mark.parametrize("chunks", [b"zz\r\nabc\r\n0\r\n\r\n", b"2\r\n{}\r\nqq\r\n", b"fffffffffffffffff\r\n{", b"5\r\n{}"])
+@pytest.mark.parametrize(
+    "chunks", [b"zz\r\nabc\r\n0\r\n\r\n", b"2\r\n{}\r\nqq\r\n", b"fffffffffffffffff\r\n{", b"5\r\n{}"]
+)
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/agents", "/models/load"])
 def test_a_body_that_breaks_off_is_400(server: ServerProcess, path: str, chunks: bytes) -> None:
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -155,10 +179,16 @@ def test_a_body_that_breaks_off_is_400(server: ServerProcess, path: str, chunks:
 
 @pytest.mark.parametrize("num_bytes", [HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1, 12_000])
 @pytest.mark.parametrize("place", ["header", "query"])
-def test_request_line_and_headers_have_the_size_that_was_set(server: ServerProcess, place: str, num_bytes: int) -> None:
+def test_request_line_and_headers_have_the_size_that_was_set(
+    server: ServerProcess, place: str, num_bytes: int
+) -> None:
     head = "GET /livez{} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\r\n"
-    spare = num_bytes - len(head.format("?" if place == "query" else "", "x: \r\n" if place == "header" else ""))
-    filled = head.format("", f"x: {'a' * spare}\r\n") if place == "header" else head.format(f"?{'a' * spare}", "")
+    spare = num_bytes - len(
+        head.format("?" if place == "query" else "", "x: \r\n" if place == "header" else "")
+    )
+    filled = (
+        head.format("", f"x: {'a' * spare}\r\n") if place == "header" else head.format(f"?{'a' * spare}", "")
+    )
     assert len(filled) == num_bytes
     answer = send(server, filled.encode())
     assert status_of(answer) == (431 if num_bytes > HEADER_BYTES else 200)
@@ -175,11 +205,25 @@ _LINES = st.sampled_from(
         b"range: bytes=x", b"anthropic-version: \xff", b"no colon", b": x",
     ]
 )  # fmt: skip
-_PATHS = [route.encode() for route in ACCESS]
+_PATHS = [route.path.encode() for route in all_routes()]
 _STARTS = st.builds(
     lambda method, path, version: method + b" " + path + b" " + version,
-    st.sampled_from([b"GET", b"POST", b"PATCH", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE", b"WEBSOCKET", b"PRI", b"\xff"]),
-    st.sampled_from([*_PATHS, b"*", b"//", b"/%", b"/%ff%00", b"http://[/", b"/v1/agents?limit=%ff&&="]) | st.binary(max_size=20),
+    st.sampled_from(
+        [
+            b"GET",
+            b"POST",
+            b"PATCH",
+            b"DELETE",
+            b"OPTIONS",
+            b"CONNECT",
+            b"TRACE",
+            b"WEBSOCKET",
+            b"PRI",
+            b"\xff",
+        ]
+    ),
+    st.sampled_from([*_PATHS, b"*", b"//", b"/%", b"/%ff%00", b"http://[/", b"/v1/agents?limit=%ff&&="])
+    | st.binary(max_size=20),
     st.sampled_from([b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9", b""]),
 )
 _BODIES = st.sampled_from(
@@ -199,7 +243,9 @@ def broken_requests(draw: st.DrawFn) -> bytes:
 @given(batch=st.lists(broken_requests(), min_size=60, max_size=60, unique=True))
 def test_whatever_bytes_come_the_answer_is_no_server_error(server: ServerProcess, batch: list[bytes]) -> None:
     answers = send_all(server, batch)
-    assert not {sent: answer for sent, answer in answers.items() if answer and not 100 <= status_of(answer) < 500}
+    assert not {
+        sent: answer for sent, answer in answers.items() if answer and not 100 <= status_of(answer) < 500
+    }
     assert any(answer and b'"error"' in answer for answer in answers.values())
 
 

@@ -59,9 +59,16 @@ def test_a_prompt_is_read_ahead_of_its_question(anthropic_client: anthropic.Anth
     assert known.cache_read_input_tokens == whole.usage.input_tokens - 1
 
 
-def test_marked_messages_tell_what_was_kept_and_then_what_was_read(anthropic_client: anthropic.Anthropic) -> None:
+def test_marked_messages_tell_what_was_kept_and_then_what_was_read(
+    anthropic_client: anthropic.Anthropic,
+) -> None:
     system: list[Any] = [{"type": "text", "text": _text(), "cache_control": {"type": "ephemeral"}}]
-    asked: Any = {"model": "tiny", "system": system, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    asked: Any = {
+        "model": "tiny",
+        "system": system,
+        "messages": [{"role": "user", "content": "Hello"}],
+        "max_tokens": 4,
+    }
     first = anthropic_client.messages.create(**asked).usage
     with anthropic_client.messages.stream(**asked) as stream:
         opening = next(event for event in stream if event.type == "message_start").message.usage
@@ -70,7 +77,11 @@ def test_marked_messages_tell_what_was_kept_and_then_what_was_read(anthropic_cli
     # The prompt's first tokens may be known already: too few to be taken over, but not new.
     total = first.input_tokens + first.cache_creation_input_tokens
     assert (first.cache_read_input_tokens, first.input_tokens <= 16) == (0, True)
-    assert (second.input_tokens, second.cache_creation_input_tokens, second.cache_read_input_tokens) == (1, 0, total - 1)
+    assert (second.input_tokens, second.cache_creation_input_tokens, second.cache_read_input_tokens) == (
+        1,
+        0,
+        total - 1,
+    )
     assert opening.input_tokens == second.input_tokens
     assert opening.cache_read_input_tokens == second.cache_read_input_tokens
 
@@ -85,7 +96,12 @@ def test_what_is_kept_for_an_hour_and_for_five_minutes_is_told_apart_to_the_toke
         return anthropic_client.messages.create(
             model="tiny",
             system=[{"type": "text", "text": system, "cache_control": system_mark}],
-            messages=[{"role": "user", "content": [{"type": "text", "text": question, "cache_control": question_mark}]}],
+            messages=[
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": question, "cache_control": question_mark}],
+                }
+            ],
             max_tokens=4,
         ).usage
 
@@ -95,8 +111,13 @@ def test_what_is_kept_for_an_hour_and_for_five_minutes_is_told_apart_to_the_toke
 
     assert first.cache_creation is not None
     assert second.cache_creation is not None
-    counted = anthropic_client.messages.count_tokens(model="tiny", messages=[{"role": "user", "content": question}]).input_tokens
-    kept_long, kept_short = first.cache_creation.ephemeral_1h_input_tokens, first.cache_creation.ephemeral_5m_input_tokens
+    counted = anthropic_client.messages.count_tokens(
+        model="tiny", messages=[{"role": "user", "content": question}]
+    ).input_tokens
+    kept_long, kept_short = (
+        first.cache_creation.ephemeral_1h_input_tokens,
+        first.cache_creation.ephemeral_5m_input_tokens,
+    )
     assert kept_long + kept_short == first.cache_creation_input_tokens
     assert kept_short == counted
     assert second.cache_creation.ephemeral_1h_input_tokens == 0

@@ -1,4 +1,6 @@
-"""Why a prompt was known so far and no further, asked of real servers with tiny models, one test for each reason."""
+"""Why a prompt was known so far and no further, asked of real servers with tiny models, one test for each
+reason.
+"""
 
 import secrets
 import shutil
@@ -7,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forge
 import httpx
 import pytest
+
+from tests import tiny_models
 
 from .process import ServerProcess, serving
 
@@ -19,14 +22,16 @@ PROSE = "The sea is wide and the hills are old; boats leave in the morning and c
 @pytest.fixture(scope="module")
 def hybrid() -> Iterator[ServerProcess]:
     """A server for a model with layers that cannot be cut."""
-    with serving(forge.model("lfm2")) as running:
+    with serving(tiny_models.model("lfm2")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def small(endless_model: Path) -> Iterator[ServerProcess]:
     """A server whose cache has room for one conversation, and that keeps agents' headers."""
-    with serving(endless_model, "--prefix-cache", "700KB", "--cache-disk-bytes", "0", "--keep-agent-headers") as running:
+    with serving(
+        endless_model, "--prefix-cache", "700KB", "--cache-disk-bytes", "0", "--keep-agent-headers"
+    ) as running:
         yield running
 
 
@@ -43,13 +48,19 @@ class Agent:
 
     def ask(self, *said: Any, **fields: Any) -> dict[str, Any]:
         """Ask, and return the answer."""
-        answer = httpx.post(f"{self.server.url}/v1/chat/completions", json=self.body(*said, **fields), timeout=60)
+        answer = httpx.post(
+            f"{self.server.url}/v1/chat/completions", json=self.body(*said, **fields), timeout=60
+        )
         message: dict[str, Any] = answer.raise_for_status().json()["choices"][0]["message"]
         return message
 
     def explained(self) -> dict[str, Any]:
         """Explain the last request."""
-        answer = httpx.get(f"{self.server.url}/cache/explain", params={"last": 1}, timeout=60).raise_for_status().json()
+        answer = (
+            httpx.get(f"{self.server.url}/cache/explain", params={"last": 1}, timeout=60)
+            .raise_for_status()
+            .json()
+        )
         explanation: dict[str, Any] = answer["explanations"][0]
         return explanation
 
@@ -60,7 +71,10 @@ def user(text: str) -> dict[str, Any]:
 
 def tool(name: str) -> dict[str, Any]:
     parameters = {"type": "object", "properties": {"path": {"type": "string"}}}
-    return {"type": "function", "function": {"name": name, "description": f"Does {name}.", "parameters": parameters}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": f"Does {name}.", "parameters": parameters},
+    }
 
 
 def test_the_first_of_its_kind(server: ServerProcess) -> None:
@@ -103,7 +117,11 @@ def test_a_message_that_was_changed_is_named_with_what_stood_there_before(server
     found = agent.explained()
 
     divergence = found["divergence"]
-    assert (found["reason"], divergence["message"], divergence["place"]) == ("message_changed", 1, "message 2 (user)")
+    assert (found["reason"], divergence["message"], divergence["place"]) == (
+        "message_changed",
+        1,
+        "message 2 (user)",
+    )
     assert divergence["position"] == found["num_cached_tokens"]
     assert divergence["before"].endswith("Tell me of ")
     assert divergence["here"].startswith("hills")
@@ -145,7 +163,9 @@ def test_a_header_that_changes_with_every_call(small: ServerProcess) -> None:
     agent = Agent(small)
     rest = agent.system
     for number in (11, 22):
-        agent.system = f"x-anthropic-billing-header: cc_version=2.1.36; cc_entrypoint=cli; cch=00{number};\n{rest}"
+        agent.system = (
+            f"x-anthropic-billing-header: cc_version=2.1.36; cc_entrypoint=cli; cch=00{number};\n{rest}"
+        )
         agent.ask(user("Hello"))
 
     found = agent.explained()
@@ -208,7 +228,8 @@ def test_a_request_that_was_not_made_is_explained_and_changes_nothing(server: Se
     asked = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
 
     found, again = (
-        httpx.post(f"{server.url}/cache/explain", json=asked).raise_for_status().json()["explanations"][0] for _ in range(2)
+        httpx.post(f"{server.url}/cache/explain", json=asked).raise_for_status().json()["explanations"][0]
+        for _ in range(2)
     )
 
     assert (found["reason"], found["divergence"]["here"][:5]) == ("message_changed", "hills")
@@ -237,7 +258,9 @@ def test_a_session_is_compared_with_itself(server: ServerProcess) -> None:
         ("POST", "/cache/explain", {"protocol": "chat", "body": {"model": "tiny"}}, "messages"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(server: ServerProcess, method: str, path: str, body: Any, words: str) -> None:
+def test_what_cannot_be_meant_is_refused(
+    server: ServerProcess, method: str, path: str, body: Any, words: str
+) -> None:
     answer = httpx.request(method, f"{server.url}{path}", json=body)
 
     assert answer.status_code == 400
@@ -245,7 +268,10 @@ def test_what_cannot_be_meant_is_refused(server: ServerProcess, method: str, pat
 
 
 def test_another_model_that_was_asked_the_same(endless_model: Path, tmp_path: Path) -> None:
-    one, two = shutil.copytree(endless_model, tmp_path / "one"), shutil.copytree(forge.model("qwen3"), tmp_path / "two")
+    one, two = (
+        shutil.copytree(endless_model, tmp_path / "one"),
+        shutil.copytree(tiny_models.model("qwen3"), tmp_path / "two"),
+    )
     with serving(None, "--model", str(one), "--model", str(two)) as both:
         agent = Agent(both)
         agent.ask(user("Hello"), model="one")
@@ -280,7 +306,7 @@ def _token_ids(text: str) -> list[int]:
 def _tokenizer() -> Any:
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_file(str(forge.model("endless") / "tokenizer.json"))
+    return Tokenizer.from_file(str(tiny_models.model("endless") / "tokenizer.json"))
 
 
 def _letters(ids: list[int]) -> list[int]:
@@ -288,7 +314,9 @@ def _letters(ids: list[int]) -> list[int]:
     tokenizer = _tokenizer()
     for place in range(len(ids) // 2, len(ids)):
         letters = tokenizer.decode([ids[place]])
-        apart = [token for letter in letters for token in tokenizer.encode(letter, add_special_tokens=False).ids]
+        apart = [
+            token for letter in letters for token in tokenizer.encode(letter, add_special_tokens=False).ids
+        ]
         if letters.isalpha() and letters.isascii() and len(apart) == len(letters) > 1:
             return [*ids[:place], *apart, *ids[place + 1 :]]
     raise AssertionError("every token is one letter")

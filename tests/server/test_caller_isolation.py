@@ -1,4 +1,6 @@
-"""Two keys on one server: nothing that one of them asks tells anything of what the other asked, neither now nor after a restart."""
+"""Two keys on one server: nothing that one of them asks tells anything of what the other asked, neither now
+nor after a restart.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,17 +20,25 @@ Ask = Callable[[httpx.Client, str, dict[str, Any]], int]
 
 def chat(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 1, **more}
-    return int(told(client.post("/v1/chat/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"])
+    return int(
+        told(client.post("/v1/chat/completions", json=body))["usage"]["prompt_tokens_details"][
+            "cached_tokens"
+        ]
+    )
 
 
 def completion(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "prompt": text, "max_tokens": 1, **more}
-    return int(told(client.post("/v1/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"])
+    return int(
+        told(client.post("/v1/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"]
+    )
 
 
 def response(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "input": text, "max_output_tokens": 1, **more}
-    return int(told(client.post("/v1/responses", json=body))["usage"]["input_tokens_details"]["cached_tokens"])
+    return int(
+        told(client.post("/v1/responses", json=body))["usage"]["input_tokens_details"]["cached_tokens"]
+    )
 
 
 def message(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
@@ -74,7 +84,9 @@ def locked_server(model: Path, cache: Path) -> Iterator[Clients]:
     try:
         server.wait_ready()
         with ExitStack() as stack:
-            clients = {key: httpx.Client(base_url=server.url, headers={"x-api-key": key}, timeout=60) for key in keys}
+            clients = {
+                key: httpx.Client(base_url=server.url, headers={"x-api-key": key}, timeout=60) for key in keys
+            }
             for client in clients.values():
                 stack.enter_context(client)
             yield clients
@@ -111,10 +123,12 @@ def test_after_a_restart_a_prompt_is_known_to_its_own_key_and_to_no_other(client
 
 @pytest.mark.parametrize("ask", ASKING)
 def test_no_guess_of_a_secret_looks_different_from_the_others(clients: Clients, ask: Ask) -> None:
-    told_text = f"guess {told_by(ask)}"
-    ask(clients[ALPHA], told_text, {})
-    start = told_text[: told_text.index("493817")]
-    cached = [ask(clients[BETA], guess, {}) for guess in (start, *(f"{start}{digit}93817." for digit in "012345"))]
+    token_text = f"guess {told_by(ask)}"
+    ask(clients[ALPHA], token_text, {})
+    start = token_text[: token_text.index("493817")]
+    cached = [
+        ask(clients[BETA], guess, {}) for guess in (start, *(f"{start}{digit}93817." for digit in "012345"))
+    ]
     assert cached[0] == 0
     assert len(set(cached[1:])) == 1
 
@@ -128,7 +142,8 @@ def test_keys_of_one_group_share(clients: Clients) -> None:
 def test_a_salt_separates_the_requests_of_one_key(clients: Clients, ask: Ask) -> None:
     text = f"salted {told_by(ask)}"
     plain, salted, other, again = (
-        ask(clients[ALPHA], text, more) for more in ({}, {"cache_salt": "a"}, {"cache_salt": "b"}, {"cache_salt": "a"})
+        ask(clients[ALPHA], text, more)
+        for more in ({}, {"cache_salt": "a"}, {"cache_salt": "b"}, {"cache_salt": "a"})
     )
     assert (plain, salted, other) == (0, 0, 0)
     assert again > 200
@@ -141,9 +156,17 @@ def test_another_keys_salt_leads_nowhere(clients: Clients) -> None:
 
 
 @pytest.mark.parametrize("salt", ["", 3, "x" * 257])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents"])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents"]
+)
 def test_a_salt_is_a_text_of_some_characters(clients: Clients, path: str, salt: object) -> None:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "prompt": "hi", "input": "hi", "max_tokens": 1}
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "hi"}],
+        "prompt": "hi",
+        "input": "hi",
+        "max_tokens": 1,
+    }
     refused = clients[ALPHA].post(path, json=body | {"cache_salt": salt})
     assert refused.status_code == 400
     assert "cache_salt" in refused.text
@@ -153,4 +176,8 @@ def test_no_key_lies_on_disk(clients: Clients, cache: Path) -> None:
     del clients
     written = [file for file in cache.rglob("*") if file.is_file()]
     assert written
-    assert not [file for file in written if any(key.encode() in file.read_bytes() for key in (ALPHA, BETA, GAMMA, DELTA))]
+    assert not [
+        file
+        for file in written
+        if any(key.encode() in file.read_bytes() for key in (ALPHA, BETA, GAMMA, DELTA))
+    ]

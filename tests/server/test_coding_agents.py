@@ -1,6 +1,8 @@
-"""What Claude Code and Codex send, in shape, is answered so that they go on: every block ends, every item is told when it is done.
+"""What Claude Code and Codex send, in shape, is answered so that they go on: every block ends, every item is
+told when it is done.
 
-The bodies have the fields that the clients were seen to send, with words of our own. `python -m tests.clients` runs the clients.
+The bodies have the fields that the clients were seen to send, with words of our own. `python -m
+tests.clients` runs the clients.
 """
 
 import json
@@ -33,14 +35,22 @@ BASH = {
         "additionalProperties": False,
     },
 }
-DEFERRED = {**BASH, "name": "WebFetch", "description": "A tool to be looked for. " * 40, "defer_loading": True}
+DEFERRED = {
+    **BASH,
+    "name": "WebFetch",
+    "description": "A tool to be looked for. " * 40,
+    "defer_loading": True,
+}
 
 
 def claude_body(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "model": MODEL,
         "messages": list(messages),
-        "system": [{"type": "text", "text": "x-header: version=1;"}, {"type": "text", "text": "You are an agent.", **CACHED}],
+        "system": [
+            {"type": "text", "text": "x-header: version=1;"},
+            {"type": "text", "text": "You are an agent.", **CACHED},
+        ],
         "tools": [BASH, DEFERRED],
         "metadata": {"user_id": '{"device_id": "d", "session_id": "s"}'},
         "max_tokens": 32_000,
@@ -54,12 +64,28 @@ def claude_body(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 QUESTION = {
     "role": "user",
-    "content": [{"type": "text", "text": "<system-reminder>It is autumn.</system-reminder>"}, {"type": "text", "text": "Run pwd."}],
+    "content": [
+        {"type": "text", "text": "<system-reminder>It is autumn.</system-reminder>"},
+        {"type": "text", "text": "Run pwd."},
+    ],
 }
-MID_SYSTEM = {"role": "system", "content": [{"type": "text", "text": ENVIRONMENT, **CACHED}], "output_config": {"effort": "high"}}
+MID_SYSTEM = {
+    "role": "system",
+    "content": [{"type": "text", "text": ENVIRONMENT, **CACHED}],
+    "output_config": {"effort": "high"},
+}
 MID_SYSTEM_LATER = {"role": "system", "content": ENVIRONMENT}
-CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pwd"}}]}
-RESULT_BLOCK = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "/home/notes", "is_error": False, **CACHED}
+CALL = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pwd"}}],
+}
+RESULT_BLOCK = {
+    "type": "tool_result",
+    "tool_use_id": "toolu_1",
+    "content": "/home/notes",
+    "is_error": False,
+    **CACHED,
+}
 RESULT = {"role": "user", "content": [RESULT_BLOCK]}
 
 
@@ -80,7 +106,9 @@ def events(answer: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def ask_as_claude(server: ServerProcess, body: dict[str, Any], path: str = "/v1/messages?beta=true") -> httpx.Response:
+def ask_as_claude(
+    server: ServerProcess, body: dict[str, Any], path: str = "/v1/messages?beta=true"
+) -> httpx.Response:
     return httpx.post(f"{server.url}{path}", json=body, headers=CLAUDE_HEADERS, timeout=60)
 
 
@@ -104,26 +132,41 @@ def test_claude_codes_second_turn_goes_on_from_what_the_first_computed(demo: Ser
 
 def test_claude_codes_counts_equal_what_is_used_though_many_ask_at_once(demo: ServerProcess) -> None:
     body = claude_body(QUESTION, MID_SYSTEM)
-    asked = {name: body[name] for name in ("model", "messages", "tools", "system", "thinking", "output_config")}
+    asked = {
+        name: body[name] for name in ("model", "messages", "tools", "system", "thinking", "output_config")
+    }
     counted = ask_as_claude(demo, asked, "/v1/messages/count_tokens?beta=true").json()
     used = events(ask_as_claude(demo, body))[-2][1]["usage"]
-    assert counted["input_tokens"] == used["input_tokens"] + used["cache_read_input_tokens"] + used["cache_creation_input_tokens"]
+    assert (
+        counted["input_tokens"]
+        == used["input_tokens"] + used["cache_read_input_tokens"] + used["cache_creation_input_tokens"]
+    )
 
 
-def test_a_tool_that_claude_code_holds_back_costs_no_tokens_until_it_is_referred_to(demo: ServerProcess) -> None:
+def test_a_tool_that_claude_code_holds_back_costs_no_tokens_until_it_is_referred_to(
+    demo: ServerProcess,
+) -> None:
     def count(*messages: dict[str, Any], tools: list[dict[str, Any]]) -> int:
         asked = {"model": MODEL, "messages": list(messages), "tools": tools}
         return int(ask_as_claude(demo, asked, "/v1/messages/count_tokens").json()["input_tokens"])
 
-    reference = [{"type": "tool_reference", "tool_name": "WebFetch"}, {"type": "text", "text": "Tool loaded."}]
+    reference = [
+        {"type": "tool_reference", "tool_name": "WebFetch"},
+        {"type": "text", "text": "Tool loaded."},
+    ]
     found = {"role": "user", "content": [{**RESULT_BLOCK, "content": reference}]}
     assert count(QUESTION, tools=[BASH, DEFERRED]) == count(QUESTION, tools=[BASH])
-    assert count(QUESTION, CALL, found, tools=[BASH, DEFERRED]) > count(QUESTION, CALL, RESULT, tools=[BASH, DEFERRED]) + 50
+    assert (
+        count(QUESTION, CALL, found, tools=[BASH, DEFERRED])
+        > count(QUESTION, CALL, RESULT, tools=[BASH, DEFERRED]) + 50
+    )
 
 
 def test_claude_codes_probe_before_it_begins_is_answered(demo: ServerProcess) -> None:
     assert httpx.head(f"{demo.url}/api/hello").status_code == 200
-    assert httpx.get(f"{demo.url}/v1/models?limit=1000", headers=CLAUDE_HEADERS).json()["data"][0]["id"] == MODEL
+    assert (
+        httpx.get(f"{demo.url}/v1/models?limit=1000", headers=CLAUDE_HEADERS).json()["data"][0]["id"] == MODEL
+    )
 
 
 COMMAND = {
@@ -138,10 +181,19 @@ SEARCH = {"type": "web_search", "external_web_access": True}
 
 
 def message(role: str, text: str) -> dict[str, Any]:
-    return {"type": "message", "id": f"msg_{role}", "role": role, "content": [{"type": "input_text", "text": text}]}
+    return {
+        "type": "message",
+        "id": f"msg_{role}",
+        "role": role,
+        "content": [{"type": "input_text", "text": text}],
+    }
 
 
-OPENING = [message("developer", "You are an agent."), message("user", "<env>notes</env>"), message("user", "Run pwd.")]
+OPENING = [
+    message("developer", "You are an agent."),
+    message("user", "<env>notes</env>"),
+    message("user", "Run pwd."),
+]
 CALLED = {
     "type": "function_call",
     "status": "completed",
@@ -150,10 +202,17 @@ CALLED = {
     "name": "exec_command",
     "arguments": '{"cmd": "pwd"}',
 }
-OUTPUT = {"type": "function_call_output", "id": "fco_1", "call_id": "call_1", "output": "Exit code 0\nOutput:\n/home/notes\n"}
+OUTPUT = {
+    "type": "function_call_output",
+    "id": "fco_1",
+    "call_id": "call_1",
+    "output": "Exit code 0\nOutput:\n/home/notes\n",
+}
 
 
-def ask_as_codex(server: ServerProcess, *items: dict[str, Any], **more: Any) -> list[tuple[str, dict[str, Any]]]:
+def ask_as_codex(
+    server: ServerProcess, *items: dict[str, Any], **more: Any
+) -> list[tuple[str, dict[str, Any]]]:
     body = {
         "model": MODEL,
         "stream": True,
@@ -190,10 +249,16 @@ def test_codexs_second_turn_goes_on_from_what_the_first_computed(demo: ServerPro
 def test_codex_gets_calls_of_a_namespace_back_in_their_namespace(demo: ServerProcess) -> None:
     (call,) = [
         event["item"]
-        for name, event in ask_as_codex(demo, tool_choice="required", tools=[NAMESPACE], max_output_tokens=300)
+        for name, event in ask_as_codex(
+            demo, tool_choice="required", tools=[NAMESPACE], max_output_tokens=300
+        )
         if name == "response.output_item.done"
     ]
-    assert (call["type"], call["name"], call["namespace"]) == ("function_call", "wait_agent", "multi_agent_v1")
+    assert (call["type"], call["name"], call["namespace"]) == (
+        "function_call",
+        "wait_agent",
+        "multi_agent_v1",
+    )
 
 
 def test_codex_learns_that_its_context_is_full_by_the_code_that_it_knows(demo: ServerProcess) -> None:

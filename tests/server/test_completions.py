@@ -44,17 +44,34 @@ def test_log_probabilities_have_a_place_for_each_token(openai_client: openai.Ope
     logprobs = choice.logprobs
     assert logprobs is not None
     assert "".join(logprobs.tokens or ()) == choice.text
-    assert len(logprobs.token_logprobs or ()) == len(logprobs.text_offset or ()) == len(logprobs.tokens or ()) > 0
+    assert (
+        len(logprobs.token_logprobs or ())
+        == len(logprobs.text_offset or ())
+        == len(logprobs.tokens or ())
+        > 0
+    )
     assert all(2 <= len(candidates) <= 3 for candidates in logprobs.top_logprobs or ())
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_text_can_be_scored_as_it_would_have_been_generated(openai_client: openai.OpenAI, streams: bool) -> None:
+def test_a_text_can_be_scored_as_it_would_have_been_generated(
+    openai_client: openai.OpenAI, streams: bool
+) -> None:
     said = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
     assert said.logprobs is not None
-    asked: dict[str, Any] = {"model": "tiny", "prompt": "Once upon" + said.text, "max_tokens": 0, "echo": True, "logprobs": 2}
+    asked: dict[str, Any] = {
+        "model": "tiny",
+        "prompt": "Once upon" + said.text,
+        "max_tokens": 0,
+        "echo": True,
+        "logprobs": 2,
+    }
     if streams:
-        choices = [choice for chunk in openai_client.completions.create(**asked, stream=True) for choice in chunk.choices]
+        choices = [
+            choice
+            for chunk in openai_client.completions.create(**asked, stream=True)
+            for choice in chunk.choices
+        ]
         assert [choice.finish_reason for choice in choices] == [None, "length"]
     else:
         choices = openai_client.completions.create(**asked).choices
@@ -64,16 +81,22 @@ def test_a_text_can_be_scored_as_it_would_have_been_generated(openai_client: ope
     assert logprobs.token_logprobs is not None
     assert (logprobs.token_logprobs[0], logprobs.top_logprobs and logprobs.top_logprobs[0]) == (None, None)
     assert logprobs.tokens is not None
-    assert logprobs.text_offset == [sum(map(len, logprobs.tokens[:place])) for place in range(len(logprobs.tokens))]
+    assert logprobs.text_offset == [
+        sum(map(len, logprobs.tokens[:place])) for place in range(len(logprobs.tokens))
+    ]
     tail = len(said.logprobs.tokens or ())
     assert logprobs.tokens[-tail:] == said.logprobs.tokens
     assert logprobs.token_logprobs[-tail:] == pytest.approx(said.logprobs.token_logprobs, abs=1e-3)
 
 
 def test_texts_are_scored_as_an_evaluation_asks_for_it(openai_client: openai.OpenAI) -> None:
-    """The body that lm-evaluation-harness sends: several lists of ids, one token more, which is left out of the sum."""
+    """The body that lm-evaluation-harness sends: several lists of ids, one token more, which is left out of
+    the sum.
+    """
     prompts = [[40, 41, 42, 43], [50, 51], [60]]
-    answer = openai_client.completions.create(model="tiny", prompt=prompts, max_tokens=1, logprobs=1, echo=True, seed=1)
+    answer = openai_client.completions.create(
+        model="tiny", prompt=prompts, max_tokens=1, logprobs=1, echo=True, seed=1
+    )
     for prompt, choice in zip(prompts, answer.choices, strict=True):
         assert choice.logprobs is not None
         scores, top = choice.logprobs.token_logprobs, choice.logprobs.top_logprobs
@@ -81,7 +104,9 @@ def test_texts_are_scored_as_an_evaluation_asks_for_it(openai_client: openai.Ope
         assert top is not None
         assert len(scores) == len(top) == len(prompt) + 1
         assert all(score is not None and score <= 0 for score in scores[1:])
-        assert all(max(here.values()) >= score - 1e-6 for here, score in zip(top[1:], scores[1:], strict=True))
+        assert all(
+            max(here.values()) >= score - 1e-6 for here, score in zip(top[1:], scores[1:], strict=True)
+        )
     assert answer.usage is not None
     assert answer.usage.completion_tokens == 3
 
@@ -89,12 +114,17 @@ def test_texts_are_scored_as_an_evaluation_asks_for_it(openai_client: openai.Ope
 def test_best_of_gives_out_the_likeliest(openai_client: openai.OpenAI) -> None:
     best = openai_client.completions.create(**ASKED, prompt="Hi", best_of=4)
     tried = openai_client.completions.create(**ASKED, prompt="Hi", n=4, logprobs=0)
-    means = {choice.text: sum(scores) / len(scores) for choice in tried.choices if (scores := choice.logprobs.token_logprobs)}  # type: ignore[union-attr]
+    means = {
+        choice.text: sum(scores) / len(scores)
+        for choice in tried.choices
+        if (scores := choice.logprobs.token_logprobs)
+    }  # type: ignore[union-attr]
     assert [choice.text for choice in best.choices] == [max(means, key=lambda text: means[text])]
 
 
 @pytest.mark.parametrize(
-    ("prompt", "param"), [([10**6], "prompt"), ([[1], [10**6]], "prompt"), ("very long " * 40_000, "prompt"), ([[]], "prompt")]
+    ("prompt", "param"),
+    [([10**6], "prompt"), ([[1], [10**6]], "prompt"), ("very long " * 40_000, "prompt"), ([[]], "prompt")],
 )
 def test_prompts_that_the_model_cannot_read(openai_client: openai.OpenAI, prompt: Any, param: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:

@@ -23,7 +23,11 @@ def server() -> Iterator[ServerProcess]:
 
 
 def test_openai_round_trip(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {"model": openai_client.models.list().data[0].id, "temperature": 0, "max_tokens": 200}
+    asked: dict[str, Any] = {
+        "model": openai_client.models.list().data[0].id,
+        "temperature": 0,
+        "max_tokens": 200,
+    }
     tools = [{"type": "function", "function": {**WEATHER, "parameters": SCHEMA}}]
     first = openai_client.chat.completions.create(messages=[QUESTION], tools=tools, **asked).choices[0]
     assert first.finish_reason == "tool_calls"
@@ -31,7 +35,9 @@ def test_openai_round_trip(openai_client: openai.OpenAI) -> None:
     call = first.message.tool_calls[0]
     assert (call.function.name, json.loads(call.function.arguments)) == ("get_weather", {"city": "Lisbon"})
 
-    results = [{"role": "tool", "tool_call_id": one.id, "content": RESULT} for one in first.message.tool_calls]
+    results = [
+        {"role": "tool", "tool_call_id": one.id, "content": RESULT} for one in first.message.tool_calls
+    ]
     history = [QUESTION, first.message.model_dump(exclude_none=True), *results]
     second = openai_client.chat.completions.create(messages=history, tools=tools, **asked).choices[0]
     assert "21" in (second.message.content or "")
@@ -51,17 +57,31 @@ def test_anthropic_streamed_round_trip(anthropic_client: anthropic.Anthropic) ->
     assert (calls[0].name, calls[0].input) == ("get_weather", {"city": "Lisbon"})
 
     results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT} for call in calls]
-    history: list[Any] = [QUESTION, {"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
+    history: list[Any] = [
+        QUESTION,
+        {"role": "assistant", "content": first.content},
+        {"role": "user", "content": results},
+    ]
     with anthropic_client.messages.stream(messages=history, **asked) as stream:
         assert "21" in "".join(stream.text_stream)
 
 
-def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {"model": openai_client.models.list().data[0].id, "temperature": 0, "max_tokens": 100}
+def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(
+    openai_client: openai.OpenAI,
+) -> None:
+    asked: dict[str, Any] = {
+        "model": openai_client.models.list().data[0].id,
+        "temperature": 0,
+        "max_tokens": 100,
+    }
     greeting: list[Any] = [{"role": "user", "content": "Hello!"}]
 
     def thoughts(effort: Any) -> str | None:
-        answer = openai_client.chat.completions.create(messages=greeting, reasoning_effort=effort, **asked).choices[0].message
+        answer = (
+            openai_client.chat.completions.create(messages=greeting, reasoning_effort=effort, **asked)
+            .choices[0]
+            .message
+        )
         assert answer.content
         assert "<think>" not in answer.content
         return getattr(answer, "reasoning_content", None)

@@ -1,4 +1,6 @@
-"""Whatever is answered is described to the last field: every route that tells of the server, and every protocol's answers."""
+"""Whatever is answered is described to the last field: every route that tells of the server, and every
+protocol's answers.
+"""
 
 import json
 from collections.abc import Callable
@@ -25,7 +27,7 @@ from mlxctl.errors import EngineDied
 from mlxctl.ir import Usage, collect
 from mlxctl.protocols import Formatter
 
-from .description import DOCUMENT, check_answer, check_stream
+from .openapi_validation import DOCUMENT, check_answer, check_stream
 from .process import ServerProcess
 
 ROUTES: dict[str, Callable[..., Formatter]] = {
@@ -33,7 +35,11 @@ ROUTES: dict[str, Callable[..., Formatter]] = {
     "/v1/messages": messages,
     "/v1/responses": responses,
 }
-ASKED: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "Tell me of the sea. " * 10}], "max_tokens": 2}
+ASKED: dict[str, Any] = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "Tell me of the sea. " * 10}],
+    "max_tokens": 2,
+}
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -46,7 +52,11 @@ def test_the_answers_of_every_protocol(path: str, script: str) -> None:
 @pytest.mark.parametrize("path", ROUTES)
 def test_a_stream_that_fails(path: str) -> None:
     formatter = ROUTES[path]()
-    wire = formatter.begin(Usage(num_prompt_tokens=12)) + formatter.on_event(CUT_OFF[0]) + formatter.on_error(EngineDied("gone"))
+    wire = (
+        formatter.begin(Usage(num_prompt_tokens=12))
+        + formatter.on_event(CUT_OFF[0])
+        + formatter.on_error(EngineDied("gone"))
+    )
     check_stream(wire.decode(), path)
 
 
@@ -55,17 +65,24 @@ def test_answers_with_everything_that_can_be_asked_for() -> None:
     usage = {"stream_options": {"include_usage": True}}
     check_answer(json.loads(chat(**scored_chat).whole(collect(SCORED))), "post", "/v1/chat/completions")
     check_stream(stream(chat(**scored_chat), SCORED).decode(), "/v1/chat/completions")
-    check_stream(interleaved(chat(n=3, **usage), CUT_OFF, TWO_CALLS, THINKING).decode(), "/v1/chat/completions")
+    check_stream(
+        interleaved(chat(n=3, **usage), CUT_OFF, TWO_CALLS, THINKING).decode(), "/v1/chat/completions"
+    )
     check_answer(json.loads(completion(logprobs=1).whole(collect(SCORED))), "post", "/v1/completions")
     check_stream(stream(completion(logprobs=1, **usage), SCORED).decode(), "/v1/completions")
-    for told in ({"reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"]}, {"text": {"verbosity": "low"}}):
+    for told in (
+        {"reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"]},
+        {"text": {"verbosity": "low"}},
+    ):
         check_answer(json.loads(responses(**told).whole(collect(THINKING))), "post", "/v1/responses")
         check_stream(stream(responses(**told), THINKING).decode(), "/v1/responses")
     check_stream(stream(responses(top_logprobs=2), SCORED).decode(), "/v1/responses")
 
 
 def test_the_routes_that_tell_of_the_server_and_of_what_is_kept(server: ServerProcess) -> None:
-    def ask(method: str, path: str, *, body: Any = None, status: int = 200, query: str = "", **names: str) -> Any:
+    def ask(
+        method: str, path: str, *, body: Any = None, status: int = 200, query: str = "", **names: str
+    ) -> Any:
         url = f"{server.url}{path.format(**names)}{query}"
         answer = httpx.request(method, url, json=body, timeout=60)
         assert answer.status_code == status, answer.text
@@ -84,7 +101,17 @@ def test_the_routes_that_tell_of_the_server_and_of_what_is_kept(server: ServerPr
     ask("post", "/v1/agents/{agent_id}/reset", agent_id="told")
     ask("delete", "/v1/agents/{agent_id}", agent_id="told")
     ask("post", "/v1/messages/count_tokens", body=ASKED)
-    for path in ("/v1/models", "/library", "/downloads", "/stats", "/requests", "/health", "/readyz", "/livez", "/openapi.json"):
+    for path in (
+        "/v1/models",
+        "/library",
+        "/downloads",
+        "/stats",
+        "/requests",
+        "/health",
+        "/readyz",
+        "/livez",
+        "/openapi.json",
+    ):
         ask("get", path)
     ask("get", "/v1/models/{name}", name="tiny")
     ask("get", "/fit", query="?model=tiny")

@@ -14,7 +14,12 @@ BUDGET_SECONDS = 1.0
 
 def ask(server: ServerProcess, path: str, *, stream: bool) -> socket.socket:
     """Send a request for a very long answer over a bare socket."""
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000, "stream": stream}
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 20_000,
+        "stream": stream,
+    }
     payload = json.dumps(body).encode()
     address = urlsplit(server.url)
     connection = socket.create_connection((address.hostname, address.port), timeout=10)
@@ -48,7 +53,12 @@ def test_leaving_before_a_whole_answer_ends_it(server: ServerProcess, path: str)
 
 
 def test_others_do_not_notice(server: ServerProcess) -> None:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 200, "stream": True}
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 200,
+        "stream": True,
+    }
     with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as stays:
         lines = stays.iter_lines()
         assert next(lines).startswith("data:")

@@ -14,25 +14,33 @@ import openai
 import pytest
 from openai.types import CreateEmbeddingResponse
 
-from tests import forge
+from tests import tiny_models
 
 from .process import ServerProcess, serving
 
 MODEL = "vectors"
-TEXTS = ["The ferry leaves at noon.", "Bread.", "A much longer text about mountains, winter, maps and warm clothes."]
+TEXTS = [
+    "The ferry leaves at noon.",
+    "Bread.",
+    "A much longer text about mountains, winter, maps and warm clothes.",
+]
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server for a model that chats, `endless`, and one that embeds."""
-    directory = shutil.copytree(forge.model("embedder"), tmp_path_factory.mktemp("models") / MODEL)
-    with serving(None, "--model", str(forge.model("endless")), "--name", "endless", "--model", str(directory)) as running:
+    directory = shutil.copytree(tiny_models.model("embedder"), tmp_path_factory.mktemp("models") / MODEL)
+    with serving(
+        None, "--model", str(tiny_models.model("endless")), "--name", "endless", "--model", str(directory)
+    ) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+    with openai.OpenAI(
+        base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
+    ) as client:
         yield client
 
 
@@ -58,7 +66,8 @@ def test_each_text_has_its_vector_in_order_whoever_asks_along(sdk: openai.OpenAI
 
 
 def test_numbers_and_base64_are_the_same(house: ServerProcess, sdk: openai.OpenAI) -> None:
-    # Left alone the SDK asks for base64 and unpacks it, but where it validates strictly it does so before it unpacks.
+    # Left alone the SDK asks for base64 and unpacks it, but where it validates strictly it does so before it
+    # unpacks.
     with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as client:
         unpacked = client.embeddings.create(model=MODEL, input=TEXTS[0])
     numbers = embed(sdk, TEXTS[0])
@@ -103,7 +112,9 @@ def test_an_unknown_model_is_not_found(sdk: openai.OpenAI) -> None:
         sdk.embeddings.create(model="nobody", input="a")
 
 
-def test_a_model_that_embeds_cannot_chat_and_says_where_to_go(house: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_a_model_that_embeds_cannot_chat_and_says_where_to_go(
+    house: ServerProcess, sdk: openai.OpenAI
+) -> None:
     with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings") as refusal:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
     assert (refusal.value.param, refusal.value.code) == ("model", "model_not_supported")

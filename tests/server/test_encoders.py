@@ -1,4 +1,6 @@
-"""Embeddings by encoders from a real server, with their own tokenizers and prompts; beside them, a model that chats."""
+"""Embeddings by encoders from a real server, with their own tokenizers and prompts; beside them, a model that
+chats.
+"""
 
 import operator
 import shutil
@@ -11,31 +13,41 @@ import httpx
 import openai
 import pytest
 
-from tests import forge
+from tests import tiny_models
 
 from .process import ServerProcess, serving
 
-TEXTS = ["The ferry leaves at noon.", "Bread.", "A much longer text about mountains, winter, maps and warm clothes."]
+TEXTS = [
+    "The ferry leaves at noon.",
+    "Bread.",
+    "A much longer text about mountains, winter, maps and warm clothes.",
+]
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server for every kind of encoder, by their names, and for `endless`, which chats."""
     models = tmp_path_factory.mktemp("models")
-    for name in forge.ENCODER_NAMES:
-        shutil.copytree(forge.encoder(name), models / name)
-    with serving(None, "--model", str(forge.model("endless")), "--name", "endless", "--models-dir", str(models)) as running:
+    for name in tiny_models.ENCODER_NAMES:
+        shutil.copytree(tiny_models.encoder(name), models / name)
+    with serving(
+        None, "--model", str(tiny_models.model("endless")), "--name", "endless", "--models-dir", str(models)
+    ) as running:
         yield running
 
 
 def embed(house: ServerProcess, model: str, texts: str | list[str], **more: Any) -> list[list[float]]:
-    answer = httpx.post(f"{house.url}/v1/embeddings", json={"model": model, "input": texts, **more}, timeout=120)
+    answer = httpx.post(
+        f"{house.url}/v1/embeddings", json={"model": model, "input": texts, **more}, timeout=120
+    )
     assert answer.status_code == 200, answer.text
     return [entry["embedding"] for entry in answer.json()["data"]]
 
 
-@pytest.mark.parametrize("name", forge.ENCODER_NAMES)
-def test_each_text_has_its_vector_whoever_asks_along_and_texts_are_told_apart(house: ServerProcess, name: str) -> None:
+@pytest.mark.parametrize("name", tiny_models.ENCODER_NAMES)
+def test_each_text_has_its_vector_whoever_asks_along_and_texts_are_told_apart(
+    house: ServerProcess, name: str
+) -> None:
     together = embed(house, name, TEXTS)
     for text, vector in zip(TEXTS, together, strict=True):
         assert embed(house, name, text)[0] == pytest.approx(vector, abs=1e-5)
@@ -45,7 +57,9 @@ def test_each_text_has_its_vector_whoever_asks_along_and_texts_are_told_apart(ho
 def test_what_the_tokenizer_would_cut_or_pad_by_itself_counts_in_full(house: ServerProcess) -> None:
     long, longer = embed(house, "bert", ["the " * 20 + "who", "the " * 20 + "what"])
     assert sum(map(operator.mul, long, longer)) < 0.9999
-    assert embed(house, "bert", "BREAD and Butter")[0] == pytest.approx(embed(house, "bert", "bread and butter")[0], abs=1e-6)
+    assert embed(house, "bert", "BREAD and Butter")[0] == pytest.approx(
+        embed(house, "bert", "bread and butter")[0], abs=1e-6
+    )
 
 
 def test_a_prompt_of_the_model_stands_before_every_text(house: ServerProcess) -> None:
@@ -57,7 +71,9 @@ def test_a_prompt_of_the_model_stands_before_every_text(house: ServerProcess) ->
 def test_a_long_text_is_cut_where_the_caller_allows_it_and_keeps_the_end_token(house: ServerProcess) -> None:
     cut, other = embed(house, "xlm_roberta", ["the " * 900 + "sea", "the " * 900 + "mountain"], truncate=True)
     assert cut == pytest.approx(other, abs=1e-6)
-    answer = httpx.post(f"{house.url}/v1/embeddings", json={"model": "xlm_roberta", "input": "the " * 900, "truncate": True})
+    answer = httpx.post(
+        f"{house.url}/v1/embeddings", json={"model": "xlm_roberta", "input": "the " * 900, "truncate": True}
+    )
     assert answer.json()["usage"]["prompt_tokens"] == 400
 
 
@@ -65,8 +81,16 @@ def test_a_long_text_is_cut_where_the_caller_allows_it_and_keeps_the_end_token(h
     ("asked", "param", "complaint"),
     [
         ({"model": "bert", "input": "the " * 900}, "input", "maximum"),
-        ({"model": "bert", "input": "a", "prompt_name": "query"}, "prompt_name", "has no prompt 'query'; it has: none"),
-        ({"model": "xlm_roberta", "input": "a", "prompt_name": "task"}, "prompt_name", "it has: passage, query"),
+        (
+            {"model": "bert", "input": "a", "prompt_name": "query"},
+            "prompt_name",
+            "has no prompt 'query'; it has: none",
+        ),
+        (
+            {"model": "xlm_roberta", "input": "a", "prompt_name": "task"},
+            "prompt_name",
+            "it has: passage, query",
+        ),
         ({"model": "embeddinggemma", "input": "a", "dimensions": 49}, "dimensions", "makes vectors of 48"),
     ],
 )
@@ -80,7 +104,10 @@ def test_what_cannot_be_embedded_is_refused_with_its_field(
 
 def test_the_list_of_models_tells_dimensions_and_the_longest_text(house: ServerProcess) -> None:
     models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
-    told = {name: [models[name][key] for key in ("kind", "dimensions", "max_model_len")] for name in forge.ENCODER_NAMES}
+    told = {
+        name: [models[name][key] for key in ("kind", "dimensions", "max_model_len")]
+        for name in tiny_models.ENCODER_NAMES
+    }
     assert told == {
         "bert": ["embeddings", 64, 400],
         "xlm_roberta": ["embeddings", 64, 400],
@@ -92,7 +119,10 @@ def test_the_list_of_models_tells_dimensions_and_the_longest_text(house: ServerP
 
 def test_a_chat_goes_on_while_many_long_texts_are_embedded(house: ServerProcess) -> None:
     embed(house, "bert", "a")
-    with ThreadPoolExecutor(1) as pool, openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as sdk:
+    with (
+        ThreadPoolExecutor(1) as pool,
+        openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as sdk,
+    ):
         job = pool.submit(embed, house, "bert", ["the " * 350] * 100)
         while not any(view["model"] == "bert" and view["state"] == "waiting" for view in requests(house)):
             assert not job.done()

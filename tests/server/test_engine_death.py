@@ -1,4 +1,6 @@
-"""The engine is killed while it answers: nobody hangs, everybody is told in their protocol, and it comes back."""
+"""The engine is killed while it answers: nobody hangs, everybody is told in their protocol, and it comes
+back.
+"""
 
 import os
 import shutil
@@ -13,7 +15,11 @@ import httpx
 
 from .process import ServerProcess, is_alive, serving, wait_for
 
-BODY: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
+BODY: dict[str, Any] = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "hi"}],
+    "max_tokens": 20_000,
+}
 
 
 @contextmanager
@@ -22,7 +28,12 @@ def streaming(server: ServerProcess, path: str, body: dict[str, Any] = BODY) -> 
     with httpx.stream("POST", f"{server.url}{path}", json={**body, "stream": True}, timeout=30) as response:
         lines = response.iter_lines()
         for line in lines:
-            if '"content":"' in line or "text_delta" in line or "output_text.delta" in line or '"text":"' in line:
+            if (
+                '"content":"' in line
+                or "text_delta" in line
+                or "output_text.delta" in line
+                or '"text":"' in line
+            ):
                 break
         yield lines
 
@@ -35,7 +46,9 @@ def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: 
         streaming(server, "/v1/chat/completions") as chat_lines,
         streaming(server, "/v1/messages") as messages_lines,
         streaming(server, "/v1/responses", {"model": "tiny", "input": "hi"}) as response_lines,
-        streaming(server, "/v1/completions", {"model": "tiny", "prompt": "hi", "n": 2, "max_tokens": 20_000}) as completion_lines,
+        streaming(
+            server, "/v1/completions", {"model": "tiny", "prompt": "hi", "n": 2, "max_tokens": 20_000}
+        ) as completion_lines,
     ):
         whole = pool.submit(httpx.post, chat_url, json=BODY, timeout=30)
         wait_for(lambda: server.health()["open_requests"] == 5, seconds=2)
@@ -65,8 +78,13 @@ def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: 
     assert not is_alive(first_engine)
 
 
-def test_a_server_that_lost_its_model_is_not_ready_until_the_model_is_back(endless_model: Path, tmp_path: Path) -> None:
-    lost, other = shutil.copytree(endless_model, tmp_path / "lost"), shutil.copytree(endless_model, tmp_path / "other")
+def test_a_server_that_lost_its_model_is_not_ready_until_the_model_is_back(
+    endless_model: Path, tmp_path: Path
+) -> None:
+    lost, other = (
+        shutil.copytree(endless_model, tmp_path / "lost"),
+        shutil.copytree(endless_model, tmp_path / "other"),
+    )
     with serving(None, "--model", str(lost), "--model", str(other)) as server:
         chat = f"{server.url}/v1/chat/completions"
         (lost / "model.safetensors").rename(tmp_path / "away")
@@ -77,10 +95,16 @@ def test_a_server_that_lost_its_model_is_not_ready_until_the_model_is_back(endle
         assert (unready.status_code, server.health()["status"]) == (503, "recovering")
         assert "not ready: model 'lost' did not come back" in unready.json()["error"]["message"]
         assert str(tmp_path) not in unready.text
-        assert httpx.post(chat, json={**BODY, "model": "other", "max_tokens": 3}, timeout=30).status_code == 200
-        assert httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 500
+        assert (
+            httpx.post(chat, json={**BODY, "model": "other", "max_tokens": 3}, timeout=30).status_code == 200
+        )
+        assert (
+            httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 500
+        )
 
         (tmp_path / "away").rename(lost / "model.safetensors")
         server.wait_ready()
         assert server.health()["problem"] is None
-        assert httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 200
+        assert (
+            httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 200
+        )

@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from mlxctl.server.fingerprint import system_fingerprint
+from mlxctl.server.routes.openai import system_fingerprint
 
 
 def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenAI) -> None:
@@ -17,7 +17,11 @@ def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenA
     completion = openai_client.completions.create(prompt="Hi", **asked)
 
     assert whole.system_fingerprint == system_fingerprint()
-    assert {chunk.system_fingerprint for chunk in chunks} == {whole.system_fingerprint} == {completion.system_fingerprint}
+    assert (
+        {chunk.system_fingerprint for chunk in chunks}
+        == {whole.system_fingerprint}
+        == {completion.system_fingerprint}
+    )
 
 
 @pytest.mark.parametrize("package", ["mlx", "mlx-lm"])

@@ -1,4 +1,7 @@
-"""A few hundred requests that almost make sense: no server error, no hang, nothing left over. `python -m tests.fuzz` sends more."""
+"""A few hundred requests that almost make sense: no server error, no hang, nothing left over.
+
+`python -m tests.fuzz` sends more.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +27,9 @@ def volley(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(batch=st.lists(requests(), min_size=AT_ONCE, max_size=AT_ONCE))
-def test_every_request_is_answered_or_refused_in_its_protocols_shape(volley: Volley, batch: list[FuzzedRequest]) -> None:
+def test_every_request_is_answered_or_refused_in_its_protocols_shape(
+    volley: Volley, batch: list[FuzzedRequest]
+) -> None:
     volley.send(batch)
 
 

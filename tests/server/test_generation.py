@@ -14,7 +14,9 @@ from .process import ServerProcess
 ASK: list[Any] = [{"role": "user", "content": "Say something."}]
 
 
-def test_models_are_listed_and_found_for_both_sdks(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
+def test_models_are_listed_and_found_for_both_sdks(
+    openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic
+) -> None:
     assert [model.id for model in openai_client.models.list()] == ["tiny"]
     assert [model.id for model in anthropic_client.models.list()] == ["tiny"]
     assert openai_client.models.retrieve("tiny").object == "model"
@@ -29,19 +31,35 @@ def test_a_model_name_may_hold_a_slash(server: ServerProcess, path: str) -> None
 
 
 def test_openai_streams_the_same_words_that_it_gives_whole(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {"model": "tiny", "messages": ASK, "max_tokens": 40, "seed": 11, "temperature": 1.0}
+    asked: dict[str, Any] = {
+        "model": "tiny",
+        "messages": ASK,
+        "max_tokens": 40,
+        "seed": 11,
+        "temperature": 1.0,
+    }
     whole = openai_client.chat.completions.create(**asked)
-    chunks = list(openai_client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    chunks = list(
+        openai_client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    )
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert streamed == whole.choices[0].message.content != ""
     assert whole.choices[0].finish_reason == "length"
     assert whole.usage is not None
     assert chunks[-1].usage is not None
-    assert (chunks[-1].usage.completion_tokens, chunks[-1].usage.total_tokens) == (40, whole.usage.total_tokens)
+    assert (chunks[-1].usage.completion_tokens, chunks[-1].usage.total_tokens) == (
+        40,
+        whole.usage.total_tokens,
+    )
 
 
 def test_anthropic_streams_the_same_words_that_it_gives_whole(anthropic_client: anthropic.Anthropic) -> None:
-    asked: dict[str, Any] = {"model": "tiny", "messages": ASK, "max_tokens": 40, "extra_body": {"temperature": 0}}
+    asked: dict[str, Any] = {
+        "model": "tiny",
+        "messages": ASK,
+        "max_tokens": 40,
+        "extra_body": {"temperature": 0},
+    }
     whole = anthropic_client.messages.create(**asked)
     with anthropic_client.messages.stream(**asked) as stream:
         streamed = "".join(stream.text_stream)
@@ -57,13 +75,22 @@ def num_input_tokens(message: anthropic.types.Message) -> int:
 
 
 def test_anthropic_beta_asks_the_same_route(anthropic_client: anthropic.Anthropic) -> None:
-    answer = anthropic_client.beta.messages.create(model="tiny", messages=ASK, max_tokens=3, betas=["effort-2025-11-24"])
+    answer = anthropic_client.beta.messages.create(
+        model="tiny", messages=ASK, max_tokens=3, betas=["effort-2025-11-24"]
+    )
     assert answer.usage.output_tokens == 3
 
 
 def test_sixteen_streams_at_once_all_finish(server: ServerProcess) -> None:
     def ask(seed: int) -> list[str]:
-        body = {"model": "tiny", "messages": ASK, "max_tokens": 30, "seed": seed, "temperature": 1, "stream": True}
+        body = {
+            "model": "tiny",
+            "messages": ASK,
+            "max_tokens": 30,
+            "seed": seed,
+            "temperature": 1,
+            "stream": True,
+        }
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as response:
             return [line for line in response.iter_lines() if line]
 
@@ -84,7 +111,9 @@ def test_the_head_of_a_stream_comes_before_its_first_word(server: ServerProcess)
     assert response.headers["x-accel-buffering"] == "no"
 
 
-def test_a_stream_that_cannot_start_has_a_real_status(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
+def test_a_stream_that_cannot_start_has_a_real_status(
+    openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic
+) -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         openai_client.chat.completions.create(model="huge", messages=ASK, stream=True)
     too_long: list[Any] = [{"role": "user", "content": "very long " * 40_000}]

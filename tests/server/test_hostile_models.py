@@ -1,4 +1,6 @@
-"""Models whose files mean harm or make no sense: each answers for itself with one clear error, and the others are served."""
+"""Models whose files mean harm or make no sense: each answers for itself with one clear error, and the others
+are served.
+"""
 
 import json
 import shutil
@@ -6,9 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import forge
 import httpx
 import pytest
+
+from tests import tiny_models
 
 from .process import ServerProcess
 
@@ -52,7 +55,9 @@ def with_tokens_too_many(model: Path) -> None:
     with_template("<|more 999|>{{ messages[0].content }}")(model)
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     first = tokenizer["added_tokens"][0]
-    tokenizer["added_tokens"] += [{**first, "id": 10_000 + number, "content": f"<|more {number}|>"} for number in range(1000)]
+    tokenizer["added_tokens"] += [
+        {**first, "id": 10_000 + number, "content": f"<|more {number}|>"} for number in range(1000)
+    ]
     (model / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
@@ -84,8 +89,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server for a good model, and for a directory of others."""
     directory = tmp_path_factory.mktemp("models")
     for name, (spoil, _) in BROKEN.items():
-        spoil(shutil.copytree(forge.model("qwen3"), directory / name))
-    running = ServerProcess("--model", str(forge.model("llama3")), "--name", "good", "--models-dir", str(directory))
+        spoil(shutil.copytree(tiny_models.model("qwen3"), directory / name))
+    running = ServerProcess(
+        "--model", str(tiny_models.model("llama3")), "--name", "good", "--models-dir", str(directory)
+    )
     try:
         running.wait_ready()
         yield running

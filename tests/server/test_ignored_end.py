@@ -36,7 +36,9 @@ def answer(server: ServerProcess, path: str, **fields: Any) -> tuple[int, str]:
         ("completions", {"prompt": "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"}),
     ],
 )
-def test_an_answer_goes_on_past_the_models_own_end(demo: ServerProcess, path: str, prompt: dict[str, Any]) -> None:
+def test_an_answer_goes_on_past_the_models_own_end(
+    demo: ServerProcess, path: str, prompt: dict[str, Any]
+) -> None:
     num_tokens, reason = answer(demo, path, **prompt)
     assert (num_tokens < 80, reason) == (True, "stop")
     assert answer(demo, path, **prompt, ignore_eos=True) == (80, "length")

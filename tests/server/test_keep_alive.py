@@ -1,4 +1,6 @@
-"""While a prompt is read, and while a request waits for its place, every protocol's stream says that it lives and how far it is."""
+"""While a prompt is read, and while a request waits for its place, every protocol's stream says that it lives
+and how far it is.
+"""
 
 import re
 from collections.abc import Iterator
@@ -23,12 +25,20 @@ def body(path: str, text: str, num_tokens: int) -> dict[str, Any]:
     return {**SAYS_ONE_THING, **said}
 
 
-PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents/patient/generate")
+PATHS = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/agents/patient/generate",
+)
 
 
 @pytest.fixture(scope="module")
 def slow(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server that answers one request at a time, reads prompts in small pieces, and is never silent for long."""
+    """A server that answers one request at a time, reads prompts in small pieces, and is never silent for
+    long.
+    """
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
         "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "128",
@@ -44,7 +54,10 @@ def slow(endless_model: Path) -> Iterator[ServerProcess]:
 @pytest.mark.parametrize("path", PATHS)
 def test_a_stream_tells_how_much_of_its_prompt_is_read(slow: ServerProcess, path: str) -> None:
     answer = httpx.post(f"{slow.url}{path}", json=body(path, "very long " * 500, 2), timeout=60).text
-    progress = [(int(done), int(total)) for done, total in re.findall(r"^: prefill (\d+)/(\d+)$", answer, re.MULTILINE)]
+    progress = [
+        (int(done), int(total))
+        for done, total in re.findall(r"^: prefill (\d+)/(\d+)$", answer, re.MULTILINE)
+    ]
     assert len(progress) >= 3
     assert progress == sorted(progress)
     assert len({total for _, total in progress}) == 1
@@ -54,7 +67,9 @@ def test_a_stream_tells_how_much_of_its_prompt_is_read(slow: ServerProcess, path
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_stream_that_waits_for_its_place_is_kept_alive(slow: ServerProcess, path: str) -> None:
-    first = httpx.stream("POST", f"{slow.url}/v1/chat/completions", json=body(PATHS[0], "Hi", 20_000), timeout=60)
+    first = httpx.stream(
+        "POST", f"{slow.url}/v1/chat/completions", json=body(PATHS[0], "Hi", 20_000), timeout=60
+    )
     with first as running:
         running_lines = running.iter_lines()
         while "content" not in next(running_lines):
@@ -73,7 +88,9 @@ def test_a_turn_that_waits_for_an_earlier_one_of_its_agent_is_kept_alive(slow: S
     httpx.post(f"{slow.url}/v1/agents", json={"model": "tiny", "id": "busy"})
 
     def turn(text: str, num_tokens: int) -> Any:
-        return httpx.stream("POST", f"{agent}/generate", json=body("/v1/agents/busy/generate", text, num_tokens), timeout=60)
+        return httpx.stream(
+            "POST", f"{agent}/generate", json=body("/v1/agents/busy/generate", text, num_tokens), timeout=60
+        )
 
     with turn("One", 20_000) as first:
         answer = first.iter_lines()

@@ -39,7 +39,9 @@ def test_an_explanation_of_what_cannot_fit_is_refused_by_its_length(server: Serv
     assert explained == refused(server, "/v1/chat/completions", {"messages": question["body"]["messages"]})
 
 
-def test_an_explanation_of_what_does_not_fit_is_refused_as_its_request_would_be(server: ServerProcess) -> None:
+def test_an_explanation_of_what_does_not_fit_is_refused_as_its_request_would_be(
+    server: ServerProcess,
+) -> None:
     messages = [{"role": "user", "content": "an old hill " * 10_000}]
     explained = refused(server, "/cache/explain", {"body": {"model": "tiny", "messages": messages}})
 
@@ -50,7 +52,9 @@ def test_an_explanation_of_what_does_not_fit_is_refused_as_its_request_would_be(
 def test_an_error_quotes_only_the_beginning_of_what_is_long(server: ServerProcess) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     choice = {"type": "function", "function": {"name": "f" * 100_000}}
-    error = refused(server, "/v1/chat/completions", {"messages": _SMALL, "tools": tools, "tool_choice": choice})
+    error = refused(
+        server, "/v1/chat/completions", {"messages": _SMALL, "tools": tools, "tool_choice": choice}
+    )
 
     assert "tool_choice" in error["message"]
     assert len(error["message"]) < 5000
@@ -59,7 +63,9 @@ def test_an_error_quotes_only_the_beginning_of_what_is_long(server: ServerProces
 def test_schemas_that_the_event_loop_would_have_to_read_are_bounded(server: ServerProcess) -> None:
     schema = {"type": "object", "description": "x" * 5 * _MIB}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
-    error = refused(server, "/v1/chat/completions", {"messages": _SMALL, "tools": tools, "tool_choice": "none"})
+    error = refused(
+        server, "/v1/chat/completions", {"messages": _SMALL, "tools": tools, "tool_choice": "none"}
+    )
 
     assert error["param"] == "tools"
     assert "4194304 bytes" in error["message"]

@@ -35,7 +35,10 @@ CONFIG = {
 def app(models: Path, *, allow_downloads: bool = False) -> testing.TestClient:
     """The application before its engine runs, with a library and a key."""
     library = LibrarySettings(
-        models_dirs=(models,), hub_cache=models / "hub", aliases={"quick": "good"}, allow_downloads=allow_downloads
+        models_dirs=(models,),
+        hub_cache=models / "hub",
+        aliases={"quick": "good"},
+        allow_downloads=allow_downloads,
     )
     settings = Settings(server=ServerSettings(api_keys=("secret",)), library=library)
 
@@ -65,7 +68,11 @@ def test_nobody_asks_without_the_key(models: Path, path: str) -> None:
 def test_the_library_lists_good_and_bad_and_tells_no_paths(models: Path) -> None:
     answer = get(app(models), "/library")
     found = {model["name"]: model for model in answer.json["models"]}
-    assert (found["good"]["kind"], found["good"]["family"], found["good"]["problem"]) == ("text", "qwen", None)
+    assert (found["good"]["kind"], found["good"]["family"], found["good"]["problem"]) == (
+        "text",
+        "qwen",
+        None,
+    )
     assert not found["good"]["probed"]
     assert "not valid JSON" in found["bad"]["problem"]
     assert answer.json["aliases"] == ["quick"]
@@ -128,24 +135,37 @@ def test_a_download_is_asked_for_properly_or_not_at_all(models: Path, body: str,
 
 def test_a_page_in_a_browser_cannot_start_a_download_by_posting_plain_text(models: Path) -> None:
     headers = {**KEY, "Content-Type": "text/plain", "Origin": "https://evil.example"}
-    answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=headers, body='{"repo": "org/tiny"}')
+    answer = app(models, allow_downloads=True).simulate_post(
+        "/downloads", headers=headers, body='{"repo": "org/tiny"}'
+    )
     assert answer.status_code == 400
     assert "application/json" in answer.json["error"]["message"]
 
 
 def test_a_client_downloads_a_model_and_finds_it_in_the_library(tmp_path: Path) -> None:
-    files = {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": (2).to_bytes(8, "little") + b"{}"}
+    files = {
+        "config.json": json.dumps(CONFIG).encode(),
+        "model.safetensors": (2).to_bytes(8, "little") + b"{}",
+    }
     with running(TinyHub(files={"org/tiny": files})) as hub:
-        variables = {"HF_ENDPOINT": hub.url, "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path), "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes"}
+        variables = {
+            "HF_ENDPOINT": hub.url,
+            "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path),
+            "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes",
+        }
         with serving(None, **variables) as server:
             assert httpx.post(f"{server.url}/downloads", json={"repo": "org/tiny"}).status_code == 202
             assert httpx.post(f"{server.url}/downloads", json={"repo": "org/none"}).status_code == 202
 
             def states() -> list[str]:
-                return [download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]]
+                return [
+                    download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]
+                ]
 
             wait_for(lambda: states() == ["done", "failed"], seconds=20)
-            assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
+            assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == [
+                "org/tiny"
+            ]
 
 
 def test_the_models_list_tells_what_is_known(server: ServerProcess) -> None:
@@ -153,5 +173,8 @@ def test_the_models_list_tells_what_is_known(server: ServerProcess) -> None:
     assert (model["kind"], model["family"], model["quantization"]) == ("text", "qwen", None)
     assert model["num_parameters"] * 4 == pytest.approx(model["size_bytes"], rel=0.05)
     assert model["max_model_len"] == 32768
-    assert (model["adapter"]["tool_parser_id"], model["adapter"]["takes_later_system"]) == ("hermes_json", True)
+    assert (model["adapter"]["tool_parser_id"], model["adapter"]["takes_later_system"]) == (
+        "hermes_json",
+        True,
+    )
     assert httpx.get(f"{server.url}/v1/models/tiny").json() == model

@@ -30,21 +30,36 @@ def engine_sockets() -> set[str]:
 
 
 def test_a_server_listens_before_it_has_imported_what_only_answers_need() -> None:
-    heavy = ["jinja2", "tokenizers", "importlib.metadata", "llguidance", "httpx", "numpy", "PIL", "prometheus_client", "mlx"]
+    heavy = [
+        "jinja2",
+        "tokenizers",
+        "importlib.metadata",
+        "llguidance",
+        "httpx",
+        "numpy",
+        "PIL",
+        "prometheus_client",
+        "mlx",
+    ]
     script = (
         "import sys; from mlxctl.bootstrap import build_services; from mlxctl.server import create_app\n"
         "from mlxctl.settings import Settings; settings = Settings()\n"
         "create_app(build_services(settings), settings.server)\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_told_to_stop_it_drains_and_leaves_nothing_behind(endless_model: Path, signal_number: int) -> None:
     with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="0.3") as server:
         engine = server.engine_pid()
-        with httpx.stream("POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30) as response:
+        with httpx.stream(
+            "POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30
+        ) as response:
             lines = response.iter_lines()
             next(lines)
             server.process.send_signal(signal_number)
@@ -76,8 +91,11 @@ def test_a_request_that_fits_into_the_drain_finishes(endless_model: Path) -> Non
 def test_a_second_signal_ends_it_at_once_and_the_engine_follows(endless_model: Path) -> None:
     with serving(endless_model) as server:
         engine = server.engine_pid()
-        with httpx.stream("POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30) as response:
-            # Held: a client that lets go of its answer leaves, and then nothing keeps the server from ending by itself.
+        with httpx.stream(
+            "POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30
+        ) as response:
+            # Held: a client that lets go of its answer leaves, and then nothing keeps the server from ending
+            # by itself.
             lines = response.iter_lines()
             next(lines)
             server.process.send_signal(signal.SIGTERM)
@@ -127,7 +145,9 @@ def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--model", "--models-dir"])
-def test_until_it_is_ready_it_says_that_it_loads_and_then_it_answers(endless_model: Path, tmp_path: Path, option: str) -> None:
+def test_until_it_is_ready_it_says_that_it_loads_and_then_it_answers(
+    endless_model: Path, tmp_path: Path, option: str
+) -> None:
     (tmp_path / "tiny").symlink_to(endless_model)
     server = ServerProcess(option, str(tmp_path / "tiny" if option == "--model" else tmp_path))
     try:
@@ -139,7 +159,9 @@ def test_until_it_is_ready_it_says_that_it_loads_and_then_it_answers(endless_mod
         while httpx.get(f"{server.url}/readyz").status_code != 200:
             answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
             if answer.status_code != 200:
-                refused.append((answer.status_code, answer.json()["error"]["code"], "retry-after" in answer.headers))
+                refused.append(
+                    (answer.status_code, answer.json()["error"]["code"], "retry-after" in answer.headers)
+                )
         assert set(refused) == {(503, "model_loading", True)}
         assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code == 200
     finally:

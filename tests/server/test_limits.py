@@ -66,14 +66,34 @@ def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerP
     assert (messages.status_code, messages.json()["error"]["type"]) == (529, "overloaded_error")
     assert "retry-after" in chat.headers
     assert "retry-after" in messages.headers
-    # The first event counts what was cached, which is known when the request has its place; clients take no event before it.
+    # The first event counts what was cached, which is known when the request has its place; clients take no
+    # event before it.
     assert kept_alive.count(": ping") >= 3
     assert kept_alive.index(": ping") < kept_alive.index("event: message_start")
 
 
-def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behind(server: ServerProcess) -> None:
+def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behind(
+    server: ServerProcess,
+) -> None:
     refused = ask(server, "/v1/chat/completions", n=4)
     alone = ask(server, "/v1/chat/completions", max_tokens=1)
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "server_overloaded")
     assert alone.status_code == 200
     assert alone.elapsed.total_seconds() < LIMIT_SECONDS / 2
+
+
+def test_engine_failure_names_the_request_id_of_its_header(endless_model: Path) -> None:
+    with serving(endless_model, MLXCTL_ENGINE_MEMORY_LIMIT_BYTES="16MB") as server:
+        response = httpx.post(
+            f"{server.url}/v1/completions",
+            json={"model": "tiny", "prompt": [30] * 20_000, "max_tokens": 1},
+            headers={"x-request-id": "mine-7"},
+            timeout=30,
+        )
+        assert response.headers["x-request-id"] == "mine-7"
+        message = response.json()["error"]["message"]
+        assert message.startswith("the prompt's cache needs ")
+        assert message.endswith("(request mine-7)")
+        server.stop()
+        log = server.process.stderr.read() if server.process.stderr else ""
+    assert "engine: request mine-7: the prompt's cache needs " in log

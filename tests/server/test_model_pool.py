@@ -1,4 +1,6 @@
-"""Several models in one server: each is asked by its name, in either protocol, though memory holds only one of them."""
+"""Several models in one server: each is asked by its name, in either protocol, though memory holds only one
+of them.
+"""
 
 import os
 import shutil
@@ -11,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
-import forge
 import httpx
 import pytest
+
+from tests import tiny_models
 
 from .process import ServerProcess, wait_for
 
@@ -29,8 +32,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with three good models and a broken one."""
     directory = tmp_path_factory.mktemp("models")
     for family in FAMILIES:
-        shutil.copytree(forge.model(family), directory / family)
-    shutil.copytree(forge.model("qwen3"), directory / "cut-short")
+        shutil.copytree(tiny_models.model(family), directory / family)
+    shutil.copytree(tiny_models.model("qwen3"), directory / "cut-short")
     weights = directory / "cut-short" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[: size(directory / "cut-short") // 2])
     return directory
@@ -50,11 +53,21 @@ def server(models: Path) -> Iterator[ServerProcess]:
 
 
 def body(model: str, **fields: Any) -> dict[str, Any]:
-    return {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8, "temperature": 0, **fields}
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 8,
+        "temperature": 0,
+        **fields,
+    }
 
 
 def answer(server: ServerProcess, model: str) -> str:
-    reply = httpx.post(f"{server.url}/v1/chat/completions", json=body(model), timeout=60).raise_for_status().json()
+    reply = (
+        httpx.post(f"{server.url}/v1/chat/completions", json=body(model), timeout=60)
+        .raise_for_status()
+        .json()
+    )
     assert (reply["model"], reply["usage"]["completion_tokens"] > 0) == (model, True)
     return str(reply["choices"][0]["message"]["content"])
 
@@ -69,7 +82,11 @@ def test_models_alternate_in_both_protocols_and_answer_as_they_do_alone(server: 
     for _ in range(2):
         for family in FAMILIES:
             assert answer(server, family) == first[family]
-            message = httpx.post(f"{server.url}/v1/messages", json=body(family), timeout=60).raise_for_status().json()
+            message = (
+                httpx.post(f"{server.url}/v1/messages", json=body(family), timeout=60)
+                .raise_for_status()
+                .json()
+            )
             assert (message["model"], message["usage"]["output_tokens"] > 0) == (family, True)
 
 
@@ -84,8 +101,15 @@ def test_the_list_tells_what_can_be_asked_and_what_is_loaded(server: ServerProce
     answer(server, "lfm2")
     models = listed(server)
     assert set(models) == {*FAMILIES, "cut-short"}
-    assert {name: models[name]["state"] for name in FAMILIES} == {"qwen3": "not_loaded", "llama3": "not_loaded", "lfm2": "loaded"}
-    assert all(models[name]["max_input_tokens"] == 32_768 and models[name]["supports_tools"] for name in ("qwen3", "llama3"))
+    assert {name: models[name]["state"] for name in FAMILIES} == {
+        "qwen3": "not_loaded",
+        "llama3": "not_loaded",
+        "lfm2": "loaded",
+    }
+    assert all(
+        models[name]["max_input_tokens"] == 32_768 and models[name]["supports_tools"]
+        for name in ("qwen3", "llama3")
+    )
     with anthropic.Anthropic(base_url=server.url, api_key="unused") as client:
         told = client.models.list()
     assert {model.id for model in told.data} == set(models)
@@ -112,7 +136,9 @@ def anthropic_message(refused: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize("name", ["nobody", "../qwen3", "/etc", "./qwen3", "qwen3/"])
-def test_a_name_that_is_not_registered_is_no_way_to_a_file(server: ServerProcess, models: Path, name: str) -> None:
+def test_a_name_that_is_not_registered_is_no_way_to_a_file(
+    server: ServerProcess, models: Path, name: str
+) -> None:
     for asked in (name, str(models / "qwen3")):
         refused = httpx.post(f"{server.url}/v1/chat/completions", json=body(asked), timeout=30)
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
@@ -122,7 +148,10 @@ def test_a_name_that_is_not_registered_is_no_way_to_a_file(server: ServerProcess
 def test_counting_tokens_loads_no_weights(server: ServerProcess) -> None:
     answer(server, "qwen3")
     asked = {"model": "llama3", "messages": [{"role": "user", "content": "hi"}]}
-    assert httpx.post(f"{server.url}/v1/messages/count_tokens", json=asked, timeout=30).json()["input_tokens"] > 0
+    assert (
+        httpx.post(f"{server.url}/v1/messages/count_tokens", json=asked, timeout=30).json()["input_tokens"]
+        > 0
+    )
     assert listed(server)["llama3"]["state"] == "not_loaded"
 
 
@@ -134,12 +163,16 @@ def test_models_are_loaded_unloaded_and_pinned_by_hand(server: ServerProcess) ->
     assert ask_to(server, "load", "lfm2").json() == {"model": "lfm2", "state": "loaded", "pinned": False}
     assert ask_to(server, "pin", "lfm2").json()["pinned"]
     pool = httpx.get(f"{server.url}/stats").json()["pool"]
-    assert [(model["name"], model["is_pinned"], model["num_requests"]) for model in pool["models"]] == [("lfm2", True, 0)]
+    assert [(model["name"], model["is_pinned"], model["num_requests"]) for model in pool["models"]] == [
+        ("lfm2", True, 0)
+    ]
 
     refused = httpx.post(f"{server.url}/v1/chat/completions", json=body("qwen3"), timeout=30)
 
     assert refused.json()["error"]["code"] == "model_unavailable"
-    assert all(part in refused.json()["error"]["message"] for part in ("memory limit", "'lfm2'", "is pinned", "MB"))
+    assert all(
+        part in refused.json()["error"]["message"] for part in ("memory limit", "'lfm2'", "is pinned", "MB")
+    )
     assert not ask_to(server, "unpin", "lfm2").json()["pinned"]
     assert ask_to(server, "unload", "lfm2").json()["state"] == "not_loaded"
     assert httpx.get(f"{server.url}/stats").json()["pool"]["models"] == []
@@ -155,9 +188,11 @@ def test_what_is_asked_by_hand_is_checked(server: ServerProcess, sent: bytes) ->
 
 
 def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stays(models: Path) -> None:
-    """Memory holds one model, and a long answer uses it: who wants another waits with pings, and is served after it."""
+    """Memory holds one model, and a long answer uses it: who wants another waits with pings, and is served
+    after it.
+    """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
-    endless = forge.model("endless")
+    endless = tiny_models.model("endless")
     running = ServerProcess(
         "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit", str(limit),
         environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2"},
@@ -165,10 +200,14 @@ def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stay
     try:
         running.wait_ready()
         for path in ("/v1/chat/completions", "/v1/messages"):
-            with httpx.stream("POST", f"{running.url}{path}", json=body("endless", max_tokens=20_000, stream=True)) as first:
+            with httpx.stream(
+                "POST", f"{running.url}{path}", json=body("endless", max_tokens=20_000, stream=True)
+            ) as first:
                 first_lines = first.iter_lines()
                 next(first_lines)
-                with httpx.stream("POST", f"{running.url}{path}", json=body("qwen3", stream=True), timeout=30) as second:
+                with httpx.stream(
+                    "POST", f"{running.url}{path}", json=body("qwen3", stream=True), timeout=30
+                ) as second:
                     lines = second.iter_lines()
                     pings = [next(lines) for _ in range(3)]
                     in_use = ask_to(running, "unload", "endless")
@@ -182,7 +221,9 @@ def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stay
         running.kill()
 
 
-def test_after_the_engine_died_the_first_model_is_back_and_the_others_come_when_asked_for(server: ServerProcess) -> None:
+def test_after_the_engine_died_the_first_model_is_back_and_the_others_come_when_asked_for(
+    server: ServerProcess,
+) -> None:
     answer(server, "llama3")
     os.kill(server.engine_pid(), signal.SIGKILL)
     wait_for(lambda: server.health()["status"] == "recovering", seconds=5)
@@ -201,7 +242,9 @@ def run_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_a_server_that_cannot_serve_what_it_was_told_to_ends_with_one_line(models: Path, tmp_path: Path) -> None:
+def test_a_server_that_cannot_serve_what_it_was_told_to_ends_with_one_line(
+    models: Path, tmp_path: Path
+) -> None:
     run = run_serve("--model", str(models / "cut-short"))
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("mlxctl: ")

@@ -1,4 +1,6 @@
-"""What can be set about several models, seen by those who ask: names, numbers, time to live, and a queue that ends."""
+"""What can be set about several models, seen by those who ask: names, numbers, time to live, and a queue that
+ends.
+"""
 
 import shutil
 import time
@@ -8,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import forge
 import httpx
 import pytest
+
+from tests import tiny_models
 
 from .process import ServerProcess, wait_for
 
@@ -30,7 +33,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three models that lie on this machine."""
     directory = tmp_path_factory.mktemp("library")
     for family in ("qwen3", "llama3", "lfm2"):
-        shutil.copytree(forge.model(family), directory / family)
+        shutil.copytree(tiny_models.model(family), directory / family)
     return directory
 
 
@@ -44,10 +47,12 @@ def resident(server: ServerProcess) -> set[str]:
 
 
 def test_preloaded_pinned_aliased_and_found_in_the_library(library: Path, tmp_path: Path) -> None:
-    """At most two are in memory: both are there at the start, and the one that is pinned stays when others are asked for."""
+    """At most two are in memory: both are there at the start, and the one that is pinned stays when others
+    are asked for.
+    """
     settings = tmp_path / "mlxctl.toml"
     settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n[library.aliases]\nquick = "llama3"\n')
-    named = ["--model", str(forge.model("endless")), "--name", "first", "--config", str(settings)]
+    named = ["--model", str(tiny_models.model("endless")), "--name", "first", "--config", str(settings)]
     with running(*named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model") as server:
         wait_for(lambda: resident(server) == {"first", "quick"}, seconds=30)
         for name in ("quick", "llama3"):
@@ -71,9 +76,26 @@ def test_an_idle_model_goes_after_its_time_and_a_pinned_one_stays(library: Path)
 
 def test_so_many_wait_for_a_model_and_the_next_is_told_to_come_back(library: Path) -> None:
     """Only one model may be in memory, a long answer uses it, and one request may wait."""
-    named = ["--model", str(forge.model("endless")), "--name", "endless", "--models-dir", str(library), "--max-models", "1"]
-    with running(*named, "--max-queue", "0", MLXCTL_ENGINE_MAX_ROWS="1") as server, ThreadPoolExecutor(2) as pool:
-        body = {"model": "endless", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000, "stream": True}
+    named = [
+        "--model",
+        str(tiny_models.model("endless")),
+        "--name",
+        "endless",
+        "--models-dir",
+        str(library),
+        "--max-models",
+        "1",
+    ]
+    with (
+        running(*named, "--max-queue", "0", MLXCTL_ENGINE_MAX_ROWS="1") as server,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        body = {
+            "model": "endless",
+            "messages": [{"role": "user", "content": "hi"}],
+            "max_tokens": 20_000,
+            "stream": True,
+        }
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as first:
             lines = first.iter_lines()
             next(lines)
@@ -81,20 +103,35 @@ def test_so_many_wait_for_a_model_and_the_next_is_told_to_come_back(library: Pat
             wait_for(lambda: server.health()["open_requests"] == 2, seconds=10)
             time.sleep(0.2)
             for path, status in (("/v1/chat/completions", 503), ("/v1/messages", 529)):
-                refused = httpx.post(f"{server.url}{path}", json={**body, "model": "llama3", "max_tokens": 4}, timeout=30)
-                assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (status, True), refused.text
+                refused = httpx.post(
+                    f"{server.url}{path}", json={**body, "model": "llama3", "max_tokens": 4}, timeout=30
+                )
+                assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (status, True), (
+                    refused.text
+                )
             first.close()
         assert waiting.result().status_code == 200
         assert ask(server, "llama3").status_code == 200
 
 
 def test_a_stream_of_a_library_model_that_nobody_has_asked_for_yet_is_kept_alive(library: Path) -> None:
-    named = ["--model", str(forge.model("endless")), "--name", "endless", "--any-library-model", "--max-models", "1"]
+    named = [
+        "--model",
+        str(tiny_models.model("endless")),
+        "--name",
+        "endless",
+        "--any-library-model",
+        "--max-models",
+        "1",
+    ]
     places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
     with running(*named, **places) as server:
         body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
         chat = f"{server.url}/v1/chat/completions"
-        long, short = {**body, "model": "endless", "max_tokens": 20_000}, {**body, "model": "lfm2", "max_tokens": 4}
+        long, short = (
+            {**body, "model": "endless", "max_tokens": 20_000},
+            {**body, "model": "lfm2", "max_tokens": 4},
+        )
         with httpx.stream("POST", chat, json=long, timeout=60) as first:
             first_lines = first.iter_lines()
             next(first_lines)

@@ -14,7 +14,10 @@ from mlxctl.stores import CapabilityStore, Finding
 
 from .process import ServerProcess, serving
 
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
 NO_TOOLS = Finding(question="tools", verdict="no", reason="it calls nothing")
 
 
@@ -29,7 +32,12 @@ def store_file(tmp_path: Path) -> Path:
 
 
 def ask_with_tools(server: ServerProcess) -> httpx.Response:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello!"}], "tools": [TOOL], "max_tokens": 8}
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "Hello!"}],
+        "tools": [TOOL],
+        "max_tokens": 8,
+    }
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
 
 
@@ -37,7 +45,7 @@ def listed(server: ServerProcess) -> Any:
     return httpx.get(f"{server.url}/v1/models").json()["data"][0]
 
 
-def last_words(server: ServerProcess) -> str:
+def encode_stream_error(server: ServerProcess) -> str:
     """Everything that the server said on standard error; it has ended then."""
     server.stop()
     assert server.process.stderr is not None
@@ -48,7 +56,7 @@ def test_what_was_found_out_decides_what_is_offered_and_taken(store_file: Path) 
     with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (False, {"tools": "no"})
         assert ask_with_tools(server).status_code == 400
-        assert "never probed" not in last_words(server)
+        assert "never probed" not in encode_stream_error(server)
 
 
 def test_a_store_of_a_newer_version_costs_a_warning_and_nothing_else(store_file: Path) -> None:
@@ -58,6 +66,6 @@ def test_a_store_of_a_newer_version_costs_a_warning_and_nothing_else(store_file:
     with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (True, None)
         assert ask_with_tools(server).status_code == 200
-        said = last_words(server)
+        said = encode_stream_error(server)
     assert said.count("newer mlxctl") == 1
     assert said.count("was never probed") == 1

@@ -27,7 +27,11 @@ def test_a_stream_says_what_the_whole_says(openai_client: openai.OpenAI) -> None
     whole = openai_client.responses.create(**ASKED, input="Say something.")
     events = list(openai_client.responses.create(**ASKED, input="Say something.", stream=True))
     assert whole.status == "incomplete"
-    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == whole.output_text != ""
+    assert (
+        "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        == whole.output_text
+        != ""
+    )
     assert events[-1].type == "response.incomplete"
     assert whole.usage is not None
     assert whole.usage.output_tokens == 12
@@ -51,7 +55,9 @@ def test_a_chain_is_the_same_conversation_as_its_items(openai_client: openai.Ope
 def test_what_was_streamed_can_be_gone_on_from_as_soon_as_it_has_ended(openai_client: openai.OpenAI) -> None:
     previous: str | None = None
     for turn in range(4):
-        asked: dict[str, Any] = {**ASKED, "input": f"Turn {turn}"} | ({"previous_response_id": previous} if previous else {})
+        asked: dict[str, Any] = {**ASKED, "input": f"Turn {turn}"} | (
+            {"previous_response_id": previous} if previous else {}
+        )
         *_, last = openai_client.responses.create(**asked, stream=True)
         assert last.type == "response.incomplete"
         previous = last.response.id
@@ -65,7 +71,11 @@ def test_a_kept_response_is_given_as_it_was_until_it_is_deleted(openai_client: o
     response = openai_client.responses.create(**ASKED, input="Keep me")
     assert openai_client.responses.retrieve(response.id) == response
     openai_client.responses.delete(response.id)
-    for use in (openai_client.responses.retrieve, openai_client.responses.delete, openai_client.responses.cancel):
+    for use in (
+        openai_client.responses.retrieve,
+        openai_client.responses.delete,
+        openai_client.responses.cancel,
+    ):
         with pytest.raises(openai.NotFoundError):
             use(response.id)
     with pytest.raises(openai.NotFoundError):
@@ -98,7 +108,13 @@ def test_the_input_comes_page_by_page(openai_client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize(
     ("query", "param"),
-    [("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=nothing", "after")],
+    [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=x", "limit"),
+        ("order=up", "order"),
+        ("after=nothing", "after"),
+    ],
 )
 def test_a_page_that_cannot_be_is_refused_by_name(server: ServerProcess, query: str, param: str) -> None:
     response = httpx.post(f"{server.url}/v1/responses", json={**ASKED, "input": "Hi"}, timeout=30).json()
@@ -107,7 +123,9 @@ def test_a_page_that_cannot_be_is_refused_by_name(server: ServerProcess, query: 
 
 
 def test_a_warm_up_with_nothing_to_say_is_answered(server: ServerProcess) -> None:
-    answer = httpx.post(f"{server.url}/v1/responses", json={"model": "tiny", "input": "", "max_output_tokens": 1}, timeout=30)
+    answer = httpx.post(
+        f"{server.url}/v1/responses", json={"model": "tiny", "input": "", "max_output_tokens": 1}, timeout=30
+    )
     assert answer.status_code == 200
 
 
@@ -137,7 +155,9 @@ def shared(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def ask(server: ServerProcess, key: str, **more: Any) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
-    return httpx.post(f"{server.url}/v1/responses", json={**ASKED, "input": "Hi", **more}, headers=headers, timeout=30)
+    return httpx.post(
+        f"{server.url}/v1/responses", json={**ASKED, "input": "Hi", **more}, headers=headers, timeout=30
+    )
 
 
 def test_another_key_finds_nothing(shared: ServerProcess) -> None:
@@ -164,5 +184,7 @@ def test_automatic_truncation_leaves_out_the_oldest_turns_and_never_the_last(sha
     too_long = ask(shared, "ann", input="very long " * 500, truncation="auto")
     assert refused.json()["error"]["code"] == "context_length_exceeded"
     assert answer["truncation"] == "auto"
-    assert CONTEXT_LENGTH // 2 < answer["usage"]["input_tokens"] <= CONTEXT_LENGTH - ASKED["max_output_tokens"]
+    assert (
+        CONTEXT_LENGTH // 2 < answer["usage"]["input_tokens"] <= CONTEXT_LENGTH - ASKED["max_output_tokens"]
+    )
     assert too_long.json()["error"]["code"] == "context_length_exceeded"

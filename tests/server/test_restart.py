@@ -11,7 +11,9 @@ PROMPT = " ".join(f"word {number}" for number in range(200))
 
 def cached_tokens(model: Path, cache: Path, *arguments: str) -> int:
     """Start a server, ask, stop it; return how much of the prompt was known."""
-    server = ServerProcess("--model", str(model), "--name", "tiny", *arguments, environment={"XDG_CACHE_HOME": str(cache)})
+    server = ServerProcess(
+        "--model", str(model), "--name", "tiny", *arguments, environment={"XDG_CACHE_HOME": str(cache)}
+    )
     try:
         server.wait_ready()
         body = {"model": "tiny", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 4}

@@ -7,40 +7,30 @@ import httpx
 import pytest
 from falcon import testing
 
-from mlxctl.bootstrap import build_services
-from mlxctl.server.access import ACCESS
-from mlxctl.server.app import create_routes
-from mlxctl.server.open_requests import OpenRequests
-from mlxctl.settings import ModelSettings, ServerSettings, Settings
+from mlxctl.server.route import Route
+from mlxctl.server.routes import all_routes
+from mlxctl.settings import ServerSettings
 
 from .conftest import unstarted_app
 from .process import ServerProcess
 
 ALPHA, BETA, ADMIN = "key-of-alpha", "key-of-beta", "key-of-admin"
 SECRET = "the-safe-opens-with-493817 " * 3
-METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE")
 
 
-@pytest.fixture(scope="module")
-def routes(endless_model: Path) -> dict[str, object]:
-    services = build_services(Settings(model=ModelSettings(path=endless_model)))
-    return create_routes(services, ServerSettings(), OpenRequests())
+ROUTES = all_routes()
 
 
-def methods_of(resource: object) -> list[str]:
-    return [method for method in METHODS if hasattr(resource, f"on_{method.lower()}")]
+def methods_of(route: Route) -> list[str]:
+    return [operation.method.upper() for operation in route.operations]
 
 
-def test_every_route_says_who_may_use_it(routes: dict[str, object]) -> None:
-    assert routes.keys() == ACCESS.keys()
-
-
-def test_without_a_key_only_open_routes_answer(endless_model: Path, routes: dict[str, object]) -> None:
+def test_without_a_key_only_open_routes_answer(endless_model: Path) -> None:
     client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA,)))
-    for route, resource in routes.items():
-        for method in methods_of(resource):
-            status = client.simulate_request(method, _address(route, "x")).status_code
-            assert (status == 401) == (ACCESS[route] != "open"), (method, route)
+    for route in ROUTES:
+        for method in methods_of(route):
+            status = client.simulate_request(method, _address(route.path, "x")).status_code
+            assert (status == 401) == (route.access != "open"), (method, route.path)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +42,15 @@ def test_without_a_key_only_open_routes_answer(endless_model: Path, routes: dict
     ],
 )
 def test_what_is_about_all_callers_needs_an_admin_key(
-    endless_model: Path, routes: dict[str, object], admin_keys: tuple[str, ...], key: str, refused: set[str]
+    endless_model: Path, admin_keys: tuple[str, ...], key: str, refused: set[str]
 ) -> None:
     client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA, BETA), admin_keys=admin_keys))
-    for route, resource in routes.items():
-        for method in methods_of(resource):
-            result = client.simulate_request(method, _address(route, "x"), headers={"x-api-key": key}, body=b"{}")
-            assert (result.status_code == 403) == (ACCESS[route] in refused), (method, route)
+    for route in ROUTES:
+        for method in methods_of(route):
+            result = client.simulate_request(
+                method, _address(route.path, "x"), headers={"x-api-key": key}, body=b"{}"
+            )
+            assert (result.status_code == 403) == (route.access in refused), (method, route.path)
 
 
 def test_the_only_key_administers(endless_model: Path) -> None:
@@ -69,7 +61,9 @@ def test_the_only_key_administers(endless_model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    server = ServerProcess("--model", str(endless_model), "--name", "tiny", "--api-key", ALPHA, "--api-key", BETA)
+    server = ServerProcess(
+        "--model", str(endless_model), "--name", "tiny", "--api-key", ALPHA, "--api-key", BETA
+    )
     try:
         server.wait_ready()
         yield server
@@ -77,29 +71,41 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         server.kill()
 
 
-def test_nothing_that_one_key_asked_is_told_to_another(server: ServerProcess, routes: dict[str, object]) -> None:
+def test_nothing_that_one_key_asked_is_told_to_another(server: ServerProcess) -> None:
     with (
         httpx.Client(base_url=server.url, headers={"x-api-key": ALPHA}, timeout=60) as alpha,
         httpx.Client(base_url=server.url, headers={"x-api-key": BETA}, timeout=60) as beta,
     ):
-        response = alpha.post("/v1/responses", json={"model": "tiny", "input": SECRET, "max_output_tokens": 2}).json()["id"]
-        agent = alpha.post("/v1/agents", json={"model": "tiny", "id": "agent-of-alpha", "instructions": SECRET}).json()["id"]
+        response = alpha.post(
+            "/v1/responses", json={"model": "tiny", "input": SECRET, "max_output_tokens": 2}
+        ).json()["id"]
+        agent = alpha.post(
+            "/v1/agents", json={"model": "tiny", "id": "agent-of-alpha", "instructions": SECRET}
+        ).json()["id"]
         turn = {"messages": [{"role": "user", "content": SECRET}], "max_tokens": 2}
         assert alpha.post(f"/v1/agents/{agent}/generate", json=turn).status_code == 200
-        before = alpha.get(f"/v1/agents/{agent}").json()["num_messages"], alpha.get(f"/v1/responses/{response}").json()
+        before = (
+            alpha.get(f"/v1/agents/{agent}").json()["num_messages"],
+            alpha.get(f"/v1/responses/{response}").json(),
+        )
 
-        for route, resource in routes.items():
-            for method in methods_of(resource):
-                name = response if "response_id" in route else agent
+        for route in ROUTES:
+            for method in methods_of(route):
+                name = response if "response_id" in route.path else agent
                 body = turn if method == "POST" else {}
-                answer = beta.request(method, _address(route, name), json=body)
-                _check(answer, route, has_name="_id}" in route)
+                answer = beta.request(method, _address(route.path, name), json=body)
+                _check(answer, route.path, has_name="_id}" in route.path)
 
         assert alpha.get("/requests").json()["requests"] != []
         assert beta.get("/requests").json()["requests"] == []
-        goes_on = beta.post("/v1/responses", json={"model": "tiny", "input": "x", "previous_response_id": response})
+        goes_on = beta.post(
+            "/v1/responses", json={"model": "tiny", "input": "x", "previous_response_id": response}
+        )
         assert goes_on.status_code in (400, 404)
-        assert (alpha.get(f"/v1/agents/{agent}").json()["num_messages"], alpha.get(f"/v1/responses/{response}").json()) == before
+        assert (
+            alpha.get(f"/v1/agents/{agent}").json()["num_messages"],
+            alpha.get(f"/v1/responses/{response}").json(),
+        ) == before
 
 
 def _address(route: str, name: str) -> str:

@@ -57,9 +57,14 @@ def test_a_wrong_method_is_405_and_names_the_right_one(client: testing.TestClien
         assert "error" in result.json
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"hi"', b"\xff\xfe", b'{"model": "tiny"}', b'{"model": 3, "messages": []}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"hi"', b"\xff\xfe", b'{"model": "tiny"}', b'{"model": 3, "messages": []}']
+)
 def test_a_malformed_body_is_400_in_the_words_of_the_route(client: testing.TestClient, body: bytes) -> None:
-    chat, messages = client.simulate_post(CHAT, body=body), client.simulate_post(f"{MESSAGES}?beta=true", body=body)
+    chat, messages = (
+        client.simulate_post(CHAT, body=body),
+        client.simulate_post(f"{MESSAGES}?beta=true", body=body),
+    )
     assert (chat.status_code, chat.json["error"]["type"]) == (400, "invalid_request_error")
     count = client.simulate_post(f"{COUNT}?beta=true", body=body)
     assert (messages.status_code, anthropic_type(messages)) == (400, "invalid_request_error")
@@ -87,8 +92,15 @@ def test_an_unknown_model_is_404_even_before_the_engine_runs(client: testing.Tes
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_before_the_engine_runs_generation_is_503_with_retry_after(client: testing.TestClient, stream: bool) -> None:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "stream": stream}
+def test_before_the_engine_runs_generation_is_503_with_retry_after(
+    client: testing.TestClient, stream: bool
+) -> None:
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 1,
+        "stream": stream,
+    }
     for path in (CHAT, MESSAGES):
         result = client.simulate_post(path, json=body)
         assert result.status_code == 503

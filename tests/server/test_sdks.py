@@ -1,4 +1,6 @@
-"""The vendors' SDKs against a real server, validating strictly, in their own types throughout (`mypy --strict` reads this file)."""
+"""The vendors' SDKs against a real server, validating strictly, in their own types throughout (`mypy
+--strict` reads this file).
+"""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +8,14 @@ from collections.abc import Iterator
 import anthropic
 import openai
 import pytest
-from anthropic.types import MessageParam, ThinkingBlock, ThinkingConfigEnabledParam, ToolParam, ToolResultBlockParam, ToolUseBlock
+from anthropic.types import (
+    MessageParam,
+    ThinkingBlock,
+    ThinkingConfigEnabledParam,
+    ToolParam,
+    ToolResultBlockParam,
+    ToolUseBlock,
+)
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
 from openai.types.responses import (
     FunctionToolParam,
@@ -19,7 +28,11 @@ from openai.types.responses import (
 from .process import ServerProcess, serving
 
 MODEL = "mlxctl-demo"
-SCHEMA: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 FLAT_TOOL: FunctionToolParam = {
     "type": "function", "name": "get_weather", "description": "Get the weather of a city", "parameters": SCHEMA, "strict": False,
 }  # fmt: skip
@@ -27,7 +40,11 @@ CHAT_TOOL: ChatCompletionFunctionToolParam = {
     "type": "function",
     "function": {"name": "get_weather", "description": "Get the weather of a city", "parameters": SCHEMA},
 }
-ANTHROPIC_TOOL: ToolParam = {"name": "get_weather", "description": "Get the weather of a city", "input_schema": SCHEMA}
+ANTHROPIC_TOOL: ToolParam = {
+    "name": "get_weather",
+    "description": "Get the weather of a city",
+    "input_schema": SCHEMA,
+}
 THINKING: ThinkingConfigEnabledParam = {"type": "enabled", "budget_tokens": 1024}
 QUESTION = "What is the weather in Lisbon?"
 RESULT = "21 degrees and sunny"
@@ -42,21 +59,32 @@ def demo() -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def openai_sdk(demo: ServerProcess) -> Iterator[openai.OpenAI]:
     url = f"{demo.url}/v1"
-    with openai.OpenAI(base_url=url, api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+    with openai.OpenAI(
+        base_url=url, api_key="unused", max_retries=0, _strict_response_validation=True
+    ) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def anthropic_sdk(demo: ServerProcess) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=demo.url, api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+    with anthropic.Anthropic(
+        base_url=demo.url, api_key="unused", max_retries=0, _strict_response_validation=True
+    ) as client:
         yield client
 
 
-def respond(client: openai.OpenAI, asked: str | ResponseInputParam, previous: str | None, *, streams: bool) -> Response:
+def respond(
+    client: openai.OpenAI, asked: str | ResponseInputParam, previous: str | None, *, streams: bool
+) -> Response:
     """Get a response, whole or from the last event of its stream."""
     if not streams:
         return client.responses.create(
-            model=MODEL, input=asked, previous_response_id=previous, tools=[FLAT_TOOL], temperature=0, max_output_tokens=300
+            model=MODEL,
+            input=asked,
+            previous_response_id=previous,
+            tools=[FLAT_TOOL],
+            temperature=0,
+            max_output_tokens=300,
         )
     *_, last = client.responses.create(
         model=MODEL,
@@ -72,7 +100,9 @@ def respond(client: openai.OpenAI, asked: str | ResponseInputParam, previous: st
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_chain_of_responses_calls_a_tool_and_takes_its_result(openai_sdk: openai.OpenAI, streams: bool) -> None:
+def test_a_chain_of_responses_calls_a_tool_and_takes_its_result(
+    openai_sdk: openai.OpenAI, streams: bool
+) -> None:
     first = respond(openai_sdk, QUESTION, None, streams=streams)
     (call,) = [item for item in first.output if isinstance(item, ResponseFunctionToolCall)]
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Lisbon"})
@@ -97,7 +127,9 @@ def test_a_response_shows_what_was_thought_as_it_comes(openai_sdk: openai.OpenAI
             stream=True,
         )
     )
-    thought = "".join(event.delta for event in events if event.type == "response.reasoning_summary_text.delta")
+    thought = "".join(
+        event.delta for event in events if event.type == "response.reasoning_summary_text.delta"
+    )
     assert events[-1].type == "response.completed"
     (reasoning,) = [item for item in events[-1].response.output if isinstance(item, ResponseReasoningItem)]
     assert thought == "".join(part.text for part in reasoning.summary) != ""
@@ -118,26 +150,42 @@ def test_a_streamed_chat_puts_a_call_together_and_goes_on_from_its_result(openai
     messages += [
         {
             "role": "assistant",
-            "tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}],
+            "tool_calls": [
+                {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            ],
         },
         {"role": "tool", "tool_call_id": call_id, "content": RESULT},
     ]
-    answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, tools=[CHAT_TOOL], temperature=0, max_tokens=300)
+    answer = openai_sdk.chat.completions.create(
+        model=MODEL, messages=messages, tools=[CHAT_TOOL], temperature=0, max_tokens=300
+    )
     assert "21" in (answer.choices[0].message.content or "")
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_thinking_and_a_call_can_be_sent_back_with_the_result(anthropic_sdk: anthropic.Anthropic, streams: bool) -> None:
+def test_thinking_and_a_call_can_be_sent_back_with_the_result(
+    anthropic_sdk: anthropic.Anthropic, streams: bool
+) -> None:
     messages: list[MessageParam] = [{"role": "user", "content": QUESTION}]
 
     def answer() -> anthropic.types.Message:
         create, greedy = anthropic_sdk.messages.create, {"temperature": 0}
         if not streams:
             return create(
-                model=MODEL, max_tokens=2000, messages=messages, tools=[ANTHROPIC_TOOL], thinking=THINKING, extra_body=greedy
+                model=MODEL,
+                max_tokens=2000,
+                messages=messages,
+                tools=[ANTHROPIC_TOOL],
+                thinking=THINKING,
+                extra_body=greedy,
             )
         with anthropic_sdk.messages.stream(
-            model=MODEL, max_tokens=2000, messages=messages, tools=[ANTHROPIC_TOOL], thinking=THINKING, extra_body=greedy
+            model=MODEL,
+            max_tokens=2000,
+            messages=messages,
+            tools=[ANTHROPIC_TOOL],
+            thinking=THINKING,
+            extra_body=greedy,
         ) as stream:
             return stream.get_final_message()
 

@@ -26,7 +26,9 @@ def test_a_prompt_that_was_read_before_is_reported_as_cached_by_both_protocols(
     assert message.usage.input_tokens + message.usage.cache_read_input_tokens == again.usage.prompt_tokens
 
 
-def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(server: ServerProcess, openai_client: openai.OpenAI) -> None:
+def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(
+    server: ServerProcess, openai_client: openai.OpenAI
+) -> None:
     openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=2)
     openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=2)
 
@@ -39,7 +41,9 @@ def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(server: ServerP
     assert stats["cache_disk"]["num_damaged"] == 0
 
 
-def test_a_monitor_finds_requests_tokens_times_and_the_engines_state(server: ServerProcess, openai_client: openai.OpenAI) -> None:
+def test_a_monitor_finds_requests_tokens_times_and_the_engines_state(
+    server: ServerProcess, openai_client: openai.OpenAI
+) -> None:
     before = samples(server)
     openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=3)
     after = samples(server)
@@ -56,7 +60,9 @@ def samples(server: ServerProcess) -> dict[str, float]:
     """Read the metrics as a monitor does, with the parser of another party."""
     families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
     return {
-        name + ("{" + ",".join(f'{key}="{text}"' for key, text in sorted(labels.items())) + "}") * bool(labels): value
+        name
+        + ("{" + ",".join(f'{key}="{text}"' for key, text in sorted(labels.items())) + "}")
+        * bool(labels): value
         for family in families
         for name, labels, value, *_ in family.samples
     }

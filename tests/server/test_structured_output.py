@@ -1,4 +1,6 @@
-"""Answers have the form that was asked for, for official clients, whole and streamed, from the demo model that thinks first."""
+"""Answers have the form that was asked for, for official clients, whole and streamed, from the demo model
+that thinks first.
+"""
 
 import json
 from collections.abc import Iterator
@@ -25,13 +27,24 @@ PERSON = {
 }
 WEATHER = {
     "type": "object",
-    "properties": {"city": {"type": "string", "maxLength": 10}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "properties": {
+        "city": {"type": "string", "maxLength": 10},
+        "days": {"type": "integer", "minimum": 1, "maximum": 9},
+    },
     "required": ["city", "days"],
     "additionalProperties": False,
 }
-CLOCK = {"type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}}, "required": ["zone"], "additionalProperties": False}
+CLOCK = {
+    "type": "object",
+    "properties": {"zone": {"enum": ["UTC", "CET"]}},
+    "required": ["zone"],
+    "additionalProperties": False,
+}
 HELLO: list[Any] = [{"role": "user", "content": "Hello! Who are you?"}]
-SAMPLINGS: list[dict[str, Any]] = [{"temperature": 0}, *({"temperature": 1.3, "seed": seed} for seed in range(4))]
+SAMPLINGS: list[dict[str, Any]] = [
+    {"temperature": 0},
+    *({"temperature": 1.3, "seed": seed} for seed in range(4)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +66,16 @@ def claude(url: str) -> Iterator[anthropic.Anthropic]:
 
 
 def chat(gpt: openai.OpenAI, **more: Any) -> Any:
-    return gpt.chat.completions.create(**{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, **more}).choices[0]
+    return gpt.chat.completions.create(
+        **{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, **more}
+    ).choices[0]
 
 
 def streamed_chat(gpt: openai.OpenAI, **more: Any) -> tuple[str, str]:
     """The visible text, and why it ended."""
-    stream = gpt.chat.completions.create(**{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, "stream": True, **more})
+    stream = gpt.chat.completions.create(
+        **{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, "stream": True, **more}
+    )
     choices = [chunk.choices[0] for chunk in stream if chunk.choices]
     return "".join(choice.delta.content or "" for choice in choices), next(
         c.finish_reason for c in reversed(choices) if c.finish_reason
@@ -74,7 +91,11 @@ def json_schema(schema: Any, **more: Any) -> Any:
 def test_an_answer_fits_its_schema_whole_and_streamed_after_the_thought(
     gpt: openai.OpenAI, sampling: dict[str, Any], thinks: bool
 ) -> None:
-    asked = {"response_format": json_schema(PERSON, strict=True), "extra_body": {"enable_thinking": thinks}, **sampling}
+    asked = {
+        "response_format": json_schema(PERSON, strict=True),
+        "extra_body": {"enable_thinking": thinks},
+        **sampling,
+    }
     whole = chat(gpt, **asked)
     text, reason = streamed_chat(gpt, **asked)
 
@@ -93,13 +114,20 @@ def test_an_answer_fits_its_schema_whole_and_streamed_after_the_thought(
         ({"structured_outputs": {"regex": "[a-z]{3}-[0-9]{2}"}}, {"pattern": "^[a-z]{3}-[0-9]{2}$"}),
         ({"guided_grammar": 'start: "a" /[0-9]/ "b"'}, {"pattern": "^a[0-9]b$"}),
         ({"grammar": 'root ::= "a" [0-9] "b"'}, {"pattern": "^a[0-9]b$"}),
-        ({"response_format": {"type": "grammar", "grammar": 'root ::= "a" [0-9] "b"'}}, {"pattern": "^a[0-9]b$"}),
+        (
+            {"response_format": {"type": "grammar", "grammar": 'root ::= "a" [0-9] "b"'}},
+            {"pattern": "^a[0-9]b$"},
+        ),
     ],
 )
-def test_choices_patterns_and_grammars_are_held_in_chats_and_completions(gpt: openai.OpenAI, asked: Any, form: Any) -> None:
+def test_choices_patterns_and_grammars_are_held_in_chats_and_completions(
+    gpt: openai.OpenAI, asked: Any, form: Any
+) -> None:
     jsonschema.validate(chat(gpt, extra_body=asked).message.content, form)
     if "response_format" not in asked:
-        completion = gpt.completions.create(model="mlxctl-demo", prompt="Say: ", max_tokens=50, extra_body=asked).choices[0]
+        completion = gpt.completions.create(
+            model="mlxctl-demo", prompt="Say: ", max_tokens=50, extra_body=asked
+        ).choices[0]
         jsonschema.validate(completion.text, form)
         assert completion.finish_reason == "stop"
 
@@ -123,7 +151,9 @@ def test_responses_take_their_form_from_text_format(gpt: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("field", ["output_config", "output_format"])
-def test_messages_take_their_form_from_output_config_and_its_older_name(claude: anthropic.Anthropic, field: str) -> None:
+def test_messages_take_their_form_from_output_config_and_its_older_name(
+    claude: anthropic.Anthropic, field: str
+) -> None:
     form = {"type": "json_schema", "schema": PERSON}
     body = {field: {"format": form} if field == "output_config" else form}
     message = claude.messages.create(model="mlxctl-demo", max_tokens=400, messages=HELLO, extra_body=body)
@@ -133,12 +163,20 @@ def test_messages_take_their_form_from_output_config_and_its_older_name(claude: 
 
 
 def test_an_answer_that_was_cut_short_says_so(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
-    asked = {"response_format": json_schema(PERSON), "max_tokens": 8, "extra_body": {"enable_thinking": False}}
+    asked = {
+        "response_format": json_schema(PERSON),
+        "max_tokens": 8,
+        "extra_body": {"enable_thinking": False},
+    }
     assert chat(gpt, **asked).finish_reason == "length"
     assert streamed_chat(gpt, **asked)[1] == "length"
     form: Any = {"format": {"type": "json_schema", "schema": PERSON}}
     cut = claude.messages.create(
-        model="mlxctl-demo", max_tokens=8, messages=HELLO, thinking={"type": "disabled"}, extra_body={"output_config": form}
+        model="mlxctl-demo",
+        max_tokens=8,
+        messages=HELLO,
+        thinking={"type": "disabled"},
+        extra_body={"output_config": form},
     )
     assert cut.stop_reason == "max_tokens"
 
@@ -152,7 +190,9 @@ SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
-def test_forced_calls_have_fitting_arguments(gpt: openai.OpenAI, choice: Any, sampling: dict[str, Any]) -> None:
+def test_forced_calls_have_fitting_arguments(
+    gpt: openai.OpenAI, choice: Any, sampling: dict[str, Any]
+) -> None:
     whole = chat(gpt, tools=TOOLS, tool_choice=choice, parallel_tool_calls=False, **sampling)
     (call,) = whole.message.tool_calls
     assert whole.finish_reason == "tool_calls"
@@ -162,7 +202,9 @@ def test_forced_calls_have_fitting_arguments(gpt: openai.OpenAI, choice: Any, sa
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_calls_of_strict_tools_fit_though_the_model_chooses(claude: anthropic.Anthropic, gpt: openai.OpenAI, seed: int) -> None:
+def test_calls_of_strict_tools_fit_though_the_model_chooses(
+    claude: anthropic.Anthropic, gpt: openai.OpenAI, seed: int
+) -> None:
     question: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
     strict: Any = [{**TOOLS[0], "function": {**TOOLS[0]["function"], "strict": True}}]
     answer = chat(gpt, messages=question, tools=strict, temperature=0.8, seed=seed)
@@ -188,10 +230,14 @@ def test_anthropics_forced_calls_fit(claude: anthropic.Anthropic) -> None:
         jsonschema.validate(use.input, WEATHER)
 
 
-def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(
+    gpt: openai.OpenAI, claude: anthropic.Anthropic
+) -> None:
     free = chat(gpt, extra_body={"enable_thinking": True})
     short = chat(gpt, extra_body={"enable_thinking": True, "thinking_budget": 2})
-    formed = chat(gpt, response_format=json_schema(PERSON), extra_body={"enable_thinking": True, "thinking_budget": 2})
+    formed = chat(
+        gpt, response_format=json_schema(PERSON), extra_body={"enable_thinking": True, "thinking_budget": 2}
+    )
     message = claude.messages.create(
         model="mlxctl-demo", max_tokens=300, messages=HELLO, thinking={"type": "enabled", "budget_tokens": 2}
     )
@@ -207,8 +253,14 @@ def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(gpt: openai
     ("body", "param"),
     [
         ({"response_format": json_schema({"type": "objekt"})}, "response_format.json_schema.schema"),
-        ({"response_format": json_schema({"properties": {"a": {"type": 1}}})}, "response_format.json_schema.schema.properties.a"),
-        ({"response_format": json_schema({"uniqueItems": True}, strict=True)}, "response_format.json_schema.schema"),
+        (
+            {"response_format": json_schema({"properties": {"a": {"type": 1}}})},
+            "response_format.json_schema.schema.properties.a",
+        ),
+        (
+            {"response_format": json_schema({"uniqueItems": True}, strict=True)},
+            "response_format.json_schema.schema",
+        ),
         ({"guided_regex": "("}, "guided_regex"),
         ({"grammar": "root ::= nowhere"}, "grammar"),
         ({"guided_json": "no json"}, "guided_json"),
@@ -220,7 +272,9 @@ def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(gpt: openai
         ({"hlg": {"enabled": True}, "top_p": 0.5}, "top_p"),
     ],
 )
-def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(gpt: openai.OpenAI, body: Any, param: str) -> None:
+def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(
+    gpt: openai.OpenAI, body: Any, param: str
+) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         chat(gpt, extra_body=body)
     assert refused.value.param == param
@@ -230,11 +284,24 @@ def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(gpt: 
 
 def test_a_tone_curve_of_the_server_is_that_of_requests_that_say_nothing_else(gpt: openai.OpenAI) -> None:
     def said(client: openai.OpenAI, **more: Any) -> str:
-        asked = {"temperature": 1.0, "seed": 5, "max_tokens": 40, "extra_body": {"enable_thinking": False, **more}}
+        asked = {
+            "temperature": 1.0,
+            "seed": 5,
+            "max_tokens": 40,
+            "extra_body": {"enable_thinking": False, **more},
+        }
         return str(chat(client, **asked).message.content)
 
     flat = {"enabled": True, "width": 0.1, "shoulder": 0.1, "toe": 0.1, "pivot_offset": 0.1}
-    flags = [text for name, value in flat.items() if name != "enabled" for text in (f"--hlg-{name.replace('_', '-')}", str(value))]
-    with serving(None, "--hlg", *flags) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused") as curved:
+    flags = [
+        text
+        for name, value in flat.items()
+        if name != "enabled"
+        for text in (f"--hlg-{name.replace('_', '-')}", str(value))
+    ]
+    with (
+        serving(None, "--hlg", *flags) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused") as curved,
+    ):
         assert said(curved) == said(gpt, hlg=flat) != said(gpt)
         assert said(curved, hlg={"enabled": False}) == said(gpt)

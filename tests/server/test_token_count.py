@@ -6,10 +6,17 @@ from typing import Any
 import anthropic
 import pytest
 
-TOOL: dict[str, Any] = {"name": "clock", "description": "Tell the time", "input_schema": {"type": "object", "properties": {}}}
+TOOL: dict[str, Any] = {
+    "name": "clock",
+    "description": "Tell the time",
+    "input_schema": {"type": "object", "properties": {}},
+}
 ASK: list[Any] = [{"role": "user", "content": "Say something."}]
 HISTORY: list[Any] = [
-    {"role": "user", "content": [{"type": "text", "text": "What time is it?", "cache_control": {"type": "ephemeral"}}]},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "What time is it?", "cache_control": {"type": "ephemeral"}}],
+    },
     {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "clock", "input": {}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "noon"}]},
 ]
@@ -27,7 +34,9 @@ HISTORY: list[Any] = [
         {"messages": ASK, "thinking": {"type": "disabled"}},
     ],
 )
-def test_the_count_is_what_the_message_takes_in(anthropic_client: anthropic.Anthropic, asked: dict[str, Any]) -> None:
+def test_the_count_is_what_the_message_takes_in(
+    anthropic_client: anthropic.Anthropic, asked: dict[str, Any]
+) -> None:
     counted = anthropic_client.messages.count_tokens(model="tiny", **asked)
     usage = anthropic_client.messages.create(model="tiny", max_tokens=1, **asked).usage
     cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
@@ -42,7 +51,9 @@ def test_a_prompt_that_is_too_long_is_counted_all_the_same(anthropic_client: ant
 def test_twenty_five_counts_at_once(anthropic_client: anthropic.Anthropic) -> None:
     def count(number: int) -> int:
         asked: list[Any] = [{"role": "user", "content": "foo" * number}]
-        return anthropic_client.beta.messages.count_tokens(model="tiny", messages=asked, tools=[]).input_tokens
+        return anthropic_client.beta.messages.count_tokens(
+            model="tiny", messages=asked, tools=[]
+        ).input_tokens
 
     with ThreadPoolExecutor(25) as pool:
         counts = list(pool.map(count, range(25)))

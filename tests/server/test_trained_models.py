@@ -1,19 +1,28 @@
-"""Models that were trained to call tools, each in its family's format, are served over both protocols: calls come out as calls."""
+"""Models that were trained to call tools, each in its family's format, are served over both protocols: calls
+come out as calls.
+"""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import anthropic
-import forge
 import openai
 import pytest
 
+from tests import tiny_models
+
 from .process import ServerProcess, serving
 
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string", "description": "Name of the city"}}, "required": ["city"]}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "description": "Name of the city"}},
+    "required": ["city"],
+}
 NAME, DESCRIPTION = "sky_report", "Get the weather of a city"
-OPENAI_TOOLS: Any = [{"type": "function", "function": {"name": NAME, "description": DESCRIPTION, "parameters": PARAMETERS}}]
+OPENAI_TOOLS: Any = [
+    {"type": "function", "function": {"name": NAME, "description": DESCRIPTION, "parameters": PARAMETERS}}
+]
 ANTHROPIC_TOOLS: Any = [{"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}]
 QUESTION: Any = [{"role": "user", "content": "What is the weather in Lisbon?"}]
 OPENAI_CHOICES: Any = ["auto", "required", {"type": "function", "function": {"name": NAME}}]
@@ -22,9 +31,14 @@ ANTHROPIC_CHOICES: Any = [{"type": "auto"}, {"type": "any"}, {"type": "tool", "n
 CALM: Any = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
-@pytest.fixture(scope="module", params=[name for name in forge.TRAINED_NAMES if name not in ("hazel", "willow")])
+@pytest.fixture(
+    scope="module",
+    params=[
+        name for name in tiny_models.TRAINED_NAMES if name not in ("llama_coder_tools", "llama_false_tools")
+    ],
+)
 def served(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
-    with serving(forge.trained(request.param)) as running:
+    with serving(tiny_models.trained(request.param)) as running:
         yield running
 
 
@@ -41,7 +55,14 @@ def messages(served: ServerProcess) -> Iterator[anthropic.Anthropic]:
 
 
 def chat_options(**more: Any) -> dict[str, Any]:
-    return {"model": "tiny", "messages": QUESTION, "temperature": 0, "max_tokens": 60, "extra_body": CALM, **more}
+    return {
+        "model": "tiny",
+        "messages": QUESTION,
+        "temperature": 0,
+        "max_tokens": 60,
+        "extra_body": CALM,
+        **more,
+    }
 
 
 def message_options(**more: Any) -> dict[str, Any]:
@@ -51,7 +72,9 @@ def message_options(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("choice", OPENAI_CHOICES, ids=["auto", "required", "named"])
 def test_openai_gets_a_call_and_no_text(chat: openai.OpenAI, choice: Any) -> None:
     answer = chat.chat.completions.create(**chat_options(tools=OPENAI_TOOLS, tool_choice=choice)).choices[0]
-    calls = [(call.function.name, json.loads(call.function.arguments)) for call in answer.message.tool_calls or []]
+    calls = [
+        (call.function.name, json.loads(call.function.arguments)) for call in answer.message.tool_calls or []
+    ]
     assert calls == [(NAME, {"city": "Lisbon"})]
     assert (answer.message.content or "", answer.finish_reason) == ("", "tool_calls")
 
@@ -69,15 +92,22 @@ def test_openai_streams_the_same_call(chat: openai.OpenAI, choice: Any) -> None:
 @pytest.mark.parametrize("choice", ANTHROPIC_CHOICES, ids=["auto", "any", "tool"])
 def test_anthropic_gets_a_call_and_no_text(messages: anthropic.Anthropic, choice: Any) -> None:
     answer = messages.messages.create(**message_options(tools=ANTHROPIC_TOOLS, tool_choice=choice))
-    assert [(block.name, block.input) for block in answer.content if block.type == "tool_use"] == [(NAME, {"city": "Lisbon"})]
-    assert ([block for block in answer.content if block.type == "text"], answer.stop_reason) == ([], "tool_use")
+    assert [(block.name, block.input) for block in answer.content if block.type == "tool_use"] == [
+        (NAME, {"city": "Lisbon"})
+    ]
+    assert ([block for block in answer.content if block.type == "text"], answer.stop_reason) == (
+        [],
+        "tool_use",
+    )
 
 
 @pytest.mark.parametrize("choice", ANTHROPIC_CHOICES, ids=["auto", "any", "tool"])
 def test_anthropic_streams_the_same_call(messages: anthropic.Anthropic, choice: Any) -> None:
     with messages.messages.stream(**message_options(tools=ANTHROPIC_TOOLS, tool_choice=choice)) as stream:
         answer = stream.get_final_message()
-    assert [(block.name, block.input) for block in answer.content if block.type == "tool_use"] == [(NAME, {"city": "Lisbon"})]
+    assert [(block.name, block.input) for block in answer.content if block.type == "tool_use"] == [
+        (NAME, {"city": "Lisbon"})
+    ]
 
 
 def test_what_the_tool_answered_becomes_the_answer(chat: openai.OpenAI) -> None:
@@ -88,7 +118,11 @@ def test_what_the_tool_answered_becomes_the_answer(chat: openai.OpenAI) -> None:
         {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
     ]
     answer = chat.chat.completions.create(**chat_options(messages=asked, tools=OPENAI_TOOLS)).choices[0]
-    assert (answer.message.content, answer.message.tool_calls, answer.finish_reason) == ("The answer is: sunny", None, "stop")
+    assert (answer.message.content, answer.message.tool_calls, answer.finish_reason) == (
+        "The answer is: sunny",
+        None,
+        "stop",
+    )
 
 
 def test_without_tools_nothing_is_called(chat: openai.OpenAI) -> None:

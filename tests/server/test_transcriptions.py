@@ -12,14 +12,14 @@ import pytest
 from openai.types.audio import Transcription, TranscriptionVerbose, TranslationVerbose
 
 from mlxctl.probe.questions import SPOKEN
-from tests import forge
-from tests.forge.speaker import say, silence
-from tests.forge.word_writer import WINDOW_SECONDS
+from tests import tiny_models
+from tests.tiny_models.audio_samples import say, silence
+from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
-from .description import check_answer
+from .openapi_validation import check_answer
 from .process import ServerProcess, serving
 
-MODEL = "aspen"
+MODEL = "whisper_words"
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
 WORDS = ["please open the window", "my brother likes music", "our garden is green"]
 
@@ -28,7 +28,13 @@ WORDS = ["please open the window", "my brother likes music", "our garden is gree
 def house() -> Iterator[ServerProcess]:
     """A server for a model that chats, `endless`, and one that writes down speech."""
     with serving(
-        None, "--model", str(forge.model("endless")), "--name", "endless", "--model", str(forge.trained(MODEL))
+        None,
+        "--model",
+        str(tiny_models.model("endless")),
+        "--name",
+        "endless",
+        "--model",
+        str(tiny_models.trained(MODEL)),
     ) as running:
         yield running
 
@@ -48,10 +54,16 @@ def test_what_is_said_is_written(sdk: openai.OpenAI, sentence: str, words: str) 
     assert heard.usage.type == "duration"
 
 
-def test_a_file_of_several_windows_is_written_from_beginning_to_end_with_its_times(sdk: openai.OpenAI) -> None:
+def test_a_file_of_several_windows_is_written_from_beginning_to_end_with_its_times(
+    sdk: openai.OpenAI,
+) -> None:
     sound = say(*SPOKEN[:2], every_seconds=WINDOW_SECONDS)
     heard = sdk.audio.transcriptions.create(
-        model=MODEL, file=sound, response_format="verbose_json", timestamp_granularities=["segment"], language="en"
+        model=MODEL,
+        file=sound,
+        response_format="verbose_json",
+        timestamp_granularities=["segment"],
+        language="en",
     )
     assert isinstance(heard, TranscriptionVerbose)
     assert heard.text == " ".join(WORDS[:2])
@@ -76,13 +88,17 @@ def test_subtitles_are_cues_with_times(sdk: openai.OpenAI) -> None:
 
 def test_the_same_file_is_written_the_same_and_may_come_in_any_format_of_samples(sdk: openai.OpenAI) -> None:
     sound = say(SPOKEN[1])
-    first, again = (sdk.audio.transcriptions.create(model=MODEL, file=sound, prompt=WORDS[0]) for _ in range(2))
+    first, again = (
+        sdk.audio.transcriptions.create(model=MODEL, file=sound, prompt=WORDS[0]) for _ in range(2)
+    )
     assert first == again
 
 
 def test_a_translation_is_told_apart(sdk: openai.OpenAI) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
-        heard = sdk.audio.translations.create(model=MODEL, file=say(SPOKEN[2]), response_format="verbose_json")
+        heard = sdk.audio.translations.create(
+            model=MODEL, file=say(SPOKEN[2]), response_format="verbose_json"
+        )
     assert isinstance(heard, TranslationVerbose)
     assert heard.language == "en"
     assert heard.segments
@@ -92,7 +108,10 @@ def test_answers_are_as_described(house: ServerProcess) -> None:
     for shape in ("json", "verbose_json"):
         for route in (TRANSCRIPTIONS, "/v1/audio/translations"):
             answer = httpx.post(
-                f"{house.url}{route}", data={"model": MODEL, "response_format": shape}, files={"file": say(SPOKEN[0])}, timeout=60
+                f"{house.url}{route}",
+                data={"model": MODEL, "response_format": shape},
+                files={"file": say(SPOKEN[0])},
+                timeout=60,
             )
             check_answer(answer.json(), "post", route)
 
@@ -103,11 +122,19 @@ def test_answers_are_as_described(house: ServerProcess) -> None:
         ({"file": b"a text, no sound"}, "file", "send WAV, FLAC or MP3"),
         ({"file": b""}, "file", "file is empty"),
         ({"language": "xx"}, "language", "language 'xx' is not known to the model; it knows en"),
-        ({"response_format": "xml"}, "response_format", "is 'xml', which is not supported here; use one of: 'json', 'srt', 'text'"),
+        (
+            {"response_format": "xml"},
+            "response_format",
+            "is 'xml', which is not supported here; use one of: 'json', 'srt', 'text'",
+        ),
         ({"temperature": 1.5}, "temperature", "must be a number <= 1.0"),
         ({"stream": True}, "stream", "stream is not supported for transcriptions here"),
         ({"timestamp_granularities": ["word"]}, "timestamp_granularities", "times of single words"),
-        ({"timestamp_granularities": ["segment"]}, "timestamp_granularities", "needs response_format verbose_json"),
+        (
+            {"timestamp_granularities": ["segment"]},
+            "timestamp_granularities",
+            "needs response_format verbose_json",
+        ),
         ({"include": ["logprobs"]}, "include", "include is not supported here"),
         ({"model": "endless"}, "model", "writes text and hears nothing"),
     ],
@@ -125,12 +152,17 @@ def test_a_body_that_is_no_form_is_refused(house: ServerProcess) -> None:
         ("application/json", b"{}"),
         ("multipart/form-data", b"x"),
         ("multipart/form-data; boundary=a", b"--a\r\nx"),
-        ("multipart/form-data; boundary=a", b'--a\r\ncontent-disposition: form-data; name="f\xe9le"\r\n\r\nx\r\n--a--\r\n'),
+        (
+            "multipart/form-data; boundary=a",
+            b'--a\r\ncontent-disposition: form-data; name="f\xe9le"\r\n\r\nx\r\n--a--\r\n',
+        ),
     ):
         answer = httpx.post(f"{house.url}{TRANSCRIPTIONS}", content=body, headers={"content-type": kind})
         assert answer.status_code == 400
         assert "form" in answer.json()["error"]["message"]
-    missing = httpx.post(f"{house.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"sound": b"x"}).json()["error"]
+    missing = httpx.post(f"{house.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"sound": b"x"}).json()[
+        "error"
+    ]
     assert (missing["param"], missing["code"]) == ("file", "missing_required_parameter")
 
 
@@ -151,7 +183,11 @@ def test_the_list_of_models_and_the_counts_tell_of_it(house: ServerProcess, sdk:
     sdk.audio.transcriptions.create(model=MODEL, file=silence(0.5))
     models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
     assert models[MODEL]["kind"] == "speech-to-text"
-    assert re.search(rf'^mlxctl_requests_total{{.*model="{MODEL}".*}} [1-9]', httpx.get(f"{house.url}/metrics").text, re.MULTILINE)
+    assert re.search(
+        rf'^mlxctl_requests_total{{.*model="{MODEL}".*}} [1-9]',
+        httpx.get(f"{house.url}/metrics").text,
+        re.MULTILINE,
+    )
 
 
 def test_a_chat_goes_on_while_a_long_file_is_written_down(house: ServerProcess, sdk: openai.OpenAI) -> None:
@@ -171,7 +207,9 @@ def test_a_chat_goes_on_while_a_long_file_is_written_down(house: ServerProcess, 
 
 def test_a_client_that_leaves_stops_the_work(house: ServerProcess) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{house.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"file": silence(800)}, timeout=1.5)
+        httpx.post(
+            f"{house.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"file": silence(800)}, timeout=1.5
+        )
     deadline = time.monotonic() + 5
     while any(is_open(view) for view in requests(house)):
         assert time.monotonic() < deadline

@@ -1,4 +1,6 @@
-"""Pictures over HTTP, from both vendors' SDKs, to a tiny model that names colours; and to one that reads text only."""
+"""Pictures over HTTP, from both vendors' SDKs, to a tiny model that names colors; and to one that reads text
+only.
+"""
 
 import json
 import shutil
@@ -12,45 +14,55 @@ import httpx
 import openai
 import pytest
 
-from mlxctl.probe.sight_check import one_colour_png
-from tests import forge
+from mlxctl.probe.image_check import one_color_png
+from tests import tiny_models
 
 from .process import ServerProcess, serving
 
-MODEL = "seer"
-QWEN = "linden"
-COLOURS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220), "Yellow.": (240, 220, 40)}
-QUESTION = "What colour is this?"
+MODEL = "vision_model"
+QWEN = "qwen2_5_vl_colors"
+COLORS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220), "Yellow.": (240, 220, 40)}
+QUESTION = "What color is this?"
 STORY = "The sea is wide, and the hills are old. " * 4
 
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[ServerProcess]:
     """A server for two models that see, and one that does not."""
-    seer, other, reader = str(forge.trained("rowan")), str(forge.trained(QWEN)), str(forge.model("endless"))
-    with serving(None, "--model", seer, "--name", MODEL, "--model", other, "--model", reader) as running:
+    vision_model, other, reader = (
+        str(tiny_models.trained("pixtral_colors")),
+        str(tiny_models.trained(QWEN)),
+        str(tiny_models.model("endless")),
+    )
+    with serving(
+        None, "--model", vision_model, "--name", MODEL, "--model", other, "--model", reader
+    ) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def reader(house: ServerProcess) -> str:
-    return str(forge.model("endless").name)
+    return str(tiny_models.model("endless").name)
 
 
 @pytest.fixture(scope="module")
 def openai_sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+    with openai.OpenAI(
+        base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
+    ) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def anthropic_sdk(house: ServerProcess) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=house.url, api_key="unused", max_retries=0, _strict_response_validation=True) as client:
+    with anthropic.Anthropic(
+        base_url=house.url, api_key="unused", max_retries=0, _strict_response_validation=True
+    ) as client:
         yield client
 
 
-def encoded(colour: tuple[int, int, int]) -> str:
-    return b64encode(one_colour_png(colour)).decode()
+def encoded(color: tuple[int, int, int]) -> str:
+    return b64encode(one_color_png(color)).decode()
 
 
 def num_prompt_tokens(message: anthropic.types.Message) -> int:
@@ -59,29 +71,38 @@ def num_prompt_tokens(message: anthropic.types.Message) -> int:
 
 
 def openai_messages(url: str) -> list[Any]:
-    return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": QUESTION}]}]
+    return [
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": QUESTION}],
+        }
+    ]
 
 
-def anthropic_messages(colour: tuple[int, int, int]) -> list[Any]:
-    source = {"type": "base64", "media_type": "image/png", "data": encoded(colour)}
-    return [{"role": "user", "content": [{"type": "text", "text": QUESTION}, {"type": "image", "source": source}]}]
+def anthropic_messages(color: tuple[int, int, int]) -> list[Any]:
+    source = {"type": "base64", "media_type": "image/png", "data": encoded(color)}
+    return [
+        {"role": "user", "content": [{"type": "text", "text": QUESTION}, {"type": "image", "source": source}]}
+    ]
 
 
 @pytest.mark.parametrize("model", [MODEL, QWEN])
-@pytest.mark.parametrize("answer", COLOURS)
+@pytest.mark.parametrize("answer", COLORS)
 def test_a_picture_in_a_data_url_is_seen(openai_sdk: openai.OpenAI, answer: str, model: str) -> None:
-    messages = openai_messages(f"data:image/png;base64,{encoded(COLOURS[answer])}")
+    messages = openai_messages(f"data:image/png;base64,{encoded(COLORS[answer])}")
     whole = openai_sdk.chat.completions.create(model=model, messages=messages, temperature=0, max_tokens=16)
     assert whole.choices[0].message.content == answer
     assert whole.usage is not None
     assert whole.usage.prompt_tokens > 20, "its sixteen cells and the ends of its rows are counted"
-    stream = openai_sdk.chat.completions.create(model=model, messages=messages, temperature=0, max_tokens=16, stream=True)
+    stream = openai_sdk.chat.completions.create(
+        model=model, messages=messages, temperature=0, max_tokens=16, stream=True
+    )
     assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == answer
 
 
-@pytest.mark.parametrize("answer", COLOURS)
+@pytest.mark.parametrize("answer", COLORS)
 def test_a_picture_in_a_message_of_anthropic_is_seen(anthropic_sdk: anthropic.Anthropic, answer: str) -> None:
-    messages = anthropic_messages(COLOURS[answer])
+    messages = anthropic_messages(COLORS[answer])
     message = anthropic_sdk.messages.create(model=MODEL, messages=messages, max_tokens=16)
     assert [block.text for block in message.content if block.type == "text"] == [answer]
     counted = anthropic_sdk.messages.count_tokens(model=MODEL, messages=messages)
@@ -94,7 +115,11 @@ def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> No
             "role": "user",
             "content": [
                 {"type": "input_text", "text": QUESTION},
-                {"type": "input_image", "image_url": f"data:image/png;base64,{encoded(COLOURS['Red.'])}", "detail": "auto"},
+                {
+                    "type": "input_image",
+                    "image_url": f"data:image/png;base64,{encoded(COLORS['Red.'])}",
+                    "detail": "auto",
+                },
             ],
         }
     ]
@@ -105,18 +130,20 @@ def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> No
 def test_without_a_picture_it_says_so(openai_sdk: openai.OpenAI) -> None:
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=32)
-    assert answer.choices[0].message.content == "I see no picture."
+    assert answer.choices[0].message.content == "I see no image."
 
 
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("https://example.org/picture.png", "remote images are not fetched"),
+        ("https://example.org/image.png", "remote images are not fetched"),
         ("file:///etc/passwd", "remote images are not fetched"),
         ("data:image/png;base64,bm8gcGljdHVyZQ==", "none of PNG, JPEG, WEBP, GIF"),
     ],
 )
-def test_an_address_is_never_fetched_and_rubbish_is_refused(openai_sdk: openai.OpenAI, url: str, complaint: str) -> None:
+def test_an_address_is_never_fetched_and_rubbish_is_refused(
+    openai_sdk: openai.OpenAI, url: str, complaint: str
+) -> None:
     with pytest.raises(openai.BadRequestError, match=complaint):
         openai_sdk.chat.completions.create(model=MODEL, messages=openai_messages(url), max_tokens=4)
 
@@ -128,27 +155,34 @@ def test_a_model_of_text_refuses_a_picture(openai_sdk: openai.OpenAI, reader: st
 
 
 def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path) -> None:
-    model = Path(shutil.copytree(forge.trained("rowan"), tmp_path / "squinting"))
+    model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "squinting"))
     config = json.loads((model / "config.json").read_text())
     config["vision_config"]["hidden_size"] = 64
     (model / "config.json").write_text(json.dumps(config))
-    with serving(model) as running, openai.OpenAI(base_url=f"{running.url}/v1", api_key="unused", max_retries=0) as client:
+    with (
+        serving(model) as running,
+        openai.OpenAI(base_url=f"{running.url}/v1", api_key="unused", max_retries=0) as client,
+    ):
         question: list[Any] = [{"role": "user", "content": QUESTION}]
         answer = client.chat.completions.create(model="tiny", messages=question, temperature=0, max_tokens=32)
         shown = openai_messages(f"data:image/png;base64,{encoded((1, 2, 3))}")
         for _ in range(2):
-            with pytest.raises(openai.BadRequestError, match=r"cannot take images \(what it sees with cannot be loaded: "):
+            with pytest.raises(
+                openai.BadRequestError, match=r"cannot take images \(its vision part cannot be loaded: "
+            ):
                 client.chat.completions.create(model="tiny", messages=shown, max_tokens=4)
         card = httpx.get(f"{running.url}/v1/models/tiny", timeout=60).json()
         running.stop()
         log = running.process.stderr.read() if running.process.stderr else ""
-    assert answer.choices[0].message.content == "I see no picture."
+    assert answer.choices[0].message.content == "I see no image."
     assert card["capabilities"]["image_input"] == {"supported": False}
-    assert card["adapter"]["sight_problem"].startswith("what it sees with cannot be loaded: ")
-    assert log.count("model 'tiny' reads text only: what it sees with cannot be loaded: ") == 1
+    assert card["adapter"]["vision_problem"].startswith("its vision part cannot be loaded: ")
+    assert log.count("model 'tiny' reads text only: its vision part cannot be loaded: ") == 1
 
 
-def test_the_list_of_models_says_who_sees(anthropic_sdk: anthropic.Anthropic, house: ServerProcess, reader: str) -> None:
+def test_the_list_of_models_says_who_sees(
+    anthropic_sdk: anthropic.Anthropic, house: ServerProcess, reader: str
+) -> None:
     models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
     sees = {name: model["capabilities"]["image_input"]["supported"] for name, model in models.items()}
     assert sees == {MODEL: True, QWEN: True, reader: False}
@@ -163,8 +197,10 @@ def explained(house: ServerProcess) -> dict[str, Any]:
     return found
 
 
-def test_a_conversation_about_a_picture_is_known_in_its_next_turn(anthropic_sdk: anthropic.Anthropic, house: ServerProcess) -> None:
-    said = anthropic_messages(COLOURS["Yellow."])
+def test_a_conversation_about_a_picture_is_known_in_its_next_turn(
+    anthropic_sdk: anthropic.Anthropic, house: ServerProcess
+) -> None:
+    said = anthropic_messages(COLORS["Yellow."])
     first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
     said += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
     second = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
@@ -178,10 +214,12 @@ def test_a_conversation_about_a_picture_is_known_in_its_next_turn(anthropic_sdk:
 def test_the_same_question_about_another_picture_shares_only_what_stands_before_it(
     openai_sdk: openai.OpenAI, house: ServerProcess
 ) -> None:
-    for colour in ("Red.", "Blue."):
-        messages = openai_messages(f"data:image/png;base64,{encoded(COLOURS[colour])}")
+    for color in ("Red.", "Blue."):
+        messages = openai_messages(f"data:image/png;base64,{encoded(COLORS[color])}")
         messages.insert(0, {"role": "system", "content": STORY})
-        answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=4)
+        answer = openai_sdk.chat.completions.create(
+            model=MODEL, messages=messages, temperature=0, max_tokens=4
+        )
 
     found = explained(house)
     assert (found["reason"], found["divergence"]["place"]) == ("image_changed", "message 2 (user)")
@@ -191,18 +229,22 @@ def test_the_same_question_about_another_picture_shares_only_what_stands_before_
     assert found["divergence"]["before"].endswith("[INST]")
 
 
-def test_a_picture_that_a_prompt_begins_with_is_named_too(openai_sdk: openai.OpenAI, house: ServerProcess) -> None:
-    for colour in ((1, 90, 2), (90, 1, 2)):
-        messages = openai_messages(f"data:image/png;base64,{encoded(colour)}")
+def test_a_picture_that_a_prompt_begins_with_is_named_too(
+    openai_sdk: openai.OpenAI, house: ServerProcess
+) -> None:
+    for color in ((1, 90, 2), (90, 1, 2)):
+        messages = openai_messages(f"data:image/png;base64,{encoded(color)}")
         openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
 
     found = explained(house)
     assert (found["reason"], found["num_cached_tokens"]) == ("image_changed", 0)
 
 
-def test_a_picture_of_another_size_is_another_picture(openai_sdk: openai.OpenAI, house: ServerProcess) -> None:
+def test_a_picture_of_another_size_is_another_picture(
+    openai_sdk: openai.OpenAI, house: ServerProcess
+) -> None:
     for side in (64, 32):
-        data = b64encode(one_colour_png((200, 100, 50), side=side)).decode()
+        data = b64encode(one_color_png((200, 100, 50), side=side)).decode()
         messages = [{"role": "system", "content": STORY}, *openai_messages(f"data:image/png;base64,{data}")]
         openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
 

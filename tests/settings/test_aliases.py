@@ -1,4 +1,6 @@
-"""Aliases and directories of the library in the settings, and how a command changes an alias in a file that a person wrote."""
+"""Aliases and directories of the library in the settings, and how a command changes an alias in a file that a
+person wrote.
+"""
 
 import stat
 import tomllib
@@ -39,7 +41,9 @@ def test_the_library_is_read_from_every_source(file: Path) -> None:
     library = resolve(config_file=file, environment={}).library
     assert library.models_dirs == (Path.home() / "models",)
     assert library.aliases == {"fast": "org/small", "two words": "org/other"}
-    library = resolve(environment={"MLXCTL_LIBRARY_ALIASES": "a=org/x, b=/y", "MLXCTL_LIBRARY_MODELS_DIRS": "/m,/n"}).library
+    library = resolve(
+        environment={"MLXCTL_LIBRARY_ALIASES": "a=org/x, b=/y", "MLXCTL_LIBRARY_MODELS_DIRS": "/m,/n"}
+    ).library
     assert library.aliases == {"a": "org/x", "b": "/y"}
     assert library.models_dirs == (Path("/m"), Path("/n"))
 
@@ -58,7 +62,10 @@ def test_a_new_alias_joins_the_others_and_nothing_else_changes(file: Path) -> No
 
 def test_an_alias_is_replaced_in_its_place(file: Path) -> None:
     write_alias(file, "fast", "org/new")
-    assert tomllib.loads(file.read_text())["library"]["aliases"] == {"fast": "org/new", "two words": "org/other"}
+    assert tomllib.loads(file.read_text())["library"]["aliases"] == {
+        "fast": "org/new",
+        "two words": "org/other",
+    }
     assert "# my settings" in file.read_text()
 
 
@@ -84,7 +91,9 @@ def test_a_linked_file_stays_a_link(file: Path, tmp_path: Path) -> None:
     assert "org/huge" in file.read_text()
 
 
-@pytest.mark.parametrize("text", ['[library]\naliases = {fast = "a"}\n', '[library.aliases]\nfast = """\na"""\n'])
+@pytest.mark.parametrize(
+    "text", ['[library]\naliases = {fast = "a"}\n', '[library.aliases]\nfast = """\na"""\n']
+)
 def test_what_cannot_be_changed_safely_is_left_alone(file: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(SettingsError, match="left to you"):
@@ -99,7 +108,9 @@ def test_a_broken_file_is_not_made_worse(file: Path) -> None:
 
 
 @given(name=st.text(min_size=1), target=st.text(min_size=1))
-def test_any_name_and_target_come_back_or_are_refused(tmp_path_factory: pytest.TempPathFactory, name: str, target: str) -> None:
+def test_any_name_and_target_come_back_or_are_refused(
+    tmp_path_factory: pytest.TempPathFactory, name: str, target: str
+) -> None:
     file = tmp_path_factory.mktemp("aliases") / "mlxctl.toml"
     file.write_text(WRITTEN)
     try:

@@ -15,7 +15,9 @@ from mlxctl.settings import (
 )
 
 
-@pytest.mark.parametrize("section", [ServerSettings, EngineSettings, ModelSettings, LibrarySettings, PoolSettings])
+@pytest.mark.parametrize(
+    "section", [ServerSettings, EngineSettings, ModelSettings, LibrarySettings, PoolSettings]
+)
 def test_every_setting_has_its_text(section: type) -> None:
     assert [field.name for field in fields(section) if not describe_field(section, field.name)] == []
 

@@ -49,7 +49,13 @@ def test_a_flag_that_was_not_given_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("written_size", "num_bytes"),
-    [(4096, 4096), ('"8GB"', 8 * 10**9), ('"512MiB"', 512 * 2**20), ('"1.5 gib"', 3 * 2**29), ('"2048"', 2048)],
+    [
+        (4096, 4096),
+        ('"8GB"', 8 * 10**9),
+        ('"512MiB"', 512 * 2**20),
+        ('"1.5 gib"', 3 * 2**29),
+        ('"2048"', 2048),
+    ],
 )
 def test_sizes_may_carry_a_unit(tmp_path: Path, written_size: object, num_bytes: int) -> None:
     path = written(tmp_path, f"[engine]\nmemory_limit_bytes = {written_size}\n")

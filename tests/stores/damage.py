@@ -1,4 +1,6 @@
-"""Ways to damage a file, as a hypothesis strategy: what a bad disk, a crash, a wrong copy or a person can leave in its place."""
+"""Ways to damage a file, as a hypothesis strategy: what a bad disk, a crash, a wrong copy or a person can
+leave in its place.
+"""
 
 import random
 import shutil

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from mlxctl.stores import QUESTIONS, Exchange, Finding, ProbeRecord
 
 TEXTS = st.text(max_size=40)
-VALUES = st.dictionaries(TEXTS, st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS | st.lists(TEXTS), max_size=3)
+VALUES = st.dictionaries(
+    TEXTS, st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS | st.lists(TEXTS), max_size=3
+)
 EXCHANGES = st.builds(
     Exchange,
     prompt=TEXTS,
@@ -37,17 +39,27 @@ RECORDS = st.builds(
     round=st.integers(1, 99),
     duration_seconds=st.floats(0, 1e6),
     versions=st.dictionaries(TEXTS, TEXTS, max_size=3),
-    findings=st.tuples(*(st.none() | findings(question) for question in QUESTIONS)).map(lambda found: tuple(filter(None, found))),
+    findings=st.tuples(*(st.none() | findings(question) for question in QUESTIONS)).map(
+        lambda found: tuple(filter(None, found))
+    ),
 )
 
 
 def record(*answers: Finding, model: str = "org/model", fingerprint: str = "aa") -> ProbeRecord:
     """A record with these answers."""
     return ProbeRecord(
-        fingerprint=fingerprint, model=model, path="/somewhere", probed_at=1.0, round=1, versions={"mlxctl": "1"}, findings=answers
+        fingerprint=fingerprint,
+        model=model,
+        path="/somewhere",
+        probed_at=1.0,
+        round=1,
+        versions={"mlxctl": "1"},
+        findings=answers,
     )
 
 
-CALLS_TOOLS = Finding(question="tools", verdict="yes", reason="2 of 2", value={"parser": "mistral", "delivery": "injected"})
+CALLS_TOOLS = Finding(
+    question="tools", verdict="yes", reason="2 of 2", value={"parser": "mistral", "delivery": "injected"}
+)
 DOES_NOT_THINK = Finding(question="thinking", verdict="no", reason="nothing shows it")
 BROKE_DOWN = Finding(question="tools", verdict="unknown", reason="the engine died", has_failed=True)

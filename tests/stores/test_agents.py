@@ -1,11 +1,14 @@
-"""What the agent store promises: histories that only grow from where they were, limits, and nothing for strangers."""
+"""What the agent store promises: histories that only grow from where they were, limits, and nothing for
+strangers.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from mlxctl.errors import Conflict, InvalidRequest
-from mlxctl.stores import AgentStore, StoredAgent
+from mlxctl.ir import StoredAgent
+from mlxctl.stores import AgentStore
 
 
 @pytest.fixture

@@ -40,7 +40,9 @@ def test_any_record_comes_back_as_it_was_in_another_process(path: Path, found: P
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(first=RECORDS, second=RECORDS)
-def test_no_answer_is_ever_lost_and_a_failure_replaces_none(path: Path, first: ProbeRecord, second: ProbeRecord) -> None:
+def test_no_answer_is_ever_lost_and_a_failure_replaces_none(
+    path: Path, first: ProbeRecord, second: ProbeRecord
+) -> None:
     path.unlink(missing_ok=True)
     store = CapabilityStore(path)
     store.save(first)
@@ -62,7 +64,9 @@ def test_a_record_is_complete_once_every_question_has_an_answer_that_did_not_fai
     answers = [Finding(question=question, verdict="unknown", reason="who knows") for question in QUESTIONS]
     assert record(*answers).is_complete
     assert not record(*answers[1:]).is_complete
-    assert not record(*(replace(answer, has_failed=answer.question == "tools") for answer in answers)).is_complete
+    assert not record(
+        *(replace(answer, has_failed=answer.question == "tools") for answer in answers)
+    ).is_complete
 
 
 def test_a_failure_can_never_be_stored_as_a_no(store: CapabilityStore) -> None:
@@ -78,7 +82,9 @@ def test_models_are_told_apart_by_what_they_are(store: CapabilityStore) -> None:
     assert store.find("cc") is None
 
 
-def test_nothing_is_made_before_something_is_kept_and_then_only_for_its_owner(store: CapabilityStore, path: Path) -> None:
+def test_nothing_is_made_before_something_is_kept_and_then_only_for_its_owner(
+    store: CapabilityStore, path: Path
+) -> None:
     assert not store.has_records()
     assert store.find("aa") is None
     assert not path.parent.exists()
@@ -99,7 +105,9 @@ def test_a_file_of_a_newer_version_is_left_alone(store: CapabilityStore, path: P
         assert "\n" not in str(raised.value)
 
 
-def test_what_cannot_be_read_as_a_record_is_told_once_and_set_aside(store: CapabilityStore, path: Path) -> None:
+def test_what_cannot_be_read_as_a_record_is_told_once_and_set_aside(
+    store: CapabilityStore, path: Path
+) -> None:
     store.save(record(CALLS_TOOLS))
     connection = sqlite3.connect(path)
     connection.execute("UPDATE findings SET value = '{'")

@@ -1,4 +1,6 @@
-"""Whatever is in a file that mlxctl wrote: no crash, no wrong content; a miss, or a named refusal, and the file is set aside."""
+"""Whatever is in a file that mlxctl wrote: no crash, no wrong content; a miss, or a named refusal, and the
+file is set aside.
+"""
 
 import ast
 import asyncio
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import SettingsError, StoreError, StoreUnavailable
+from mlxctl.ir import StoredItem, StoredResponse
 from mlxctl.prefix_cache.disk import maintenance, transfer
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -29,8 +32,6 @@ from mlxctl.stores import (
     ResponseStore,
     Session,
     SessionStore,
-    StoredItem,
-    StoredResponse,
     database,
     read_overrides,
     write_overrides,
@@ -38,9 +39,9 @@ from mlxctl.stores import (
 from mlxctl.stores import SessionSummary as Summary
 from mlxctl.stores.agent_ids import read_agent_ids
 from mlxctl.stores.damage import MAX_KEPT, set_aside_files
-from mlxctl.tui.export import open_exported
-from mlxctl.tui.keeper import Keeper
+from mlxctl.tui.export import load_exported
 from mlxctl.tui.preferences import Preferences
+from mlxctl.tui.session_autosave import SessionAutosave
 from tests.prefix_cache.disk_records import closed, opened, read_all, store
 from tests.stores.damage import damages
 
@@ -59,7 +60,7 @@ FILES = [
 ]
 
 WRITERS = {
-    "bench/own_server.py": "what a measured server says, in a temporary directory",
+    "bench/server_process.py": "what a measured server says, in a temporary directory",
     "bench/report.py": "a report, which is never read",
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
@@ -77,7 +78,10 @@ WRITERS = {
     "tui/preferences.py": "screen.json",
     "tui/terminal.py": "a log, which is never read",
 }
-"""Every module that writes files, and which of FILES they are. Who adds one adds its file to FILES, or says here why not."""
+"""Every module that writes files, and which of FILES they are.
+
+Who adds one adds its file to FILES, or says here why not.
+"""
 
 MESSAGES = [f'{{"role":"user","content":"message {number}"}}'.encode() * 20 for number in range(6)]
 
@@ -85,7 +89,9 @@ MESSAGES = [f'{{"role":"user","content":"message {number}"}}'.encode() * 20 for 
 def test_every_module_that_writes_files_is_in_the_table() -> None:
     package = Path(__file__).parents[2] / "mlxctl"
     modules = [path for path in package.rglob("*.py") if "recipe" not in path.parts]
-    assert {str(path.relative_to(package)) for path in modules if writes(ast.parse(path.read_text()))} == set(WRITERS)
+    assert {str(path.relative_to(package)) for path in modules if writes(ast.parse(path.read_text()))} == set(
+        WRITERS
+    )
 
 
 def writes(module: ast.Module) -> bool:
@@ -94,7 +100,9 @@ def writes(module: ast.Module) -> bool:
         if not isinstance(call, ast.Call):
             continue
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        modes = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        modes = [
+            arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+        ]
         if name in {"write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "truncate"} or (
             name == "open" and any(set(mode) <= set("wxab+t") and set(mode) & set("wxa") for mode in modes)
         ):
@@ -136,7 +144,7 @@ def intact() -> Iterator[Path]:
         write_alias(home / "mlxctl.toml", "short", "org/long-name")
         (home / "capabilities.toml").write_text(write_overrides([RECORD]))
         (home / "chat.json").write_text('{"model": "m", "messages": [{"role": "user", "content": "hello"}]}')
-        Preferences(home / "screen.json").remember_theme("nord")
+        Preferences(home / "screen.json").save_theme("nord")
         yield home
 
 
@@ -146,14 +154,23 @@ RECORD = ProbeRecord(
     path="/models/model",
     probed_at=1000.0,
     round=1,
-    findings=(Finding(question="chat", verdict="yes", reason="it does", exchanges=(Exchange(prompt="hi", output="hello"),)),),
+    findings=(
+        Finding(
+            question="chat",
+            verdict="yes",
+            reason="it does",
+            exchanges=(Exchange(prompt="hi", output="hello"),),
+        ),
+    ),
 )
 
 
 def response(number: int) -> StoredResponse:
     item = StoredItem(id=f"item{number}", body=b'{"type":"message"}' * 50)
     before = f"resp{number - 1}" if number else None
-    return StoredResponse(id=f"resp{number}", previous_id=before, body=b'{"object":"response"}', input=(item,), output=())
+    return StoredResponse(
+        id=f"resp{number}", previous_id=before, body=b'{"object":"response"}', input=(item,), output=()
+    )
 
 
 def response_store(home: Path) -> ResponseStore:
@@ -241,7 +258,9 @@ def look_at_cache(home: Path) -> None:
 
 def import_cache(home: Path) -> None:
     archive = home / "cache.archive"
-    transfer.import_archive(home / "other", archive, max_bytes=1 << 30, min_free_bytes=0, watch=lambda done, total: None)
+    transfer.import_archive(
+        home / "other", archive, max_bytes=1 << 30, min_free_bytes=0, watch=lambda done, total: None
+    )
 
 
 def edit_settings(home: Path) -> None:
@@ -262,14 +281,16 @@ READERS: list[Callable[[Path], object]] = [
     lambda home: maintenance.collect(home / "cache", max_bytes=1 << 30),
     edit_settings,
     lambda home: read_overrides(home / "capabilities.toml"),
-    lambda home: open_exported(home / "chat.json"),
+    lambda home: load_exported(home / "chat.json"),
     lambda home: Preferences(home / "screen.json").theme,
 ]
 
 
 @given(name=st.sampled_from(FILES), damage=damages)
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_damage_to_any_file_is_more_than_a_miss_or_a_named_refusal(intact: Path, name: str, damage: tuple) -> None:
+def test_no_damage_to_any_file_is_more_than_a_miss_or_a_named_refusal(
+    intact: Path, name: str, damage: tuple
+) -> None:
     home = intact.parent / "damaged"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(intact, home)
@@ -307,7 +328,10 @@ def test_a_damaged_store_is_set_aside_with_one_line_and_begins_anew(
         caplog.clear()
         STORES[name](tmp_path)
         assert len(caplog.messages) == 1
-        assert all(part in caplog.messages[0] for part in (str(file), "not a database", set_aside_files(file)[-1].name))
+        assert all(
+            part in caplog.messages[0]
+            for part in (str(file), "not a database", set_aside_files(file)[-1].name)
+        )
     assert [aside.read_bytes() for aside in set_aside_files(file)] == [noise] * MAX_KEPT
 
 
@@ -332,7 +356,9 @@ def test_damage_that_is_found_while_it_runs_costs_one_request(
     assert len(set_aside_files(file)) == 1
 
 
-def test_a_locked_or_newer_store_is_left_where_it_is(intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_or_newer_store_is_left_where_it_is(
+    intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "_LOCK_SECONDS", 0.1)
     file = Path(shutil.copy(intact / "responses.sqlite", tmp_path))
     other = sqlite3.connect(file, isolation_level=None)
@@ -352,7 +378,7 @@ def test_a_chat_that_makes_no_sense_is_an_error_of_that_chat(tmp_path: Path) -> 
     damaged = session("deep")
     sessions.save(Session(summary=damaged.summary, text="", body=b"[" * 100_000))
     with pytest.raises(StoreError, match="cannot be read"):
-        asyncio.run(Keeper(sessions).load("deep"))
+        asyncio.run(SessionAutosave(sessions).load("deep"))
     sessions.close()
 
 

@@ -1,4 +1,6 @@
-"""On a disk without a free byte: what is kept can be read, and deleted, which gives room back; what is new is refused."""
+"""On a disk without a free byte: what is kept can be read, and deleted, which gives room back; what is new is
+refused.
+"""
 
 import os
 import shutil
@@ -9,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import StoreUnavailable
+from mlxctl.ir import StoredItem, StoredResponse
 from mlxctl.prefix_cache.disk import maintenance
-from mlxctl.stores import AgentStore, ResponseStore, StoredItem, StoredResponse
+from mlxctl.stores import AgentStore, ResponseStore
 from tests.prefix_cache.disk_records import closed, opened, store
 from tests.prefix_cache.test_disk_faults import problems
 
@@ -72,7 +75,9 @@ def test_responses_can_be_gone_on_from_and_deleted(disk: Path) -> None:
     responses = ResponseStore(disk / "responses.sqlite", max_bytes=10**7, ttl_seconds=3600)
     for name, before in (("a", None), ("b", "a")):
         item = StoredItem(id=f"{name}-item", body=os.urandom(300_000))
-        responses.save("ann", StoredResponse(id=name, previous_id=before, body=b"{}", input=(item,), output=()))
+        responses.save(
+            "ann", StoredResponse(id=name, previous_id=before, body=b"{}", input=(item,), output=())
+        )
     fill(disk)
 
     assert responses.find("ann", "b") is not None

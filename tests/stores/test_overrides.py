@@ -19,7 +19,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def laid_down(file: Path, lines: str) -> tuple[ModelCapabilities, tuple[tuple[str, str], ...]]:
-    """What holds for a model that was found to call tools and not to think, when these lines are laid down about it."""
+    """What holds for a model that was found to call tools and not to think, when these lines are laid down
+    about it.
+    """
     file.write_text(f'["org/model"]\n{lines}\n')
     merged = effective((CALLS_TOOLS, DOES_NOT_THINK), read_overrides(file)["org/model"])
     return capabilities_of(merged), tuple((finding.question, finding.verdict) for finding in merged)
@@ -27,7 +29,12 @@ def laid_down(file: Path, lines: str) -> tuple[ModelCapabilities, tuple[tuple[st
 
 def test_without_overrides_what_was_found_holds() -> None:
     found = capabilities_of(effective((DOES_NOT_THINK, CALLS_TOOLS), None))
-    assert (found.tools, found.tool_parser_id, found.tool_delivery, found.thinking) == (True, "mistral", "injected", False)
+    assert (found.tools, found.tool_parser_id, found.tool_delivery, found.thinking) == (
+        True,
+        "mistral",
+        "injected",
+        False,
+    )
 
 
 def test_what_is_unknown_is_left_to_the_models_files() -> None:
@@ -54,7 +61,9 @@ def test_the_reason_names_the_file(file: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(records=st.lists(RECORDS, max_size=3, unique_by=lambda found: found.model))
-def test_what_probing_writes_is_read_back_as_the_same_verdicts(file: Path, records: list[ProbeRecord]) -> None:
+def test_what_probing_writes_is_read_back_as_the_same_verdicts(
+    file: Path, records: list[ProbeRecord]
+) -> None:
     file.write_text(write_overrides(records), encoding="utf-8")
     overrides = read_overrides(file)
     assert list(overrides) == [found.model for found in records]
@@ -65,8 +74,13 @@ def test_what_probing_writes_is_read_back_as_the_same_verdicts(file: Path, recor
 
 def test_parser_delivery_and_length_are_written_too(file: Path) -> None:
     file.write_text(write_overrides([record(CALLS_TOOLS)]))
-    assert file.read_text() == '["org/model"]\ntools = "yes"\ntool_parser = "mistral"\ntool_delivery = "injected"\n'
-    assert read_overrides(file)["org/model"].values == {"tools": {"parser": "mistral", "delivery": "injected"}}
+    assert (
+        file.read_text()
+        == '["org/model"]\ntools = "yes"\ntool_parser = "mistral"\ntool_delivery = "injected"\n'
+    )
+    assert read_overrides(file)["org/model"].values == {
+        "tools": {"parser": "mistral", "delivery": "injected"}
+    }
 
 
 def test_a_file_that_is_not_there_lays_nothing_down(file: Path) -> None:
@@ -86,7 +100,7 @@ def test_a_file_that_is_not_there_lays_nothing_down(file: Path) -> None:
         ("[m]\nmax_tokens = true", "expected a whole number"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(file: Path, text: str, complaint: str) -> None:
+def test_what_cannot_be_honored_is_refused_by_name(file: Path, text: str, complaint: str) -> None:
     file.write_text(text)
     with pytest.raises(SettingsError, match=complaint) as raised:
         read_overrides(file)

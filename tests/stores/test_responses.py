@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import StoreError
-from mlxctl.stores import ResponseStore, StoredItem, StoredResponse, StoreFacts
+from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.stores import ResponseStore, StoreFacts
 from mlxctl.stores.responses import _MIGRATIONS
 
 TTL_SECONDS = 60.0
@@ -97,9 +98,13 @@ def test_a_deleted_answer_is_gone_and_later_ones_can_be_gone_on_from(store: Resp
     assert store.facts().num_responses == 1
 
 
-def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it(store: ResponseStore, path: Path) -> None:
+def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it(
+    store: ResponseStore, path: Path
+) -> None:
     secret = StoredItem(id="secret", body=b"the secret word")
-    store.save("ann", StoredResponse(id="a", previous_id=None, body=b"{secret body", input=(secret,), output=()))
+    store.save(
+        "ann", StoredResponse(id="a", previous_id=None, body=b"{secret body", input=(secret,), output=())
+    )
     store.save("ann", answer("b", after="a"))
     store.delete("ann", "a")
     assert b"secret word" in path.read_bytes()
@@ -109,7 +114,9 @@ def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it
     assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
 
 
-def test_an_answer_whose_predecessor_was_deleted_while_it_was_made_can_be_gone_on_from(store: ResponseStore) -> None:
+def test_an_answer_whose_predecessor_was_deleted_while_it_was_made_can_be_gone_on_from(
+    store: ResponseStore,
+) -> None:
     store.save("ann", answer("a"))
     earlier = store.conversation("ann", "a")
     assert earlier is not None
@@ -132,7 +139,9 @@ def test_looking_at_the_last_answer_keeps_what_it_builds_on(store: ResponseStore
     assert len(ids(store.conversation("ann", "b"))) == 4
 
 
-def test_the_files_stay_below_the_limit_with_all_that_sqlite_keeps_beside_them(path: Path, clock: Clock) -> None:
+def test_the_files_stay_below_the_limit_with_all_that_sqlite_keeps_beside_them(
+    path: Path, clock: Clock
+) -> None:
     limit = 1_000_000
     store = ResponseStore(path, max_bytes=limit, ttl_seconds=TTL_SECONDS, now=clock)
     for number in range(120):
@@ -168,7 +177,9 @@ def test_single_items_are_found_by_their_ids(store: ResponseStore) -> None:
     assert store.items("ann", ["a-in", "nothing"]) == {"a-in": b"?"}
 
 
-def test_what_is_not_used_is_gone_in_time_and_use_keeps_the_whole_chain(store: ResponseStore, clock: Clock) -> None:
+def test_what_is_not_used_is_gone_in_time_and_use_keeps_the_whole_chain(
+    store: ResponseStore, clock: Clock
+) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("b", after="a"))
     store.save("ann", answer("unused"))
@@ -215,7 +226,9 @@ def test_many_threads_may_ask_at_once(store: ResponseStore) -> None:
     assert all(found)
 
 
-def test_nothing_is_made_before_the_first_use_and_then_only_for_its_owner(store: ResponseStore, path: Path) -> None:
+def test_nothing_is_made_before_the_first_use_and_then_only_for_its_owner(
+    store: ResponseStore, path: Path
+) -> None:
     assert store.facts().num_responses == 0
     assert not path.exists()
     store.save("ann", answer("a"))

@@ -6,7 +6,9 @@ from mlxctl.stores import Session, SessionStore, SessionSummary
 
 
 def session(session_id: str, *, title: str = "A title", text: str = "", used_at: float = 0.0) -> Session:
-    summary = SessionSummary(id=session_id, title=title, model="a model", started_at=0.0, used_at=used_at, num_messages=2)
+    summary = SessionSummary(
+        id=session_id, title=title, model="a model", started_at=0.0, used_at=used_at, num_messages=2
+    )
     return Session(summary=summary, text=text, body=f"body of {session_id}".encode())
 
 

@@ -11,22 +11,20 @@ from textual.events import Key
 from mlxctl.errors import ServerUnreachable
 from mlxctl.ir import TextDelta
 from mlxctl.tui.app import ChatApp
-from mlxctl.tui.clipboard import clipboard_command, copy_with
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.keys import COMMANDS
-from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import PartnerModel
-from mlxctl.tui.preferences import Preferences, theme_of_terminal
-from mlxctl.tui.slash import SlashCommand, UnknownCommand, completions, read_input
+from mlxctl.tui.chat_backend import BackendModel
+from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.preferences import Preferences, detect_terminal_theme
+from mlxctl.tui.terminal_app import clipboard_command, copy_with_command
 from mlxctl.tui.widgets.composer import Composer
 
-from .screens import Screen, drive
-from .scripted import ScriptedPartner, text
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, text
 
 
 async def send(screen: Screen, words: str) -> None:
     """Send what stands in the input at once, which is faster than to type it."""
-    screen.app.screen.query_one(Composer).put(words)
+    screen.app.screen.query_one(Composer).set_text(words)
     await screen.press("enter")
 
 
@@ -36,9 +34,9 @@ def typed(screen: Screen) -> str:
 
 
 def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
-    partner = ScriptedPartner(text("One."), text("Two."))
+    backend = ScriptedBackend(text("One."), text("Two."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.press(*"first", "enter", *"second")
         await screen.wait_for("One.")
         assert typed(screen) == "second"
@@ -49,30 +47,30 @@ def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
         await screen.press("up")
         assert typed(screen) == "first"
 
-    drive(partner, look)
-    assert [request.messages[-1].text for request in partner.requests] == ["first", "second"]
+    drive(backend, interact)
+    assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
 
 
 def test_a_second_question_during_an_answer_goes_back_into_the_input() -> None:
-    partner = ScriptedPartner([TextDelta(text="Half"), 60.0])
+    backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await send(screen, "first")
         await screen.wait_for("Half")
         await send(screen, "second")
         await screen.wait_for("An answer is in progress")
         assert typed(screen) == "second"
-        screen.app.screen.query_one(Composer).give_back("before it")
+        screen.app.screen.query_one(Composer).restore_question("before it")
         assert typed(screen) == "before it\nsecond"
 
-    drive(partner, look)
-    assert len(partner.requests) == 1
+    drive(backend, interact)
+    assert len(backend.requests) == 1
 
 
 def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
-    partner = ScriptedPartner(text("One."), text("Two."))
+    backend = ScriptedBackend(text("One."), text("Two."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await send(screen, "first")
         await screen.wait_for("One.")
         await screen.press(*"draft", "up")
@@ -86,7 +84,7 @@ def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
         await screen.wait_for("Two.")
         assert typed(screen) == "draft"
 
-    drive(partner, look)
+    drive(backend, interact)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +116,16 @@ def test_an_unknown_command_is_named(sent: str) -> None:
 
 
 def test_every_command_has_a_way_that_a_mac_has() -> None:
-    assert [command for command in COMMANDS if not command.names and not command.keys.startswith("ctrl+")] == []
+    assert [
+        command for command in COMMANDS if not command.names and not command.keys.startswith("ctrl+")
+    ] == []
     assert completions("/mo") == ["/model", "/monitor"]
 
 
 def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
-    partner = ScriptedPartner(text("One."))
+    backend = ScriptedBackend(text("One."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await send(screen, "/help")
         await screen.wait_for("Help (Esc closes)")
@@ -143,13 +143,13 @@ def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
         await send(screen, "/new")
         await screen.wait_for("New chat.")
 
-    drive(partner, look)
-    assert [request.messages[-1].text for request in partner.requests] == ["/help me"]
+    drive(backend, interact)
+    assert [request.messages[-1].text for request in backend.requests] == ["/help me"]
     assert "/help me" in (tmp_path / "chat.md").read_text()
 
 
 def test_the_palette_runs_commands() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press("ctrl+p")
         await screen.wait_for("/chats")
@@ -158,26 +158,26 @@ def test_the_palette_runs_commands() -> None:
         await screen.press("enter")
         await screen.wait_for("Apply")
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
 @pytest.mark.parametrize("keys", [["ctrl+c", "ctrl+c"], ["ctrl+d"], ["ctrl+q"], [*"/bye", "enter"]])
 def test_the_usual_ways_to_quit_quit(keys: list[str]) -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press(*keys)
         assert screen.app._exit
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
 def test_control_d_deletes_while_there_is_text() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.press("a", "b", "home", "ctrl+d")
         assert typed(screen) == "b"
         assert not screen.app._exit
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
 @pytest.mark.parametrize("sequence", ["\x1b\r", "\n"])
@@ -187,59 +187,63 @@ def test_option_enter_breaks_the_line(sequence: str) -> None:
 
 
 def test_a_backslash_before_enter_breaks_the_line() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.press("a", "backslash", "enter", "b")
         assert typed(screen) == "a\nb"
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
 def test_the_greeting_stands_above_a_question_that_was_asked_before_it() -> None:
-    class Slow(ScriptedPartner):
-        async def open(self) -> PartnerModel:
+    class Slow(ScriptedBackend):
+        async def open(self) -> BackendModel:
             await asyncio.sleep(0.5)
             return await super().open()
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await send(screen, "Early")
         seen = await screen.wait_for("At last.")
-        assert seen.index("scripted is ready") < seen.index("Early", seen.index("ready")) < seen.index("At last.")
+        assert (
+            seen.index("scripted is ready")
+            < seen.index("Early", seen.index("ready"))
+            < seen.index("At last.")
+        )
         await send(screen, "/model another")
         await send(screen, "Later")
         seen = await screen.wait_for("Again.")
         assert seen.index("another is ready") < seen.index("Later") < seen.index("Again.")
 
-    drive(Slow(text("At last."), text("Again.")), look)
+    drive(Slow(text("At last."), text("Again.")), interact)
 
 
 def test_the_status_counts_the_seconds_of_waiting_and_says_when_the_server_has_died() -> None:
-    class Mortal(ScriptedPartner):
+    class Mortal(ScriptedBackend):
         is_alive = True
 
         async def check(self) -> None:
             if not self.is_alive:
                 raise ServerUnreachable("http://there", "the connection is refused")
 
-    partner = Mortal([1.2, ServerUnreachable("http://there", "gone")])
+    backend = Mortal([1.2, ServerUnreachable("http://there", "gone")])
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await send(screen, "Hello")
         await screen.wait_for("waiting 1 s")
         await screen.wait_for("scripted  server not reachable")
         screen.app.screen._check()  # type: ignore[attr-defined]
         await screen.wait_for("scripted  ready")
-        partner.is_alive = False
+        backend.is_alive = False
         screen.app.screen._check()  # type: ignore[attr-defined]
         await screen.wait_for("scripted  server not reachable")
 
-    drive(partner, look)
+    drive(backend, interact)
 
 
 def test_the_theme_is_remembered(tmp_path: Path) -> None:
     preferences = Preferences(tmp_path / "state" / "screen.json")
 
     async def choose(name: str | None) -> str:
-        app = ChatApp(ScriptedPartner(), ChatOptions(), conversation=Conversation(), preferences=preferences)
+        app = ChatApp(ScriptedBackend(), ChatOptions(), conversation=Conversation(), preferences=preferences)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
@@ -254,16 +258,18 @@ def test_the_theme_is_remembered(tmp_path: Path) -> None:
     assert asyncio.run(choose(None)) == "textual-light"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000]
+)
 def test_damaged_preferences_mean_the_default(content: str, tmp_path: Path) -> None:
     (tmp_path / "screen.json").write_text(content)
-    app = ChatApp(ScriptedPartner(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
+    app = ChatApp(ScriptedBackend(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
     assert app.theme == "textual-dark"
 
 
 def test_a_light_terminal_gets_a_light_theme() -> None:
-    assert theme_of_terminal({"COLORFGBG": "0;15"}) == "textual-light"
-    assert theme_of_terminal({"COLORFGBG": "15;0"}) == theme_of_terminal({}) == "textual-dark"
+    assert detect_terminal_theme({"COLORFGBG": "0;15"}) == "textual-light"
+    assert detect_terminal_theme({"COLORFGBG": "15;0"}) == detect_terminal_theme({}) == "textual-dark"
 
 
 def test_copying_uses_the_command_of_the_system(tmp_path: Path) -> None:
@@ -276,9 +282,9 @@ def test_copying_uses_the_command_of_the_system(tmp_path: Path) -> None:
     assert clipboard_command(path | {"WAYLAND_DISPLAY": "w"}, "linux") == ["wl-copy"]
     assert clipboard_command(path | {"DISPLAY": ":0"}, "linux") == ["xclip", "-selection", "clipboard"]
     assert clipboard_command({"PATH": "/nowhere"}, "darwin") is None
-    assert copy_with([str(tmp_path / "pbcopy")], "Grüße\n")
+    assert copy_with_command([str(tmp_path / "pbcopy")], "Grüße\n")
     assert (tmp_path / "copied").read_text() == "Grüße\n"
-    assert not copy_with(["/nowhere/pbcopy"], "x")
+    assert not copy_with_command(["/nowhere/pbcopy"], "x")
 
 
 def test_the_message_after_copying_names_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -290,16 +296,16 @@ def test_the_message_after_copying_names_the_way(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("WAYLAND_DISPLAY", "w")
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await send(screen, "Hello")
         await screen.wait_for("Hi <you>!")
         await screen.press("ctrl+o")
         await screen.wait_for("with wl-copy")
 
-    drive(ScriptedPartner(text("Hi <you>!")), look)
+    drive(ScriptedBackend(text("Hi <you>!")), interact)
     assert (tmp_path / "copied").read_text() == "Hi <you>!"
 
 
 def test_the_preferences_are_plain_json(tmp_path: Path) -> None:
-    Preferences(tmp_path / "screen.json").remember_theme("nord")
+    Preferences(tmp_path / "screen.json").save_theme("nord")
     assert json.loads((tmp_path / "screen.json").read_text()) == {"theme": "nord"}

@@ -1,4 +1,6 @@
-"""Every cell with text can be read: WCAG contrast of the colors that reach the terminal, in every theme and without color."""
+"""Every cell with text can be read: WCAG contrast of the colors that reach the terminal, in every theme and
+without color.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,8 +15,8 @@ from mlxctl.errors import ConnectionLost, InvalidRequest
 from mlxctl.ir import TextDelta, ThinkingDelta
 from mlxctl.tui.contrast import MIN_CONTRAST, contrast, readable
 
-from .screens import Screen, drive
-from .scripted import ScriptedPartner, call, end, text
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, call, end, text
 
 THEMES = ("solarized-light", "dracula", "textual-light", "textual-dark")
 ANSWER = """# Heading
@@ -72,16 +74,20 @@ def unreadable(screen: Screen) -> list[str]:
     return found
 
 
-def partner() -> ScriptedPartner:
+def backend() -> ScriptedBackend:
     """Everything that a conversation can show."""
     thought = [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*"}')]
     failing = [TextDelta(text="Half"), ConnectionLost("it went away")]
-    return ScriptedPartner(thought, [TextDelta(text=ANSWER), end()], failing, [InvalidRequest("too long")], text("Fine."))
+    return ScriptedBackend(
+        thought, [TextDelta(text=ANSWER), end()], failing, [InvalidRequest("too long")], text("Fine.")
+    )
 
 
 def test_the_formula_is_that_of_wcag() -> None:
     assert contrast(ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)) == pytest.approx(21)
-    assert contrast(ColorTriplet(119, 119, 119), ColorTriplet(255, 255, 255)) == pytest.approx(4.478, abs=0.001)
+    assert contrast(ColorTriplet(119, 119, 119), ColorTriplet(255, 255, 255)) == pytest.approx(
+        4.478, abs=0.001
+    )
 
 
 COLORS = st.builds(ColorTriplet, *[st.integers(0, 255)] * 3)
@@ -125,7 +131,7 @@ async def look_at_everything(screen: Screen, check: Callable[[str], Awaitable[No
 
 
 def test_every_text_is_readable_in_dark_and_light_themes() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         async def check(place: str) -> None:
             # Dialogs are made of the same widgets, so one dark and one light theme are enough for them.
             for theme in THEMES if place == "answer" else THEMES[-2:]:
@@ -135,13 +141,13 @@ def test_every_text_is_readable_in_dark_and_light_themes() -> None:
 
         await look_at_everything(screen, check)
 
-    drive(partner(), look, size=(100, 70), uses_tools=True)
+    drive(backend(), interact, size=(100, 70), uses_tools=True)
 
 
 def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         async def check(place: str) -> None:
             await screen.settle()
             assert unreadable(screen) == [], place
@@ -149,7 +155,7 @@ def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.M
 
         await look_at_everything(screen, check)
 
-    drive(partner(), look, size=(100, 70), uses_tools=True)
+    drive(backend(), interact, size=(100, 70), uses_tools=True)
 
 
 def colors(screen: Screen) -> Iterator[ColorTriplet | None]:

@@ -7,33 +7,37 @@ import pytest
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import Message, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_message
-from mlxctl.tui.conversation import Conversation, Said
+from mlxctl.tui.conversation import ChatMessage, Conversation
 from mlxctl.tui.export import export
-from mlxctl.tui.input_history import InputHistory
+from mlxctl.tui.widgets.composer import InputHistory
 
 
 def conversation() -> Conversation:
     made = Conversation()
-    made.ask("What is 6*7?")
+    made.add_question("What is 6*7?")
     call = ToolCallPart(id="c1", name="calculator", arguments='{"expression": "6*7"}')
-    made.add(Said(message=Message(role="assistant", parts=(ThinkingPart(text="Hm."), call))))
+    made.add(ChatMessage(message=Message(role="assistant", parts=(ThinkingPart(text="Hm."), call))))
     result = ToolResultPart(call_id="c1", content=(TextPart(text="42"),))
-    made.add(Said(message=Message(role="tool", parts=(result,))))
-    made.add(Said(message=text_message("assistant", "It is **42**"), is_partial=True))
+    made.add(ChatMessage(message=Message(role="tool", parts=(result,))))
+    made.add(ChatMessage(message=text_message("assistant", "It is **42**"), is_partial=True))
     return made
 
 
 def test_answering_again_forgets_everything_after_the_question() -> None:
     made = conversation()
-    assert [said.message.role for said in made.forget_answer() or ()] == ["assistant", "tool", "assistant"]
-    assert [said.message.text for said in made.said] == ["What is 6*7?"]
+    assert [messages.message.role for messages in made.remove_answer() or ()] == [
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert [messages.message.text for messages in made.messages] == ["What is 6*7?"]
 
 
 def test_editing_takes_the_question_out() -> None:
     made = conversation()
-    assert made.take_back_question() == "What is 6*7?"
-    assert made.said == ()
-    assert made.take_back_question() is None
+    assert made.remove_question() == "What is 6*7?"
+    assert made.messages == ()
+    assert made.remove_question() is None
 
 
 def test_the_history_goes_back_and_forth_and_keeps_the_draft() -> None:
@@ -46,7 +50,7 @@ def test_the_history_goes_back_and_forth_and_keeps_the_draft() -> None:
 
 def test_markdown_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "chat.md"
-    export(path, conversation().said, model="tiny", system_prompt="Be brief.")
+    export(path, conversation().messages, model="tiny", system_prompt="Be brief.")
     text = path.read_text()
     assert "## Model (partial)\n\nIt is **42**" in text
     assert "<summary>Thinking</summary>" in text
@@ -55,7 +59,7 @@ def test_markdown_can_be_read(tmp_path: Path) -> None:
 
 def test_json_is_a_conversation_that_a_server_takes(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
-    export(path, conversation().said, model="tiny", system_prompt="Be brief.")
+    export(path, conversation().messages, model="tiny", system_prompt="Be brief.")
     messages = json.loads(path.read_text())["messages"]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
     assert messages[3] == {"role": "tool", "tool_call_id": "c1", "content": "42"}
@@ -66,7 +70,7 @@ def test_nothing_is_overwritten_and_no_format_is_guessed(tmp_path: Path) -> None
     taken = tmp_path / "chat.md"
     taken.write_text("mine")
     with pytest.raises(StoreError, match="exists already"):
-        export(taken, conversation().said, model="tiny", system_prompt="")
+        export(taken, conversation().messages, model="tiny", system_prompt="")
     with pytest.raises(StoreError, match="must end in"):
-        export(tmp_path / "chat.txt", conversation().said, model="tiny", system_prompt="")
+        export(tmp_path / "chat.txt", conversation().messages, model="tiny", system_prompt="")
     assert taken.read_text() == "mine"

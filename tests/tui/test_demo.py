@@ -1,18 +1,20 @@
-"""The screen and real models: once with an engine of its own, once through a running server, by the same code."""
+"""The screen and real models: once with an engine of its own, once through a running server, by the same
+code.
+"""
 
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import forge
 import pytest
 from server.process import ServerProcess, serving
 
 from mlxctl.settings import LibrarySettings, Settings
-from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
+from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
+from tests import tiny_models
 
-from .screens import Screen, drive
+from .screen_driver import Screen, drive
 
 
 @pytest.fixture(scope="module")
@@ -26,32 +28,34 @@ async def chat_with_the_demo(screen: Screen) -> None:
     await screen.ask("Hello!")
     seen = await screen.wait_for("mlxctl-demo  ready  ")
     assert re.search(r"Hello! How can I help you\?", seen)
-    assert re.search(r"mlxctl-demo {2}ready {2}\d+ tok/s {2}first \d+\.\d\d s {2}cached \d+% {2}context \d+/8\.2k", seen)
+    assert re.search(
+        r"mlxctl-demo {2}ready {2}\d+ tok/s {2}first \d+\.\d\d s {2}cached \d+% {2}context \d+/8\.2k", seen
+    )
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_the_demo_model_answers_on_the_screen(is_remote: bool, request: pytest.FixtureRequest) -> None:
-    partner: Partner = LocalPartner(Settings())
+    backend: ChatBackend = LocalBackend(Settings())
     if is_remote:
-        partner = RemotePartner(request.getfixturevalue("server").url)
-    drive(partner, chat_with_the_demo, temperature=0.0)
+        backend = RemoteBackend(request.getfixturevalue("server").url)
+    drive(backend, chat_with_the_demo, temperature=0.0)
 
 
 def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
-    with serving(forge.model("endless")) as doomed:
+    with serving(tiny_models.model("endless")) as doomed:
 
-        async def look(screen: Screen) -> None:
+        async def interact(screen: Screen) -> None:
             await screen.wait_for("is ready")
             await screen.ask("Tell me a story")
             await screen.wait_for("answering  ~")
             doomed.process.kill()
             await screen.wait_for("^R retries")
 
-        drive(RemotePartner(doomed.url), look)
+        drive(RemoteBackend(doomed.url), interact)
 
 
 def test_an_engine_of_our_own_takes_another_model_and_the_conversation_goes_on(tmp_path: Path) -> None:
-    shutil.copytree(forge.model("endless"), tmp_path / "somebody" / "endless")
+    shutil.copytree(tiny_models.model("endless"), tmp_path / "somebody" / "endless")
     settings = Settings(library=LibrarySettings(models_dirs=(tmp_path,), hub_cache=tmp_path / "none"))
 
     async def take_another(screen: Screen) -> None:
@@ -70,4 +74,4 @@ def test_an_engine_of_our_own_takes_another_model_and_the_conversation_goes_on(t
         await screen.press("escape")
         await screen.wait_for("Stopped")
 
-    drive(LocalPartner(settings), take_another, size=(100, 30))
+    drive(LocalBackend(settings), take_another, size=(100, 30))

@@ -1,4 +1,6 @@
-"""Images in a chat, on the screen and in lines, with a model that names their colours; and clear words for what cannot be shown."""
+"""Images in a chat, on the screen and in lines, with a model that names their colors; and clear words for
+what cannot be shown.
+"""
 
 import asyncio
 import io
@@ -8,47 +10,52 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import forge
 import pytest
 from server.process import ServerProcess, serving
 from textual.widgets import Input
 
 from mlxctl.ir import ImagePart
-from mlxctl.probe.sight_check import one_colour_png
+from mlxctl.probe.image_check import one_color_png
 from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import SessionStore
 from mlxctl.tui.attachments import MAX_IMAGE_BYTES, read_images
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.keeper import Keeper
-from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.partner import LocalPartner, Partner, RemotePartner
-from mlxctl.tui.plain import PlainChat
+from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.plain_chat import PlainChat
+from mlxctl.tui.session_autosave import SessionAutosave
+from tests import tiny_models
 
-from .screens import Screen, drive
+from .screen_driver import Screen, drive
 
-QUESTION = "What colour is this?"
-READER = forge.model("endless").name
+QUESTION = "What color is this?"
+TEXT_MODEL = tiny_models.model("endless").name
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     """A server for a model that sees, and one that reads text."""
-    with serving(None, "--model", str(forge.trained("rowan")), "--model", str(forge.model("endless"))) as running:
+    with serving(
+        None,
+        "--model",
+        str(tiny_models.trained("pixtral_colors")),
+        "--model",
+        str(tiny_models.model("endless")),
+    ) as running:
         yield running
 
 
 @pytest.fixture
 def red(tmp_path: Path) -> Path:
-    return painted(tmp_path / "red.png", (220, 30, 30))
+    return write_png(tmp_path / "red.png", (220, 30, 30))
 
 
 @pytest.fixture
 def black(tmp_path: Path) -> Path:
-    return painted(tmp_path / "black.png", (15, 15, 15))
+    return write_png(tmp_path / "black.png", (15, 15, 15))
 
 
-def painted(path: Path, colour: tuple[int, int, int]) -> Path:
-    path.write_bytes(one_colour_png(colour))
+def write_png(path: Path, color: tuple[int, int, int]) -> Path:
+    path.write_bytes(one_color_png(color))
     return path
 
 
@@ -64,47 +71,49 @@ async def attach(screen: Screen, path: Path | str) -> None:
 def test_a_model_that_sees_is_shown_images_and_a_kept_chat_has_them_when_it_goes_on(
     server: ServerProcess, tmp_path: Path, red: Path, black: Path, is_remote: bool
 ) -> None:
-    def partner() -> Partner:
+    def backend() -> ChatBackend:
         if is_remote:
-            return RemotePartner(server.url, model="rowan")
-        return LocalPartner(Settings(model=ModelSettings(path=forge.trained("rowan"))))
+            return RemoteBackend(server.url, model="pixtral_colors")
+        return LocalBackend(Settings(model=ModelSettings(path=tiny_models.trained("pixtral_colors"))))
 
     async def ask(screen: Screen) -> None:
-        await screen.wait_for("rowan is ready")
+        await screen.wait_for("pixtral_colors is ready")
         await attach(screen, red)
         await screen.wait_for("with 1 image")
         await screen.ask(QUESTION)
         assert "[1 image]" in await screen.wait_for("Red.")
 
     async def go_on(screen: Screen) -> None:
-        await screen.wait_for("rowan is ready")
+        await screen.wait_for("pixtral_colors is ready")
         assert "[1 image]" in await screen.wait_for("Red.")
         await attach(screen, black)
         await screen.ask(QUESTION)
         await screen.wait_for("Black.")
 
-    drive(partner(), ask, keeper=Keeper(SessionStore(tmp_path / "chats.db")), temperature=0.0)
-    keeper = Keeper(SessionStore(tmp_path / "chats.db"))
-    chat = Conversation(asyncio.run(keeper.load_last()).said)
+    drive(backend(), ask, autosave=SessionAutosave(SessionStore(tmp_path / "chats.db")), temperature=0.0)
+    autosave = SessionAutosave(SessionStore(tmp_path / "chats.db"))
+    chat = Conversation(asyncio.run(autosave.load_last()).messages)
     assert chat.images == (ImagePart(data=red.read_bytes(), media_type="image/png"),)
-    drive(partner(), go_on, keeper=keeper, conversation=chat, temperature=0.0)
+    drive(backend(), go_on, autosave=autosave, conversation=chat, temperature=0.0)
 
 
 def test_a_model_of_text_is_shown_nothing_and_the_chat_goes_on(server: ServerProcess, red: Path) -> None:
-    async def look(screen: Screen) -> None:
-        await screen.wait_for(f"{READER} is ready")
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for(f"{TEXT_MODEL} is ready")
         await attach(screen, red)
         await screen.wait_for("reads text only")
         assert "with 1 image" not in screen.text()
         await screen.ask("Hello")
         await screen.wait_for("Stopped at the max-tokens limit")
 
-    drive(RemotePartner(server.url, model=READER), look, max_tokens=8, size=(100, 30))
+    drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, max_tokens=8, size=(100, 30))
 
 
-def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_them(server: ServerProcess, red: Path) -> None:
-    async def look(screen: Screen) -> None:
-        await screen.wait_for(f"{READER} is ready")
+def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_them(
+    server: ServerProcess, red: Path
+) -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for(f"{TEXT_MODEL} is ready")
         await screen.ask("Hello")
         await screen.wait_for("reads text only")
         assert "with 1 image" in screen.text()
@@ -112,38 +121,42 @@ def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_
         await screen.wait_gone("with 1 image")
 
     images = (ImagePart(data=red.read_bytes(), media_type="image/png"),)
-    drive(RemotePartner(server.url, model=READER), look, images=images, max_tokens=8, size=(100, 30))
+    drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, images=images, max_tokens=8, size=(100, 30))
 
 
-def test_an_image_that_cannot_be_decoded_comes_back_with_its_question(server: ServerProcess, red: Path) -> None:
+def test_an_image_that_cannot_be_decoded_comes_back_with_its_question(
+    server: ServerProcess, red: Path
+) -> None:
     red.write_bytes(red.read_bytes()[:60])
 
-    async def look(screen: Screen) -> None:
-        await screen.wait_for("rowan is ready")
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("pixtral_colors is ready")
         await attach(screen, red)
         await screen.ask(QUESTION)
         await screen.wait_for("image 1 cannot be decoded")
         assert QUESTION in await screen.wait_for("with 1 image")
 
-    drive(RemotePartner(server.url, model="rowan"), look, size=(100, 30))
+    drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(100, 30))
 
 
 def too_big(path: Path) -> Path:
     with path.open("wb") as file:
-        file.write(one_colour_png((1, 2, 3)))
+        file.write(one_color_png((1, 2, 3)))
         file.truncate(MAX_IMAGE_BYTES + 1)
     return path
 
 
-def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(server: ServerProcess, tmp_path: Path) -> None:
+def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(
+    server: ServerProcess, tmp_path: Path
+) -> None:
     (tmp_path / "notes.png").write_text("no image at all")
-    half = painted(tmp_path / "half.png", (1, 2, 3))
+    half = write_png(tmp_path / "half.png", (1, 2, 3))
     with half.open("r+b") as file:
         file.truncate(MAX_IMAGE_BYTES // 2 + 1)
     too_big(tmp_path / "big.png")
 
-    async def look(screen: Screen) -> None:
-        await screen.wait_for("rowan is ready")
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("pixtral_colors is ready")
         told = {
             "none.png": "No such file or directory",
             "notes.png": "is no PNG, JPEG, GIF or WebP",
@@ -157,22 +170,28 @@ def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(server: Serv
         await attach(screen, half)
         await screen.wait_for("the images of this chat would have 20.0 MB")
 
-    drive(RemotePartner(server.url, model="rowan"), look, size=(160, 40))
+    drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(160, 40))
 
 
 def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--temperature", "0", *arguments]
-    return subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+    return subprocess.run(
+        command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ
+    )
 
 
-def test_lines_of_text_begin_with_the_images_that_were_named(server: ServerProcess, red: Path, black: Path) -> None:
-    run = chat("--url", server.url, "--model", "rowan", "--image", str(red), typed=f"{QUESTION}\n")
+def test_lines_of_text_begin_with_the_images_that_were_named(
+    server: ServerProcess, red: Path, black: Path
+) -> None:
+    run = chat("--url", server.url, "--model", "pixtral_colors", "--image", str(red), typed=f"{QUESTION}\n")
     assert (run.returncode, run.stdout) == (0, "Red.\n")
-    run = chat("--model", str(forge.trained("rowan")), "--image", str(black), typed=f"{QUESTION}\n")
+    run = chat(
+        "--model", str(tiny_models.trained("pixtral_colors")), "--image", str(black), typed=f"{QUESTION}\n"
+    )
     assert (run.returncode, run.stdout) == (0, "Black.\n")
 
 
-class Typed(io.StringIO):
+class TerminalInput(io.StringIO):
     """Lines as from a terminal."""
 
     def isatty(self) -> bool:
@@ -181,19 +200,30 @@ class Typed(io.StringIO):
 
 def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerProcess, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
-    streams = {"source": Typed(f"{QUESTION}\n{QUESTION}\n"), "answers": io.StringIO(), "remarks": io.StringIO()}
-    partner = RemotePartner(server.url, model="rowan")
-    chat = PlainChat(partner, ChatOptions(temperature=0), Keeper(None), Conversation(), read_images([red]), **streams)
+    streams = {
+        "source": TerminalInput(f"{QUESTION}\n{QUESTION}\n"),
+        "answers": io.StringIO(),
+        "diagnostics": io.StringIO(),
+    }
+    backend = RemoteBackend(server.url, model="pixtral_colors")
+    chat = PlainChat(
+        backend,
+        ChatOptions(temperature=0),
+        SessionAutosave(None),
+        Conversation(),
+        read_images([red]),
+        **streams,
+    )
     assert asyncio.run(chat.run()) == 1
-    assert streams["answers"].getvalue() == "\nI see no picture.\n"
-    assert "image 1 cannot be decoded" in streams["remarks"].getvalue()
+    assert streams["answers"].getvalue() == "\nI see no image.\n"
+    assert "image 1 cannot be decoded" in streams["diagnostics"].getvalue()
 
 
 @pytest.mark.parametrize(
     ("model", "name", "words"),
     [
-        (READER, "red.png", f"{READER} reads text only: it does not accept images"),
-        ("rowan", "none.png", "No such file or directory"),
+        (TEXT_MODEL, "red.png", f"{TEXT_MODEL} reads text only: it does not accept images"),
+        ("pixtral_colors", "none.png", "No such file or directory"),
     ],
 )
 def test_in_lines_an_image_that_cannot_be_shown_ends_it_at_once(

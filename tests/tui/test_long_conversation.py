@@ -1,14 +1,15 @@
-"""A conversation of fifty thousand tokens: only what is near the screen is laid out, and nothing of it is lost."""
+"""A conversation of fifty thousand tokens: only what is near the screen is laid out, and nothing of it is
+lost.
+"""
 
 import pytest
 
 from mlxctl.ir import text_message
-from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.widgets.question import Question
-from mlxctl.tui.widgets.stretch import MAX_WIDGETS, Stretch
-from mlxctl.tui.widgets.transcript import Transcript
-from tests.tui.screens import Screen, drive
-from tests.tui.scripted import ScriptedPartner, text
+from mlxctl.tui.conversation import ChatMessage, Conversation
+from mlxctl.tui.widgets.question import QuestionWidget
+from mlxctl.tui.widgets.transcript import MAX_WIDGETS, Transcript, TranscriptPage
+from tests.tui.screen_driver import Screen, drive
+from tests.tui.scripted_backend import ScriptedBackend, text
 
 NUM_TURNS = 30
 
@@ -17,22 +18,25 @@ def long_conversation() -> Conversation:
     words = "Words that fill a line of the screen, and some more. " * 6
     paragraphs = "\n\n".join(f"Paragraph {number}. {words}" for number in range(6))
     turns = [
-        (text_message("user", f"question-{number}"), text_message("assistant", f"answer-{number}\n\n{paragraphs}"))
+        (
+            text_message("user", f"question-{number}"),
+            text_message("assistant", f"answer-{number}\n\n{paragraphs}"),
+        )
         for number in range(NUM_TURNS)
     ]
-    return Conversation([Said(message=message) for turn in turns for message in turn])
+    return Conversation([ChatMessage(message=message) for turn in turns for message in turn])
 
 
-def stretches(screen: Screen) -> list[Stretch]:
-    return list(screen.app.screen.query(Stretch))
+def pages(screen: Screen) -> list[TranscriptPage]:
+    return list(screen.app.screen.query(TranscriptPage))
 
 
 def num_laid_out(screen: Screen) -> int:
-    return sum(len(stretch.query("*")) for stretch in stretches(screen) if not stretch.is_folded)
+    return sum(len(page.query("*")) for page in pages(screen) if not page.is_folded)
 
 
 def num_drawn(screen: Screen) -> int:
-    return len(screen.app.screen.query(Question))
+    return len(screen.app.screen.query(QuestionWidget))
 
 
 async def open_at_its_end(screen: Screen) -> None:
@@ -49,7 +53,7 @@ async def open_whole(screen: Screen) -> None:
     await screen.settle()
 
 
-async def climb(screen: Screen, words: str) -> None:
+async def page_up_to(screen: Screen, words: str) -> None:
     """Go back page by page until the words are there, below the header, which holds the title."""
     while words not in screen.text().partition("\n")[2]:
         await screen.press("pageup")
@@ -58,19 +62,19 @@ async def climb(screen: Screen, words: str) -> None:
 
 
 def test_a_conversation_is_drawn_from_its_end_as_far_as_somebody_looks() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         assert num_drawn(screen) < NUM_TURNS / 3
-        await climb(screen, "question-0")
+        await page_up_to(screen, "question-0")
         assert num_drawn(screen) == NUM_TURNS
         await screen.press("ctrl+end")
         await screen.wait_for("Paragraph 5")
 
-    drive(ScriptedPartner(), look, conversation=long_conversation())
+    drive(ScriptedBackend(), interact, conversation=long_conversation())
 
 
 def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         before = num_drawn(screen)
         transcript = screen.app.screen.query_one(Transcript)
@@ -82,7 +86,7 @@ def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
         assert transcript.scroll_y == transcript.scroll_target_y > 3
         assert seen == screen.text()
 
-    drive(ScriptedPartner(), look, conversation=long_conversation())
+    drive(ScriptedBackend(), interact, conversation=long_conversation())
 
 
 def test_words_are_found_where_nothing_is_drawn_yet() -> None:
@@ -91,7 +95,7 @@ def test_words_are_found_where_nothing_is_drawn_yet() -> None:
         await screen.press("ctrl+f", *"question-7")
         await screen.wait_for("answer-7")
 
-    drive(ScriptedPartner(), find, conversation=long_conversation())
+    drive(ScriptedBackend(), find, conversation=long_conversation())
 
 
 def test_another_chat_is_not_mixed_with_what_was_still_to_be_drawn() -> None:
@@ -103,7 +107,7 @@ def test_another_chat_is_not_mixed_with_what_was_still_to_be_drawn() -> None:
         await screen.settle()
         assert num_drawn(screen) == 0
 
-    drive(ScriptedPartner(), turn, conversation=long_conversation())
+    drive(ScriptedBackend(), turn, conversation=long_conversation())
 
 
 def test_another_width_gives_everything_another_height() -> None:
@@ -117,7 +121,7 @@ def test_another_width_gives_everything_another_height() -> None:
         assert transcript.virtual_size.height < 0.8 * before
         assert num_laid_out(screen) < 5 * MAX_WIDGETS
 
-    drive(ScriptedPartner(), resize, conversation=long_conversation())
+    drive(ScriptedBackend(), resize, conversation=long_conversation())
 
 
 @pytest.mark.parametrize("num_edits", [1, 3])
@@ -131,6 +135,6 @@ def test_the_last_questions_are_taken_back_one_after_the_other(num_edits: int) -
         await screen.wait_for("Another answer.")
         assert f"question-{NUM_TURNS - num_edits}" in screen.text()
 
-    partner = ScriptedPartner(text("Another answer."))
-    drive(partner, edit, conversation=long_conversation())
-    assert len(partner.requests[0].messages) == 2 * (NUM_TURNS - num_edits) + 1
+    backend = ScriptedBackend(text("Another answer."))
+    drive(backend, edit, conversation=long_conversation())
+    assert len(backend.requests[0].messages) == 2 * (NUM_TURNS - num_edits) + 1

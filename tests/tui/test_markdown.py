@@ -9,12 +9,12 @@ from rich.console import Console
 from textual.theme import BUILTIN_THEMES
 
 from mlxctl.ir import TextDelta, ThinkingDelta
-from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.markdown import MarkdownText, Palette
-from mlxctl.tui.segments import Segmenter
+from mlxctl.tui.markdown_segments import Segmenter
+from mlxctl.tui.terminal import escape_control_characters
 
-from .screens import Screen, drive
-from .scripted import ScriptedPartner, call, end, text
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, call, end, text
 
 THEME = BUILTIN_THEMES["textual-dark"]
 PALETTE = Palette.from_theme(THEME, THEME.to_color_system().generate())
@@ -61,8 +61,35 @@ def test_text_that_looks_like_markup_is_shown(source: str) -> None:
 PIECES = st.sampled_from(
     [
         *"<>&\\(){};,=+/\"':?!%$[] \n",
-        *("<div>", "</div>", "<T>", "List<String>", "<br/>", "<!--", "-->", "<a href='x'>", "<https://a.b>", "<x:y>", "<a@b.c>"),
-        *("<?php", "?>", "<![CDATA[", "]]>", "&lt;", "&amp;", "&#x41;", "\\(", "\\)", "\\[", "\\]", "\\{", "\\n", "\\\\"),
+        *(
+            "<div>",
+            "</div>",
+            "<T>",
+            "List<String>",
+            "<br/>",
+            "<!--",
+            "-->",
+            "<a href='x'>",
+            "<https://a.b>",
+            "<x:y>",
+            "<a@b.c>",
+        ),
+        *(
+            "<?php",
+            "?>",
+            "<![CDATA[",
+            "]]>",
+            "&lt;",
+            "&amp;",
+            "&#x41;",
+            "\\(",
+            "\\)",
+            "\\[",
+            "\\]",
+            "\\{",
+            "\\n",
+            "\\\\",
+        ),
         *("word", "x", "42", "é", "中", "\n\n"),
     ]
 )
@@ -70,7 +97,9 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join), st.integers(20, 100))
-def test_every_character_of_plain_text_with_brackets_entities_and_backslashes_is_shown(source: str, width: int) -> None:
+def test_every_character_of_plain_text_with_brackets_entities_and_backslashes_is_shown(
+    source: str, width: int
+) -> None:
     # `+` may be the mark of a list item, which stays; `=` below a text stays a text.
     shown = letters(drawn(source, width=width))
     rest = iter(shown)
@@ -80,7 +109,22 @@ def test_every_character_of_plain_text_with_brackets_entities_and_backslashes_is
 MARKED = st.sampled_from(
     [
         *"*_`~#->|[]()! \n",
-        *("\n\n", "**", "```", "~~", "| a | b |\n|---|---|\n", "- ", "1. ", "> ", "    ", "word", "x1", "7", "---\n", "](a.b)"),
+        *(
+            "\n\n",
+            "**",
+            "```",
+            "~~",
+            "| a | b |\n|---|---|\n",
+            "- ",
+            "1. ",
+            "> ",
+            "    ",
+            "word",
+            "x1",
+            "7",
+            "---\n",
+            "](a.b)",
+        ),
     ]
 )
 
@@ -92,12 +136,22 @@ def test_no_formatting_loses_a_letter_or_a_digit(source: str) -> None:
     assert all(character in shown for character in re.sub(r"[\W_]", "", source))
 
 
-DEEP = [">" * 500, "+ " * 400, "[" * 3000, "*a " * 3000, "<" * 5000, "[a](b.c" * 1000, "`" * 3000 + " ", "\\" * 5000, "**x " * 2000]
+DEEP = [
+    ">" * 500,
+    "+ " * 400,
+    "[" * 3000,
+    "*a " * 3000,
+    "<" * 5000,
+    "[a](b.c" * 1000,
+    "`" * 3000 + " ",
+    "\\" * 5000,
+    "**x " * 2000,
+]
 
 
-@pytest.mark.parametrize("beginning", DEEP)
-def test_text_that_is_nested_too_deep_is_shown_without_formatting(beginning: str) -> None:
-    assert "deep" in drawn(f"{beginning} deep")
+@pytest.mark.parametrize("prefix", DEEP)
+def test_text_that_is_nested_too_deep_is_shown_without_formatting(prefix: str) -> None:
+    assert "deep" in drawn(f"{prefix} deep")
 
 
 def test_a_table_cell_that_is_too_many_is_shown() -> None:
@@ -105,7 +159,10 @@ def test_a_table_cell_that_is_too_many_is_shown() -> None:
 
 
 def test_a_link_shows_its_target_once() -> None:
-    assert drawn("see [the docs](https://a.b/c) and [https://d.e](https://d.e)") == "see the docs (https://a.b/c) and https://d.e"
+    assert (
+        drawn("see [the docs](https://a.b/c) and [https://d.e](https://d.e)")
+        == "see the docs (https://a.b/c) and https://d.e"
+    )
 
 
 def test_lists_and_code_look_like_lists_and_code() -> None:
@@ -114,7 +171,7 @@ def test_lists_and_code_look_like_lists_and_code() -> None:
 
 
 def test_control_characters_are_symbols() -> None:
-    assert visible_controls("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
+    assert escape_control_characters("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
 
 
 def test_the_rest_of_a_code_block_that_was_cut_has_no_second_label() -> None:
@@ -133,9 +190,9 @@ def test_html_is_shown_everywhere_however_it_comes(size: int) -> None:
     pieces = [source[place : place + size] for place in range(0, len(source), size)]
     thought = ThinkingDelta(text="Maybe <think about=it> [red]this[/red].")
     tool = call("<tool>[x]", '{"a": "<b>[/]"}')
-    partner = ScriptedPartner([thought, *tool], [*(TextDelta(text=piece) for piece in pieces), end()])
+    backend = ScriptedBackend([thought, *tool], [*(TextDelta(text=piece) for piece in pieces), end()])
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("What is <i>?")
         seen = await screen.wait_for("• <li>one</li>")
         assert "Use <b>x</b> and List<T> in" in seen
@@ -145,15 +202,15 @@ def test_html_is_shown_everywhere_however_it_comes(size: int) -> None:
         await screen.press("shift+tab", "enter")
         await screen.wait_for("Maybe <think about=it> [red]this[/red].")
 
-    drive(partner, look, size=(100, 40), uses_tools=True)
+    drive(backend, interact, size=(100, 40), uses_tools=True)
 
 
 def test_a_call_that_looks_like_markup_can_be_decided() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Go")
         await screen.wait_for("Tool call: [bold]x[/]<i>")
         await screen.press("escape")
         await screen.wait_for("Done")
 
-    partner = ScriptedPartner(call("[bold]x[/]<i>", '{"a": "[/]<b>"}'), text("Done"))
-    drive(partner, look, uses_tools=True, asks_before_tools=True)
+    backend = ScriptedBackend(call("[bold]x[/]<i>", '{"a": "[/]<b>"}'), text("Done"))
+    drive(backend, interact, uses_tools=True, asks_before_tools=True)

@@ -15,13 +15,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import ServerUnreachable
 from mlxctl.inference.request_log import RequestView
-from mlxctl.tui.monitor_app import MonitorApp
+from mlxctl.tui.chat_backend import RemoteBackend
+from mlxctl.tui.monitor import format_text
 from mlxctl.tui.observation import Observation, Trends
-from mlxctl.tui.partner import RemotePartner
-from mlxctl.tui.watching import as_text
+from mlxctl.tui.screens.monitor import MonitorApp
 from mlxctl.tui.widgets.plot import bars
 
-from .screens import Screen, drive, masked
+from .screen_driver import Screen, drive, mask_times_in
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
-def view(number: int, **fields: object) -> RequestView:
+def make_view(number: int, **fields: object) -> RequestView:
     known = {
         "model": "a-model",
         "state": "finished",
@@ -46,29 +46,35 @@ def view(number: int, **fields: object) -> RequestView:
     return RequestView(number=number, **{**known, **fields})  # type: ignore[arg-type]
 
 
-def moment(at: float, *requests: RequestView, **stats: object) -> Observation:
+def make_observation(at: float, *requests: RequestView, **stats: object) -> Observation:
     return Observation(at=at, stats=stats, requests=requests)
 
 
 def test_rates_are_what_was_done_between_two_looks() -> None:
     trends = Trends()
-    trends.add(moment(10.0, num_generated_tokens=100, num_prompt_tokens=1000, cache_tokens_reused=0))
-    trends.add(moment(12.0, num_generated_tokens=300, num_prompt_tokens=1100, cache_tokens_reused=300))
+    trends.add(
+        make_observation(10.0, num_generated_tokens=100, num_prompt_tokens=1000, cache_tokens_reused=0)
+    )
+    trends.add(
+        make_observation(12.0, num_generated_tokens=300, num_prompt_tokens=1100, cache_tokens_reused=300)
+    )
     assert (list(trends.generated), list(trends.read), list(trends.cached)) == ([100.0], [50.0], [75.0])
 
 
 def test_an_engine_that_was_started_again_has_no_rate() -> None:
     trends = Trends()
-    trends.add(moment(1.0, num_generated_tokens=500))
-    trends.add(moment(2.0, num_generated_tokens=20))
+    trends.add(make_observation(1.0, num_generated_tokens=500))
+    trends.add(make_observation(2.0, num_generated_tokens=20))
     assert list(trends.generated) == [0.0]
 
 
 def test_the_time_to_the_first_token_is_of_requests_that_are_new() -> None:
     trends = Trends()
-    trends.add(moment(1.0, view(1, first_token_seconds=0.1)))
-    trends.add(moment(2.0, view(2, first_token_seconds=0.3), view(1, first_token_seconds=0.1)))
-    trends.add(moment(3.0, view(2, first_token_seconds=0.3)))
+    trends.add(make_observation(1.0, make_view(1, first_token_seconds=0.1)))
+    trends.add(
+        make_observation(2.0, make_view(2, first_token_seconds=0.3), make_view(1, first_token_seconds=0.1))
+    )
+    trends.add(make_observation(3.0, make_view(2, first_token_seconds=0.3)))
     assert list(trends.first_token) == [100.0, 300.0, 300.0]
 
 
@@ -79,8 +85,13 @@ def test_bars_begin_at_nothing_and_show_whatever_is_more_than_that() -> None:
 
 
 def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:
-    reading = view(
-        3, state="reading", num_read_tokens=512, num_generated_tokens=0, first_token_seconds=None, tokens_per_second=None
+    reading = make_view(
+        3,
+        state="reading",
+        num_read_tokens=512,
+        num_generated_tokens=0,
+        first_token_seconds=None,
+        tokens_per_second=None,
     )
     stats = {
         "num_waiting": 2,
@@ -94,14 +105,16 @@ def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:
         "active_memory_bytes": 5_400_000_000,
         "peak_memory_bytes": 6_100_000_000,
     }
-    assert as_text(moment(1.0, reading, view(1), **stats)) == snapshot.use_extension(TextSnapshots)
+    assert format_text(make_observation(1.0, reading, make_view(1), **stats)) == snapshot.use_extension(
+        TextSnapshots
+    )
 
 
 def test_the_screen_shows_what_a_real_server_does(server: ServerProcess) -> None:
     body = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0}
     assert httpx.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("is ready")
         await screen.press("f5")
         await screen.wait_for("first token, ms")
@@ -111,12 +124,14 @@ def test_the_screen_shows_what_a_real_server_does(server: ServerProcess) -> None
         await screen.press("escape")
         await screen.wait_for("Ask something")
 
-    drive(RemotePartner(server.url), look, size=(120, 30))
+    drive(RemoteBackend(server.url), interact, size=(120, 30))
 
 
 def test_one_look_as_json(server: ServerProcess) -> None:
     command = [sys.executable, "-m", "mlxctl", "top", "--url", server.url, "--json"]
-    looked = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    looked = json.loads(
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    )
     assert looked["stats"]["num_decoding"] == 0
     assert {request["state"] for request in looked["requests"]} <= {"finished"}
 
@@ -136,17 +151,17 @@ def test_a_server_that_goes_away_leaves_the_last_picture_and_says_so(snapshot: S
         looks += 1
         if looks > 2:
             raise ServerUnreachable("http://nowhere", "the connection is refused")
-        return moment(float(looks), view(1), num_generated_tokens=100 * looks, num_decoding=1)
+        return make_observation(float(looks), make_view(1), num_generated_tokens=100 * looks, num_decoding=1)
 
     async def play() -> str:
         async def close() -> None:
             """Nothing is open."""
 
-        app = MonitorApp(observe, where="http://nowhere", interval_seconds=0.05, close=close)
+        app = MonitorApp(observe, address="http://nowhere", interval_seconds=0.05, close=close)
         async with app.run_test(size=(80, 24)) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("refused")
             await screen.press("space")
             return await screen.wait_for("paused")
 
-    assert masked(asyncio.run(play())) == snapshot.use_extension(TextSnapshots)
+    assert mask_times_in(asyncio.run(play())) == snapshot.use_extension(TextSnapshots)

@@ -47,19 +47,26 @@ class _Echo(BaseHTTPRequestHandler):
         delta = {"content": f"You said: {request['messages'][-1]['content']}"}
         chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
         chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
-        events = "".join(f"data: {json.dumps({'id': 'x', 'object': 'chat.completion.chunk', **chunk})}\n\n" for chunk in chunks)
+        events = "".join(
+            f"data: {json.dumps({'id': 'x', 'object': 'chat.completion.chunk', **chunk})}\n\n"
+            for chunk in chunks
+        )
         self._answer(200, events + "data: [DONE]\n\n", "text/event-stream", {})
 
     def _answer(self, status: int, body: str, kind: str, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(body.encode())), **headers}.items():
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(body.encode())),
+            **headers,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body.encode())
 
 
 @contextmanager
-def standing_in(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
+def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
     """Another server, which says what it was asked; yields its URL."""
     handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -71,12 +78,16 @@ def standing_in(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[s
         server.server_close()
 
 
-def typed_at_a_terminal(url: str, *steps: tuple[str, str]) -> str:
-    """Chat in lines on a terminal: wait for the words of a step, type its keys; returns everything that was shown."""
+def run_on_terminal(url: str, *steps: tuple[str, str]) -> str:
+    """Chat in lines on a terminal: wait for the words of a step, type its keys; returns everything that was
+    shown.
+    """
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--no-save", "--url", url]
     environment = os.environ | {"TERM": "xterm"}
-    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
+    )
     os.close(terminal)
     shown, place, deadline = "", 0, time.monotonic() + 60
     for words, keys in steps:
@@ -94,7 +105,9 @@ def typed_at_a_terminal(url: str, *steps: tuple[str, str]) -> str:
 
 def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mlxctl", "chat", *arguments]
-    return subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+    return subprocess.run(
+        command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ
+    )
 
 
 def test_a_pipe_is_one_question_answered_by_a_local_engine() -> None:
@@ -113,8 +126,10 @@ def test_a_pipe_is_one_question_answered_by_a_local_engine() -> None:
         (["/help"], "", "/help"),
     ],
 )
-def test_the_prompt_is_the_argument_and_below_it_the_piped_text(arguments: list[str], typed: str, question: str) -> None:
-    with standing_in() as url:
+def test_the_prompt_is_the_argument_and_below_it_the_piped_text(
+    arguments: list[str], typed: str, question: str
+) -> None:
+    with echo_server() as url:
         run = chat(*arguments, "--url", url, typed=typed)
     assert (run.returncode, run.stdout) == (0, f"You said: {question}\n")
 
@@ -127,29 +142,32 @@ def test_an_empty_prompt_is_refused(arguments: list[str], typed: str) -> None:
 
 
 def test_bytes_that_are_no_text_are_asked_as_replacement_characters() -> None:
-    with standing_in() as url:
+    with echo_server() as url:
         command = [sys.executable, "-m", "mlxctl", "chat", "--url", url]
         run = subprocess.run(command, input=b"caf\xe9 \x1b[31m", capture_output=True, timeout=60, check=True)
     assert run.stdout.decode() == "You said: caf\ufffd \x1b[31m\n"
 
 
 def test_a_server_that_is_loading_is_waited_for() -> None:
-    with standing_in(num_refusals=2) as url:
+    with echo_server(num_refusals=2) as url:
         run = chat("Hi", "--url", url, typed="")
     assert (run.returncode, run.stdout) == (0, "You said: Hi\n")
     assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
 
 
 def test_a_server_that_wants_a_key_names_the_option() -> None:
-    with standing_in(needs_key=True) as url:
+    with echo_server(needs_key=True) as url:
         run = chat("Hi", "--url", url, typed="")
-        assert run.stderr == f"mlxctl: the server at {url} wants an API key: use --api-key KEY or MLXCTL_API_KEY\n"
+        assert (
+            run.stderr
+            == f"mlxctl: the server at {url} wants an API key: use --api-key KEY or MLXCTL_API_KEY\n"
+        )
         assert chat("Hi", "--url", url, "--api-key", "right", typed="").stdout == "You said: Hi\n"
 
 
 def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None:
-    with standing_in() as url:
-        shown = typed_at_a_terminal(
+    with echo_server() as url:
+        shown = run_on_terminal(
             url,
             ("ready", "hellp\x7fo\r"),
             ("You said: hello", "\x1b[A\x01(\r"),
@@ -164,13 +182,20 @@ def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None
 
 
 @pytest.mark.parametrize(("command", "instead"), [("chat", "--plain"), ("top", "--once")])
-def test_a_terminal_that_shows_no_screens_gets_lines(server: ServerProcess, command: str, instead: str) -> None:
+def test_a_terminal_that_shows_no_screens_gets_lines(
+    server: ServerProcess, command: str, instead: str
+) -> None:
     controller, terminal = pty.openpty()
     run = [sys.executable, "-m", "mlxctl", command, "--url", server.url]
     environment = os.environ | {"TERM": "dumb"}
     os.write(controller, b"\x04")
-    ended = subprocess.run(run, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=60, check=True)
-    assert f"a terminal of the kind 'dumb' (TERM) shows no screens, so this is {instead}" in ended.stderr.decode()
+    ended = subprocess.run(
+        run, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=60, check=True
+    )
+    assert (
+        f"a terminal of the kind 'dumb' (TERM) shows no screens, so this is {instead}"
+        in ended.stderr.decode()
+    )
     os.close(terminal)
     os.close(controller)
 
@@ -197,5 +222,12 @@ def test_a_model_that_is_not_there_is_named(server: ServerProcess) -> None:
 
 def test_a_reader_that_has_enough_ends_it_quietly(server: ServerProcess) -> None:
     command = f"{sys.executable} -m mlxctl chat Hello! --temperature 0 --url {server.url} | true"
-    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL)
+    run = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
     assert "Traceback" not in run.stderr

@@ -12,11 +12,11 @@ from textual.widgets import Input
 
 from mlxctl.errors import BrokenModel, ConnectionLost, InvalidRequest, MlxctlError, ServerUnreachable
 from mlxctl.ir import ImagePart, PromptProgress, TextDelta, ThinkingDelta
-from mlxctl.tui.partner import PartnerModel
+from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.widgets.composer import Composer
 
-from .screens import Screen, drive, masked
-from .scripted import ScriptedPartner, call, end, text
+from .screen_driver import Screen, drive, mask_times_in
+from .scripted_backend import ScriptedBackend, call, end, text
 
 CODE = "Here it is:\n\n```python\ndef f(x):\n    return x + 1\n```\n\n- one\n- **two**\n"
 
@@ -27,35 +27,35 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 def test_an_answer_with_everything(snapshot: SnapshotAssertion) -> None:
-    partner = ScriptedPartner(
+    backend = ScriptedBackend(
         [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*7"}')],
         [TextDelta(text=CODE), end()],
     )
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("two")
-        assert masked(await screen.wait_for("context 105")) == snapshot
+        assert mask_times_in(await screen.wait_for("context 105")) == snapshot
 
-    drive(partner, look, uses_tools=True)
+    drive(backend, interact, uses_tools=True)
 
 
 @pytest.mark.parametrize(("key", "words"), [("f1", "Quit"), ("f2", "Apply")])
 def test_what_opens_above(key: str, words: str, snapshot: SnapshotAssertion) -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press(key)
         assert await screen.wait_for(words) == snapshot
         await screen.press("escape")
         await screen.wait_for("Ask something")
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
 def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
-    partner = ScriptedPartner([TextDelta(text="Half an ans"), 60.0], text("A whole answer."))
+    backend = ScriptedBackend([TextDelta(text="Half an ans"), 60.0], text("A whole answer."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Tell me")
         await screen.wait_for("Half an ans")
         await screen.press("escape")
@@ -63,15 +63,17 @@ def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
         await screen.press("ctrl+r")
         assert "Half an ans" not in await screen.wait_for("A whole answer.")
 
-    drive(partner, look)
-    assert partner.answers[0].is_cancelled
-    assert [message.text for message in partner.requests[1].messages] == ["Tell me"]
+    drive(backend, interact)
+    assert backend.answers[0].is_cancelled
+    assert [message.text for message in backend.requests[1].messages] == ["Tell me"]
 
 
 def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> None:
-    partner = ScriptedPartner([TextDelta(text="Half an ans"), ConnectionLost("the server went away")], text("Now whole."))
+    backend = ScriptedBackend(
+        [TextDelta(text="Half an ans"), ConnectionLost("the server went away")], text("Now whole.")
+    )
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Tell me")
         seen = " ".join((await screen.wait_for("^R retries")).split())
         assert "Half an ans" in seen
@@ -79,14 +81,16 @@ def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> Non
         await screen.press("ctrl+r")
         await screen.wait_for("Now whole.")
 
-    drive(partner, look)
+    drive(backend, interact)
 
 
 @pytest.mark.parametrize("failure", [ServerUnreachable("http://x", "gone"), InvalidRequest("no such thing")])
 def test_an_answer_is_not_lost_to_a_second_try_that_fails(failure: MlxctlError) -> None:
-    partner = ScriptedPartner([TextDelta(text="Half an ans"), ConnectionLost("it went away")], [failure], text("Now whole."))
+    backend = ScriptedBackend(
+        [TextDelta(text="Half an ans"), ConnectionLost("it went away")], [failure], text("Now whole.")
+    )
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Tell me")
         await screen.wait_for("it went away")
         await screen.press("ctrl+r")
@@ -95,36 +99,36 @@ def test_an_answer_is_not_lost_to_a_second_try_that_fails(failure: MlxctlError) 
         await screen.press("ctrl+r")
         assert "Half an ans" not in await screen.wait_for("Now whole.")
 
-    drive(partner, look)
+    drive(backend, interact)
 
 
 def test_a_question_that_is_refused_comes_back_into_the_input() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Far too long")
         await screen.wait_for("prompt is too long")
         assert screen.app.screen.query_one(Composer).text == "Far too long"
 
-    drive(ScriptedPartner([InvalidRequest("prompt is too long")]), look)
+    drive(ScriptedBackend([InvalidRequest("prompt is too long")]), interact)
 
 
 def test_the_last_question_can_be_edited_and_resent() -> None:
-    partner = ScriptedPartner(text("First."), text("Second."))
+    backend = ScriptedBackend(text("First."), text("Second."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("One")
         await screen.wait_for("First.")
         await screen.press("ctrl+l", "s")
         await screen.press("enter")
         assert "First." not in await screen.wait_for("Second.")
 
-    drive(partner, look)
-    assert [message.text for message in partner.requests[1].messages] == ["Ones"]
+    drive(backend, interact)
+    assert [message.text for message in backend.requests[1].messages] == ["Ones"]
 
 
 def test_lines_history_and_the_system_prompt() -> None:
-    partner = ScriptedPartner(text("First."), text("Second."))
+    backend = ScriptedBackend(text("First."), text("Second."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.press("a", "ctrl+j", "b", "enter")
         await screen.wait_for("First.")
         await screen.press("f2")
@@ -134,62 +138,62 @@ def test_lines_history_and_the_system_prompt() -> None:
         await screen.press("up", "enter")
         await screen.wait_for("Second.")
 
-    drive(partner, look)
-    assert partner.requests[0].messages[0].text == "a\nb"
-    assert [message.text for message in partner.requests[1].messages] == ["Be", "a\nb", "First.", "a\nb"]
+    drive(backend, interact)
+    assert backend.requests[0].messages[0].text == "a\nb"
+    assert [message.text for message in backend.requests[1].messages] == ["Be", "a\nb", "First.", "a\nb"]
 
 
 def test_settings_that_make_no_sense_are_not_taken() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press("f2")
         await screen.wait_for("Apply")
         await screen.press("tab", "h", "o", "t", "enter")
         await screen.wait_for("Temperature must be a number from 0 to 100, not 'hot'")
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
 def test_the_lines_of_a_paste_are_lines_however_the_terminal_ends_them() -> None:
-    partner = ScriptedPartner(text("Read."))
+    backend = ScriptedBackend(text("Read."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         screen.app.screen.query_one(Composer).post_message(events.Paste("one\r" * 300 + "two\r\nthree"))
         await screen.wait_for("[paste 1: 302 lines, ")
         await screen.press("enter")
         await screen.wait_for("Read.")
 
-    drive(partner, look)
-    assert partner.requests[0].messages[0].text == "one\n" * 300 + "two\nthree"
+    drive(backend, interact)
+    assert backend.requests[0].messages[0].text == "one\n" * 300 + "two\nthree"
 
 
 def test_a_huge_paste_is_folded_and_sent_whole() -> None:
-    partner = ScriptedPartner(text("Long."))
+    backend = ScriptedBackend(text("Long."))
     pasted = "word " * 100_000
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         screen.app.screen.query_one(Composer).post_message(events.Paste(pasted))
         await screen.wait_for("[paste 1: 1 line, 500,000 characters]")
         await screen.press("enter")
         await screen.wait_for("Long.")
 
-    drive(partner, look)
-    assert partner.requests[0].messages[0].text == pasted.strip()
+    drive(backend, interact)
+    assert backend.requests[0].messages[0].text == pasted.strip()
 
 
 def test_progress_of_a_long_prompt_is_shown() -> None:
     progress = PromptProgress(num_processed=1500, num_cached=0, num_prompt_tokens=3000)
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Read")
         await screen.wait_for("reading 50% of 3,000")
 
-    drive(ScriptedPartner([progress, 60.0]), look)
+    drive(ScriptedBackend([progress, 60.0]), interact)
 
 
 def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.resize(30, 8)
         assert "Ask" not in await screen.wait_for("too small")
@@ -198,15 +202,15 @@ def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
         await screen.press(*"typed")
         await screen.wait_for("typed")
 
-    drive(ScriptedPartner(), look)
+    drive(ScriptedBackend(), interact)
 
 
-class Absent(ScriptedPartner):
+class Absent(ScriptedBackend):
     """Nobody at the URL at first, then somebody."""
 
     num_tries = 0
 
-    async def open(self) -> PartnerModel:
+    async def open(self) -> BackendModel:
         self.num_tries += 1
         if self.num_tries == 1:
             raise ServerUnreachable("http://there", "the connection is refused")
@@ -214,33 +218,33 @@ class Absent(ScriptedPartner):
 
 
 def test_a_server_that_is_not_there_yet_is_waited_for_and_the_question_with_it() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("no server answers at http://there")
         await screen.ask("Hello")
         await screen.wait_for("At last.")
 
-    drive(Absent(text("At last.")), look)
+    drive(Absent(text("At last.")), interact)
 
 
-class Broken(ScriptedPartner):
-    async def open(self) -> PartnerModel:
+class Broken(ScriptedBackend):
+    async def open(self) -> BackendModel:
         raise BrokenModel("x", "model 'x' has no config.json")
 
 
 def test_a_model_that_cannot_be_used_is_said_and_the_question_stays() -> None:
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("Error: model 'x' has no config.json")
         await screen.ask("Hello")
         await screen.wait_for("There is no model to ask")
         assert screen.app.screen.query_one(Composer).text == "Hello"
 
-    drive(Broken(), look)
+    drive(Broken(), interact)
 
 
 def test_a_conversation_is_exported(tmp_path: Path) -> None:
     path = tmp_path / "c.md"
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("Hello")
         await screen.wait_for("Hi!")
         await screen.press("ctrl+s")
@@ -249,14 +253,14 @@ def test_a_conversation_is_exported(tmp_path: Path) -> None:
         await screen.press("enter")
         await screen.wait_for("Saved to")
 
-    drive(ScriptedPartner(text("Hi!")), look)
+    drive(ScriptedBackend(text("Hi!")), interact)
     assert "Hi!" in path.read_text()
 
 
 def test_another_model_answers_the_next_question() -> None:
-    partner = ScriptedPartner(text("One."), text("Two."))
+    backend = ScriptedBackend(text("One."), text("Two."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("First")
         await screen.wait_for("One.")
         await screen.press("f4")
@@ -266,9 +270,9 @@ def test_another_model_answers_the_next_question() -> None:
         await screen.ask("Second")
         await screen.wait_for("Two.")
 
-    drive(partner, look)
-    assert [request.model for request in partner.requests] == ["scripted", "another"]
-    assert [message.text for message in partner.requests[1].messages] == ["First", "One.", "Second"]
+    drive(backend, interact)
+    assert [request.model for request in backend.requests] == ["scripted", "another"]
+    assert [message.text for message in backend.requests[1].messages] == ["First", "One.", "Second"]
 
 
 @pytest.mark.parametrize(
@@ -276,28 +280,28 @@ def test_another_model_answers_the_next_question() -> None:
     [(["enter"], "42"), ([*"41", "enter"], "41"), (["escape"], "the user refused this call")],
 )
 def test_a_person_decides_what_a_call_gives(keys: list[str], told: str) -> None:
-    partner = ScriptedPartner(call("calculator", '{"expression": "6*7"}'), text("I see."))
+    backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("I see."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("Tool call: calculator")
         await screen.press(*keys)
         await screen.wait_for("I see.")
 
-    drive(partner, look, uses_tools=True, asks_before_tools=True)
-    assert [result.text for result in partner.requests[1].messages[-1].tool_results] == [told]
+    drive(backend, interact, uses_tools=True, asks_before_tools=True)
+    assert [result.text for result in backend.requests[1].messages[-1].tool_results] == [told]
 
 
 def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) -> None:
-    partner = ScriptedPartner(call("shell", '{"command": "ls"}'))
+    backend = ScriptedBackend(call("shell", '{"command": "ls"}'))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.ask("List my files")
-        assert masked(await screen.wait_for("Tool call: shell")) == snapshot
+        assert mask_times_in(await screen.wait_for("Tool call: shell")) == snapshot
         screen.app.screen_stack[0].action_stop()  # type: ignore[attr-defined]
         await screen.wait_for("Stopped. Partial answer kept")
 
-    drive(partner, look, uses_tools=True, asks_before_tools=True)
+    drive(backend, interact, uses_tools=True, asks_before_tools=True)
 
 
 PIXEL = b"\x89PNG\r\n\x1a\n and so on"
@@ -306,9 +310,9 @@ PIXEL = b"\x89PNG\r\n\x1a\n and so on"
 def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PIXEL)
     (tmp_path / "b.png").write_text("no image at all")
-    partner = ScriptedPartner(text("A dot."), text("Still a dot."))
+    backend = ScriptedBackend(text("A dot."), text("Still a dot."))
 
-    async def look(screen: Screen) -> None:
+    async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         for name in ("b.png", "a.png"):
             await screen.press("f8")
@@ -324,8 +328,8 @@ def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: P
         await screen.press("enter")
         await screen.wait_for("Still a dot.")
 
-    drive(partner, look)
-    for request in partner.requests:
+    drive(backend, interact)
+    for request in backend.requests:
         assert request.messages[-1].parts[0] == ImagePart(data=PIXEL, media_type="image/png")
 
 
@@ -341,5 +345,8 @@ def test_the_first_frame_waits_for_nothing_that_only_answers_need() -> None:
         "numpy",
         "mlx",
     ]
-    script = f"import sys, mlxctl.tui.door, mlxctl.tui.app; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    script = f"import sys, mlxctl.tui.launch, mlxctl.tui.app; print([name for name in {heavy} if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )

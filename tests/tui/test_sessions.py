@@ -12,70 +12,93 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.errors import StoreError
-from mlxctl.ir import ImagePart, Message, TextDelta, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_message
+from mlxctl.ir import (
+    ImagePart,
+    Message,
+    TextDelta,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    text_message,
+)
 from mlxctl.stores import SessionStore
-from mlxctl.tui.beginning import Beginning, begin
-from mlxctl.tui.conversation import Said
+from mlxctl.tui.conversation import ChatMessage, ChatOptions
 from mlxctl.tui.export import export
-from mlxctl.tui.keeper import Keeper
+from mlxctl.tui.launch import InitialConversation, load_initial_conversation
 from mlxctl.tui.messages_json import from_messages, to_messages
-from mlxctl.tui.options import ChatOptions
-from mlxctl.tui.plain import PlainChat
+from mlxctl.tui.plain_chat import PlainChat
+from mlxctl.tui.session_autosave import SessionAutosave
 
-from .screens import Screen, drive
-from .scripted import ScriptedPartner, call, text
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, call, text
 
-WORDS = st.text(min_size=1, max_size=20)
+TEXTS = st.text(min_size=1, max_size=20)
 
 
-def answers() -> st.SearchStrategy[Said]:
-    calls = st.builds(ToolCallPart, id=WORDS, name=WORDS, arguments=st.just('{"a": 1}'))
-    thinking = st.lists(st.builds(ThinkingPart, text=WORDS), max_size=1)
-    parts = st.tuples(thinking, st.lists(st.builds(TextPart, text=WORDS), max_size=1), st.lists(calls, max_size=2))
+def answers() -> st.SearchStrategy[ChatMessage]:
+    calls = st.builds(ToolCallPart, id=TEXTS, name=TEXTS, arguments=st.just('{"a": 1}'))
+    thinking = st.lists(st.builds(ThinkingPart, text=TEXTS), max_size=1)
+    parts = st.tuples(
+        thinking, st.lists(st.builds(TextPart, text=TEXTS), max_size=1), st.lists(calls, max_size=2)
+    )
     messages = parts.map(lambda found: Message(role="assistant", parts=(*found[0], *found[1], *found[2])))
-    return st.builds(Said, message=messages, is_partial=st.booleans(), thinking_seconds=st.none() | st.just(1.5))
+    return st.builds(
+        ChatMessage, message=messages, is_partial=st.booleans(), thinking_seconds=st.none() | st.just(1.5)
+    )
 
 
-def results() -> st.SearchStrategy[Said]:
-    made = st.builds(ToolResultPart, call_id=WORDS, content=WORDS.map(lambda words: (TextPart(text=words),)))
-    return st.lists(made, min_size=1, max_size=2).map(lambda parts: Said(message=Message(role="tool", parts=tuple(parts))))
+def results() -> st.SearchStrategy[ChatMessage]:
+    made = st.builds(ToolResultPart, call_id=TEXTS, content=TEXTS.map(lambda words: (TextPart(text=words),)))
+    return st.lists(made, min_size=1, max_size=2).map(
+        lambda parts: ChatMessage(message=Message(role="tool", parts=tuple(parts)))
+    )
 
 
-def questions() -> st.SearchStrategy[Said]:
-    images = st.lists(st.builds(ImagePart, data=st.binary(min_size=1, max_size=8), media_type=st.just("image/png")), max_size=2)
-    parts = st.tuples(images, st.builds(TextPart, text=WORDS))
-    return parts.map(lambda found: Said(message=Message(role="user", parts=(*found[0], found[1]))))
+def questions() -> st.SearchStrategy[ChatMessage]:
+    images = st.lists(
+        st.builds(ImagePart, data=st.binary(min_size=1, max_size=8), media_type=st.just("image/png")),
+        max_size=2,
+    )
+    parts = st.tuples(images, st.builds(TextPart, text=TEXTS))
+    return parts.map(lambda found: ChatMessage(message=Message(role="user", parts=(*found[0], found[1]))))
 
 
 @given(st.lists(st.tuples(questions(), answers(), results(), answers()), max_size=3), st.text(max_size=10))
-def test_what_is_written_is_read_again(rounds: list[tuple[Said, ...]], system: str) -> None:
-    said = [item for turn in rounds for item in turn]
-    messages = json.loads(json.dumps([{"role": "system", "content": system}, *to_messages(said)]))
-    assert from_messages(messages) == (system, said)
+def test_what_is_written_is_read_again(turns: list[tuple[ChatMessage, ...]], system: str) -> None:
+    chat = [item for turn in turns for item in turn]
+    messages = json.loads(json.dumps([{"role": "system", "content": system}, *to_messages(chat)]))
+    assert from_messages(messages) == (system, chat)
 
 
 @pytest.mark.parametrize(
-    ("messages", "complaint"),
+    ("messages", "message"),
     [
         ("none", "messages: expected a list"),
         ([{"content": "x"}], r"messages\[0\] is no message of a chat: it has no 'role'"),
-        ([{"role": "user", "content": "x"}, {"role": "judge"}], r"messages\[1\] .*nobody has the role 'judge'"),
+        (
+            [{"role": "user", "content": "x"}, {"role": "judge"}],
+            r"messages\[1\] .*nobody has the role 'judge'",
+        ),
         ([{"role": "user", "content": [{"type": "input_audio"}]}], "its content is no text"),
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}], "must be a data URL"),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}],
+            "must be a data URL",
+        ),
         ([{"role": "assistant", "tool_calls": [{"id": 5}]}], "it has no 'function'"),
         (["words"], r"messages\[0\]"),
     ],
 )
-def test_what_makes_no_sense_is_named(messages: object, complaint: str) -> None:
-    with pytest.raises(StoreError, match=complaint):
+def test_what_makes_no_sense_is_named(messages: object, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
         from_messages(messages)
 
 
-def keeper(directory: Path) -> Keeper:
-    return Keeper(SessionStore(directory / "chats.db"))
+def autosave(directory: Path) -> SessionAutosave:
+    return SessionAutosave(SessionStore(directory / "chats.db"))
 
 
-def kept(directory: Path) -> list[str]:
+def saved_titles(directory: Path) -> list[str]:
     return [summary.title for summary in SessionStore(directory / "chats.db").search()]
 
 
@@ -96,11 +119,18 @@ def test_a_chat_is_found_again_on_the_screen_and_goes_on(tmp_path: Path) -> None
         await screen.ask("And now?")
         await screen.wait_for("Blue.")
 
-    drive(ScriptedPartner(text("I see.")), have_a_chat, keeper=keeper(tmp_path), system_prompt="Be brief.")
-    partner = ScriptedPartner(text("Of course."), text("Blue."))
-    drive(partner, go_on, keeper=keeper(tmp_path))
-    assert [message.text for message in partner.requests[1].messages] == ["Be brief.", "My boat is blue", "I see.", "And now?"]
-    assert kept(tmp_path) == ["My boat is blue", "Something else"]
+    drive(
+        ScriptedBackend(text("I see.")), have_a_chat, autosave=autosave(tmp_path), system_prompt="Be brief."
+    )
+    backend = ScriptedBackend(text("Of course."), text("Blue."))
+    drive(backend, go_on, autosave=autosave(tmp_path))
+    assert [message.text for message in backend.requests[1].messages] == [
+        "Be brief.",
+        "My boat is blue",
+        "I see.",
+        "And now?",
+    ]
+    assert saved_titles(tmp_path) == ["My boat is blue", "Something else"]
 
 
 def test_a_stopped_answer_is_kept_as_it_was(tmp_path: Path) -> None:
@@ -110,10 +140,16 @@ def test_a_stopped_answer_is_kept_as_it_was(tmp_path: Path) -> None:
         await screen.press("ctrl+n")
         await screen.wait_for("New chat.")
 
-    drive(ScriptedPartner([TextDelta(text="Half an ans"), 60.0]), stop_by_beginning_anew, keeper=keeper(tmp_path))
-    _, conversation = asyncio.run(begin(Beginning(is_last=True), ChatOptions(), keeper(tmp_path)))
-    assert [item.message.text for item in conversation.said] == ["Tell me", "Half an ans"]
-    assert conversation.said[-1].is_partial
+    drive(
+        ScriptedBackend([TextDelta(text="Half an ans"), 60.0]),
+        stop_by_beginning_anew,
+        autosave=autosave(tmp_path),
+    )
+    _, conversation = asyncio.run(
+        load_initial_conversation(InitialConversation(is_last=True), ChatOptions(), autosave(tmp_path))
+    )
+    assert [item.message.text for item in conversation.messages] == ["Tell me", "Half an ans"]
+    assert conversation.messages[-1].is_partial
 
 
 def test_forgetting_a_chat_wants_to_be_said_twice(tmp_path: Path) -> None:
@@ -124,16 +160,16 @@ def test_forgetting_a_chat_wants_to_be_said_twice(tmp_path: Path) -> None:
         await screen.wait_for("1 chat")
         await screen.press("delete")
         await screen.wait_for("Press again to delete")
-        assert kept(tmp_path) == ["Forget me"]
+        assert saved_titles(tmp_path) == ["Forget me"]
         await screen.press("delete")
         await screen.wait_for("No saved chats yet.")
 
-    drive(ScriptedPartner(text("Gladly.")), forget, keeper=keeper(tmp_path))
-    assert kept(tmp_path) == []
+    drive(ScriptedBackend(text("Gladly.")), forget, autosave=autosave(tmp_path))
+    assert saved_titles(tmp_path) == []
 
 
 def test_words_are_found_in_the_conversation_the_last_place_first() -> None:
-    partner = ScriptedPartner(call("calculator", '{"expression": "6*7"}'), text("It is forty-two."))
+    backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("It is forty-two."))
 
     async def find(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
@@ -149,43 +185,71 @@ def test_words_are_found_in_the_conversation_the_last_place_first() -> None:
         await screen.press("escape")
         await screen.wait_for("Ask something")
 
-    drive(partner, find, uses_tools=True)
+    drive(backend, find, uses_tools=True)
 
 
 def test_an_exported_chat_is_opened_again(tmp_path: Path) -> None:
-    said = [Said(message=text_message("user", "Hi")), Said(message=text_message("assistant", "Hello"))]
-    export(tmp_path / "chat.json", said, model="m", system_prompt="Be kind.")
-    options, conversation = asyncio.run(begin(Beginning(file=tmp_path / "chat.json"), ChatOptions(), Keeper(None)))
-    assert (options.system_prompt, list(conversation.said)) == ("Be kind.", said)
+    messages = [
+        ChatMessage(message=text_message("user", "Hi")),
+        ChatMessage(message=text_message("assistant", "Hello")),
+    ]
+    export(tmp_path / "chat.json", messages, model="m", system_prompt="Be kind.")
+    options, conversation = asyncio.run(
+        load_initial_conversation(
+            InitialConversation(file=tmp_path / "chat.json"), ChatOptions(), SessionAutosave(None)
+        )
+    )
+    assert (options.system_prompt, list(conversation.messages)) == ("Be kind.", messages)
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
-    [(None, "cannot read"), ("{", "is no JSON"), ('{"messages": [1]}', "holds no conversation"), ("{}", "expected a list")],
+    ("content", "message"),
+    [
+        (None, "cannot read"),
+        ("{", "is no JSON"),
+        ('{"messages": [1]}', "holds no conversation"),
+        ("{}", "expected a list"),
+    ],
 )
-def test_a_file_that_is_no_chat_is_refused_with_words(tmp_path: Path, content: str | None, complaint: str) -> None:
+def test_a_file_that_is_no_chat_is_refused_with_words(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     if content is not None:
         (tmp_path / "chat.json").write_text(content)
-    with pytest.raises(StoreError, match=complaint):
-        asyncio.run(begin(Beginning(file=tmp_path / "chat.json"), ChatOptions(), Keeper(None)))
+    with pytest.raises(StoreError, match=message):
+        asyncio.run(
+            load_initial_conversation(
+                InitialConversation(file=tmp_path / "chat.json"), ChatOptions(), SessionAutosave(None)
+            )
+        )
 
 
 def test_a_plain_chat_goes_on_with_a_kept_one_and_is_kept_itself(tmp_path: Path) -> None:
-    first = keeper(tmp_path)
-    asyncio.run(first.save((Said(message=text_message("user", "Hi")),), model="m", system_prompt=""))
-    again = keeper(tmp_path)
-    options, conversation = asyncio.run(begin(Beginning(is_last=True), ChatOptions(), again))
-    partner, answers = ScriptedPartner(text("Still here.")), io.StringIO()
+    first = autosave(tmp_path)
+    asyncio.run(first.save((ChatMessage(message=text_message("user", "Hi")),), model="m", system_prompt=""))
+    again = autosave(tmp_path)
+    options, conversation = asyncio.run(
+        load_initial_conversation(InitialConversation(is_last=True), ChatOptions(), again)
+    )
+    backend, answers = ScriptedBackend(text("Still here.")), io.StringIO()
     chat = PlainChat(
-        partner, options, again, conversation, source=io.StringIO("Are you there?\n"), answers=answers, remarks=io.StringIO()
+        backend,
+        options,
+        again,
+        conversation,
+        source=io.StringIO("Are you there?\n"),
+        answers=answers,
+        diagnostics=io.StringIO(),
     )
     assert asyncio.run(chat.run()) == 0
-    _, kept_now = asyncio.run(begin(Beginning(is_last=True), ChatOptions(), keeper(tmp_path)))
-    assert [item.message.text for item in kept_now.said] == ["Hi", "Are you there?", "Still here."]
+    _, kept_now = asyncio.run(
+        load_initial_conversation(InitialConversation(is_last=True), ChatOptions(), autosave(tmp_path))
+    )
+    assert [item.message.text for item in kept_now.messages] == ["Hi", "Are you there?", "Still here."]
 
 
 @pytest.mark.parametrize(
-    ("flags", "complaint"),
+    ("flags", "message"),
     [
         (["--continue", "--open", "x.json"], "exclude each other"),
         (["--continue", "--no-save"], "--no-save cannot be combined"),
@@ -194,10 +258,16 @@ def test_a_plain_chat_goes_on_with_a_kept_one_and_is_kept_itself(tmp_path: Path)
         (["--open", "nowhere.json"], "cannot read 'nowhere.json'"),
     ],
 )
-def test_what_cannot_begin_is_said_in_one_line(tmp_path: Path, flags: list[str], complaint: str) -> None:
+def test_what_cannot_begin_is_said_in_one_line(tmp_path: Path, flags: list[str], message: str) -> None:
     command = [sys.executable, "-m", "mlxctl", "chat", "--plain", *flags]
-    environment = {"XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(filter(None, sys.path))}
-    ended = subprocess.run(command, capture_output=True, text=True, input="", env=environment, timeout=60, check=False)
+    environment = {
+        "XDG_STATE_HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": ":".join(filter(None, sys.path)),
+    }
+    ended = subprocess.run(
+        command, capture_output=True, text=True, input="", env=environment, timeout=60, check=False
+    )
     assert ended.returncode == 1
-    assert complaint in ended.stderr
+    assert message in ended.stderr
     assert len(ended.stderr.splitlines()) == 1

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, Usage
-from mlxctl.tui.coalescing import coalesce, merge_deltas
-from mlxctl.tui.exchange import RoundStarted
-from mlxctl.tui.pace import LiveNumbers, Pace
-from mlxctl.tui.segments import Segmenter
+from mlxctl.tui.chat_turn import RoundStarted
+from mlxctl.tui.event_batching import batch_events, merge_deltas
+from mlxctl.tui.markdown_segments import Segmenter
+from mlxctl.tui.throughput_meter import LiveMetrics, ThroughputMeter
 from mlxctl.tui.widgets.status_line import Status, status_text
 
 
@@ -26,7 +26,7 @@ async def source(*, num: int, pause: float, fails: bool = False) -> AsyncGenerat
 
 def test_a_fast_stream_becomes_few_batches_that_lose_nothing() -> None:
     async def gather() -> list[list[int]]:
-        return [batch async for batch in coalesce(source(num=100, pause=0.001), seconds=0.05)]
+        return [batch async for batch in batch_events(source(num=100, pause=0.001), seconds=0.05)]
 
     batches = asyncio.run(gather())
     assert [number for batch in batches for number in batch] == list(range(100))
@@ -38,7 +38,7 @@ def test_an_error_comes_after_everything_that_came_before_it() -> None:
     seen: list[int] = []
 
     async def gather() -> None:
-        async for batch in coalesce(source(num=3, pause=0, fails=True), seconds=0.01):
+        async for batch in batch_events(source(num=3, pause=0, fails=True), seconds=0.01):
             seen.extend(batch)
 
     with pytest.raises(ConnectionError):
@@ -46,8 +46,14 @@ def test_an_error_comes_after_everything_that_came_before_it() -> None:
     assert seen == [0, 1, 2]
 
 
-def test_neighbouring_deltas_become_one_and_others_stay_apart() -> None:
-    deltas = [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c"), TextDelta(text="d"), ThinkingDelta(text="e")]
+def test_neighboring_deltas_become_one_and_others_stay_apart() -> None:
+    deltas = [
+        ThinkingDelta(text="a"),
+        ThinkingDelta(text="b"),
+        TextDelta(text="c"),
+        TextDelta(text="d"),
+        ThinkingDelta(text="e"),
+    ]
     assert merge_deltas(deltas) == [ThinkingDelta(text="ab"), TextDelta(text="cd"), ThinkingDelta(text="e")]
 
 
@@ -61,7 +67,11 @@ def segments_of(pieces: list[str]) -> list[str]:
     return segments
 
 
-CODE = "Before.\n\n```python\n" + "".join(f"line_{number} = {number}\n" for number in range(500)) + "```\nAfter.\n"
+CODE = (
+    "Before.\n\n```python\n"
+    + "".join(f"line_{number} = {number}\n" for number in range(500))
+    + "```\nAfter.\n"
+)
 PROSE = "".join(f"Paragraph {number} says *something*.\n\n" for number in range(300))
 
 
@@ -99,29 +109,31 @@ class Clock:
 
 def test_the_pace_is_that_of_the_latest_answer() -> None:
     clock = Clock()
-    pace = Pace(clock)
-    pace.observe([RoundStarted()])
+    meter = ThroughputMeter(clock)
+    meter.observe([RoundStarted()])
     clock.now = 0.5
-    pace.observe([PromptProgress(num_processed=50, num_cached=0, num_prompt_tokens=100)])
-    assert pace.numbers().prefill is not None
+    meter.observe([PromptProgress(num_processed=50, num_cached=0, num_prompt_tokens=100)])
+    assert meter.metrics().prefill is not None
     for clock.now in (1.0, 1.1, 1.2, 1.3):
-        pace.observe([TextDelta(text="a")])
-    live = pace.numbers()
+        meter.observe([TextDelta(text="a")])
+    live = meter.metrics()
     assert (live.first_token_seconds, live.prefill, live.is_exact) == (1.0, None, False)
     assert live.tokens_per_second == pytest.approx(10.0)
-    pace.observe([Finished(reason="stop", usage=Usage(num_prompt_tokens=100, num_completion_tokens=7))])
-    assert pace.numbers().tokens_per_second == pytest.approx(20.0)
-    assert pace.numbers().is_exact
+    meter.observe([Finished(reason="stop", usage=Usage(num_prompt_tokens=100, num_completion_tokens=7))])
+    assert meter.metrics().tokens_per_second == pytest.approx(20.0)
+    assert meter.metrics().is_exact
 
 
 def test_numbers_that_nobody_counted_are_not_shown() -> None:
-    pace = Pace(Clock())
-    pace.observe([RoundStarted(), TextDelta(text="a"), Finished(reason="stop", usage=Usage(num_prompt_tokens=0))])
-    assert pace.numbers().usage is None
+    meter = ThroughputMeter(Clock())
+    meter.observe(
+        [RoundStarted(), TextDelta(text="a"), Finished(reason="stop", usage=Usage(num_prompt_tokens=0))]
+    )
+    assert meter.metrics().usage is None
 
 
 USAGE = Usage(num_prompt_tokens=1000, num_cached_tokens=850, num_completion_tokens=234)
-FAST = LiveNumbers(first_token_seconds=0.12, tokens_per_second=143.4, is_exact=True, usage=USAGE)
+FAST = LiveMetrics(first_token_seconds=0.12, tokens_per_second=143.4, is_exact=True, usage=USAGE)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +145,5 @@ FAST = LiveNumbers(first_token_seconds=0.12, tokens_per_second=143.4, is_exact=T
     ],
 )
 def test_the_status_line_drops_what_does_not_fit(width: int, line: str) -> None:
-    status = Status(model="Qwen3-8B-4bit", state="ready", numbers=FAST, context_length=40_900)
+    status = Status(model="Qwen3-8B-4bit", state="ready", metrics=FAST, context_length=40_900)
     assert status_text(status, width=width) == line

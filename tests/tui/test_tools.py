@@ -7,14 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.ir import ToolCallPart
-from mlxctl.tui.tools import DEMO_TOOLS, run_call
-from mlxctl.tui.tools.calculator import calculate
-from mlxctl.tui.tools.clock import tell_time
+from mlxctl.tui.calculator import calculate
+from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call, tell_time
 
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [("(2 + 3) * 4", "20"), ("7 / 2", "3.5"), ("2**10", "1024"), ("2^10", "1024"), ("-3 % 5", "2"), ("0.1 + 0.2", "0.3")],
+    [
+        ("(2 + 3) * 4", "20"),
+        ("7 / 2", "3.5"),
+        ("2**10", "1024"),
+        ("2^10", "1024"),
+        ("-3 % 5", "2"),
+        ("0.1 + 0.2", "0.3"),
+    ],
 )
 def test_arithmetic(expression: str, value: str) -> None:
     assert calculate(expression) == value
@@ -22,14 +28,27 @@ def test_arithmetic(expression: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["__import__('os')", "open('x')", "(1).__class__", "[1][0]", "x", "'a' * 9", "True + 1", "1 if 1 else 2", "", "1 +"],
+    [
+        "__import__('os')",
+        "open('x')",
+        "(1).__class__",
+        "[1][0]",
+        "x",
+        "'a' * 9",
+        "True + 1",
+        "1 if 1 else 2",
+        "",
+        "1 +",
+    ],
 )
 def test_what_is_no_arithmetic_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"only numbers|not an arithmetic expression"):
         calculate(expression)
 
 
-@pytest.mark.parametrize("expression", ["9**9**9", "10**400 * 1.0", "2**-2000", "1/0", "(-8)**0.5", "9" * 501, "(" * 300])
+@pytest.mark.parametrize(
+    "expression", ["9**9**9", "10**400 * 1.0", "2**-2000", "1/0", "(-8)**0.5", "9" * 501, "(" * 300]
+)
 def test_what_takes_too_long_or_has_no_value_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"large|most|zero|real|longer|not an arithmetic"):
         calculate(expression)
@@ -69,6 +88,8 @@ def test_a_wrong_call_is_told_to_the_model(name: str, arguments: str, words: str
 
 def test_every_tool_on_offer_runs() -> None:
     arguments = {"calculator": '{"expression": "6*7"}', "get_time": "{}"}
-    results = [run_call(ToolCallPart(id="c", name=tool.name, arguments=arguments[tool.name])) for tool in DEMO_TOOLS]
+    results = [
+        run_call(ToolCallPart(id="c", name=tool.name, arguments=arguments[tool.name])) for tool in DEMO_TOOLS
+    ]
     assert [result.is_error for result in results] == [False, False]
     assert results[0].text == "42"

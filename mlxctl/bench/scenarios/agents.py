@@ -1,4 +1,6 @@
-"""Coding agents: one session turn by turn, then several agents that begin at once with the same new instructions."""
+"""Coding agents: one session turn by turn, then several agents that begin at once with the same new
+instructions.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,11 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.scenarios.session import TOOLS, Session
-from mlxctl.bench.target import Target
+from mlxctl.bench.scenarios.session import TOOLS, AgentSession
+from mlxctl.bench.target import BenchTarget
 from mlxctl.errors import InvalidRequest
 
 # What the tools of a session and the frames around its messages take.
@@ -19,7 +20,9 @@ _OVERHEAD_TOKENS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """A session of `num_turns` tool results, then `num_agents` at once on instructions that nobody has seen before."""
+    """A session of `num_turns` tool results, then `num_agents` at once on instructions that nobody has seen
+    before.
+    """
 
     num_turns: int = 12
     num_agents: int = 4
@@ -33,7 +36,13 @@ class Agents:
     def figures(self) -> tuple[Figure, ...]:
         """Return those of the session, those of the fan-out, and each turn as a detail."""
         turns = (
-            Figure(name=f"turn_ttft_{turn}", unit="s", better="lower", meaning=f"first token of turn {turn}", is_detail=True)
+            Figure(
+                name=f"turn_ttft_{turn}",
+                unit="s",
+                better="lower",
+                meaning=f"first token of turn {turn}",
+                is_detail=True,
+            )
             for turn in range(self.num_turns + 1)
         )
         return (*_FIGURES, *turns)
@@ -49,28 +58,32 @@ class Agents:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Replay a session, then let the agents begin at once on another."""
         session = self._session(target, prompts, f"{key} session")
         turns = [await self._ask(target, session, turn) for turn in range(self.num_turns + 1)]
         fresh = self._session(target, prompts, f"{key} fan-out")
-        at_once = await asyncio.gather(*(self._ask(target, fresh, 0, agent=agent) for agent in range(self.num_agents)))
+        at_once = await asyncio.gather(
+            *(self._ask(target, fresh, 0, agent=agent) for agent in range(self.num_agents))
+        )
         return _session_sample(turns) | _fanout_sample(at_once)
 
-    def _session(self, target: Target, prompts: Prompts, key: str) -> Session:
+    def _session(self, target: BenchTarget, prompts: Prompts, key: str) -> AgentSession:
         wanted = self.system_tokens + self.num_turns * self.result_tokens
         room = target.fit(wanted + _OVERHEAD_TOKENS, max_tokens=self.answer_tokens) - _OVERHEAD_TOKENS
         share = max(0.01, min(1.0, room / wanted))
-        return Session(
+        return AgentSession(
             prompts=prompts,
             key=key,
             system_tokens=round(self.system_tokens * share),
             result_tokens=max(1, round(self.result_tokens * share)),
         )
 
-    async def _ask(self, target: Target, session: Session, num_turns: int, *, agent: int = 0) -> Stream:
+    async def _ask(
+        self, target: BenchTarget, session: AgentSession, num_turns: int, *, agent: int = 0
+    ) -> Stream:
         while True:
-            uses_tools = target.takes_tools
+            uses_tools = target.accepts_tools
             messages = session.messages(num_turns, agent=agent, uses_tools=uses_tools)
             fields: dict[str, Any] = {"tools": TOOLS} if uses_tools else {}
             try:
@@ -78,7 +91,7 @@ class Agents:
             except InvalidRequest as error:
                 if not uses_tools:
                     raise
-                target.takes_tools = False
+                target.accepts_tools = False
                 target.note(f"tools were refused ({error}): the session was replayed as plain text")
 
 
@@ -87,11 +100,23 @@ _FIGURES = (
     Figure(name="turn_ttft_first", unit="s", better="lower", meaning="first token of its first, cold turn"),
     Figure(name="turn_ttft_p50", unit="s", better="lower", meaning="first token of later turns, p50"),
     Figure(name="turn_ttft_p95", unit="s", better="lower", meaning="first token of later turns, p95"),
-    Figure(name="session_cached_share", unit="share", better="higher", meaning="of all prompts, as the server tells"),
-    Figure(name="fanout_seconds", unit="s", better="lower", meaning="agents at once on a cold prefix, all done"),
+    Figure(
+        name="session_cached_share",
+        unit="share",
+        better="higher",
+        meaning="of all prompts, as the server tells",
+    ),
+    Figure(
+        name="fanout_seconds", unit="s", better="lower", meaning="agents at once on a cold prefix, all done"
+    ),
     Figure(name="fanout_ttft_p50", unit="s", better="lower", meaning="their first tokens, p50"),
     Figure(name="fanout_ttft_last", unit="s", better="lower", meaning="first token of the last of them"),
-    Figure(name="fanout_cached_share", unit="share", better="higher", meaning="of their prompts, as the server tells"),
+    Figure(
+        name="fanout_cached_share",
+        unit="share",
+        better="higher",
+        meaning="of their prompts, as the server tells",
+    ),
 )
 
 
@@ -107,7 +132,11 @@ def _session_sample(turns: Sequence[Stream]) -> Sample:
 def _fanout_sample(streams: Sequence[Stream]) -> Sample:
     seconds = max(stream.ended for stream in streams) - min(stream.sent for stream in streams)
     first = [stream.ttft for stream in streams]
-    sample = {"fanout_seconds": seconds, "fanout_ttft_p50": percentile(first, 0.5), "fanout_ttft_last": max(first)}
+    sample = {
+        "fanout_seconds": seconds,
+        "fanout_ttft_p50": percentile(first, 0.5),
+        "fanout_ttft_last": max(first),
+    }
     return sample | _cached_share("fanout", streams)
 
 

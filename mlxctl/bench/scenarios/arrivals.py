@@ -1,4 +1,6 @@
-"""Requests that come by themselves: a Poisson process at a given rate, which does not wait for a server that falls behind."""
+"""Requests that come by themselves: a Poisson process at a given rate, which does not wait for a server that
+falls behind.
+"""
 
 import asyncio
 import random
@@ -7,15 +9,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure, percentile_figures, percentiles
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile_figures, percentiles
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.scenarios.mixed import MIN_ANSWER_TOKENS, MIN_PROMPT_TOKENS, draw_length
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class ScheduledRequest:
     """One request: seconds after the first, and the lengths of its prompt and its answer."""
 
     after: float
@@ -25,9 +26,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """`num_requests` at `rate` requests a second on average. Lengths are drawn so that each doubling is as likely as the next.
+    """`num_requests` at `rate` requests a second on average.
 
-    A request is good when its first token comes within `ttft_ms` and its others, on average, within `token_ms` of each other.
+    Lengths are drawn so that each doubling is as likely as the next.
+
+    A request is good when its first token comes within `ttft_ms` and its others, on average, within
+    `token_ms` of each other.
     """
 
     rate: float = 2.0
@@ -40,12 +44,19 @@ class Arrivals:
     name: ClassVar[str] = "arrivals"
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure(name="goodput", unit="share", better="higher", meaning="requests within both bounds"),
-        Figure(name="tokens_per_second", unit="tokens/s", better="higher", meaning="all answers, from first arrival to last end"),
+        Figure(
+            name="tokens_per_second",
+            unit="tokens/s",
+            better="higher",
+            meaning="all answers, from first arrival to last end",
+        ),
         *percentile_figures("ttft", "time to first token"),
         *percentile_figures("token", "mean time of a further token, by request"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
-        Chart(title="time to first token", bars=(("p50", "ttft_p50"), ("p95", "ttft_p95"), ("p99", "ttft_p99"))),
+        Chart(
+            title="time to first token", bars=(("p50", "ttft_p50"), ("p95", "ttft_p95"), ("p99", "ttft_p99"))
+        ),
     )
 
     @property
@@ -53,31 +64,35 @@ class Arrivals:
         """Return the fields."""
         return asdict(self)
 
-    def schedule(self, seed: int) -> list[Arrival]:
+    def schedule(self, seed: int) -> list[ScheduledRequest]:
         """Return when what arrives, the same in every round and for every server."""
         source, after, arrivals = random.Random(f"{seed} arrivals"), 0.0, []  # noqa: S311
         for _ in range(self.num_requests):
             prompt = draw_length(source, MIN_PROMPT_TOKENS, self.prompt_tokens)
             answer = draw_length(source, MIN_ANSWER_TOKENS, self.answer_tokens)
-            arrivals.append(Arrival(after=after, prompt_tokens=prompt, answer_tokens=answer))
+            arrivals.append(ScheduledRequest(after=after, prompt_tokens=prompt, answer_tokens=answer))
             after += source.expovariate(self.rate)
         return arrivals
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Send every request at its time, whatever has become of those before."""
 
-        async def send(number: int, arrival: Arrival) -> Stream:
+        async def send(number: int, arrival: ScheduledRequest) -> Stream:
             num_tokens = target.fit(arrival.prompt_tokens, max_tokens=arrival.answer_tokens)
             text = prompts.text(f"{key} {number}", num_tokens)
             await asyncio.sleep(arrival.after)
             return await target.ask(user(text), max_tokens=arrival.answer_tokens)
 
-        return self._sample(await asyncio.gather(*(send(*each) for each in enumerate(self.schedule(prompts.seed)))))
+        return self._sample(
+            await asyncio.gather(*(send(*each) for each in enumerate(self.schedule(prompts.seed))))
+        )
 
     def _sample(self, streams: Sequence[Stream]) -> Sample:
         seconds = max(stream.ended for stream in streams) - min(stream.sent for stream in streams)
         rates = [(stream, stream.tokens_per_second) for stream in streams]
-        num_good = sum(stream.ttft <= self.ttft_ms / 1e3 and rate * self.token_ms >= 1e3 for stream, rate in rates)
+        num_good = sum(
+            stream.ttft <= self.ttft_ms / 1e3 and rate * self.token_ms >= 1e3 for stream, rate in rates
+        )
         return {
             "goodput": num_good / len(streams),
             "tokens_per_second": sum(stream.num_counted for stream in streams) / seconds,

@@ -7,24 +7,24 @@ from typing import Any
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 
 class LongPrompt:
     """A prompt that is being read; `is_read` once its answer has begun."""
 
-    def __init__(self, target: Target, text: str) -> None:
+    def __init__(self, target: BenchTarget, text: str) -> None:
         self._first = asyncio.Event()
         self._task = asyncio.create_task(target.ask(user(text), max_tokens=4, on_first=self._first))
 
     @property
-    def is_read(self) -> bool:
+    def is_prefilled(self) -> bool:
         """Whether there is nothing more to be beside of."""
         return self._first.is_set() or self._task.done()
 
-    async def read(self, *, within_seconds: float) -> None:
+    async def wait_prefilled(self, *, within_seconds: float) -> None:
         """Wait until it is read, or has failed, but no longer than that."""
-        await _first_or_end(self._first, self._task, within_seconds=within_seconds)
+        await _wait_first_token(self._first, self._task, within_seconds=within_seconds)
 
     async def stop(self) -> None:
         """Leave; raises what the server failed with."""
@@ -36,20 +36,25 @@ class LongPrompt:
 class DecodingStream:
     """An answer that never ends: when the model has said all, it is asked again."""
 
-    def __init__(self, target: Target, prompts: Prompts, key: str, *, answer_tokens: int) -> None:
+    def __init__(self, target: BenchTarget, prompts: Prompts, key: str, *, answer_tokens: int) -> None:
         self._streams: list[Stream] = []
         self._first = asyncio.Event()
         self._task = asyncio.create_task(self._ask_on(target, prompts, key, answer_tokens))
 
-    async def begun(self) -> None:
+    async def wait_started(self) -> None:
         """Wait until it decodes; raises what the server failed with."""
-        await _first_or_end(self._first, self._task)
+        await _wait_first_token(self._first, self._task)
         if self._task.done():
             await self._task
 
     def gaps_since(self, moment: float) -> list[float]:
         """Return the times between tokens that ended after `moment`, with that in which nothing has come yet."""
-        gaps = [gap for stream in self._streams for gap, end in zip(stream.gaps, stream.arrivals[1:], strict=True) if end > moment]
+        gaps = [
+            gap
+            for stream in self._streams
+            for gap, end in zip(stream.gaps, stream.arrivals[1:], strict=True)
+            if end > moment
+        ]
         last = self._streams[-1]
         is_open = bool(last.events) and last.num_tokens is None
         return [*gaps, time.perf_counter() - max(last.events[-1], moment)] if is_open else gaps
@@ -60,16 +65,20 @@ class DecodingStream:
         with suppress(asyncio.CancelledError):
             await self._task
 
-    async def _ask_on(self, target: Target, prompts: Prompts, key: str, answer_tokens: int) -> None:
+    async def _ask_on(self, target: BenchTarget, prompts: Prompts, key: str, answer_tokens: int) -> None:
         number = 0
         while True:
             self._streams.append(Stream())
             text = prompts.text(f"{key} {number}", 24)
-            await target.ask(user(text), max_tokens=answer_tokens, on_first=self._first, into=self._streams[-1])
+            await target.ask(
+                user(text), max_tokens=answer_tokens, on_first=self._first, into=self._streams[-1]
+            )
             number += 1
 
 
-async def _first_or_end(first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None) -> None:
+async def _wait_first_token(
+    first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None
+) -> None:
     """Wait until the first token is there or nothing more comes, but no longer than that."""
     waiting = asyncio.create_task(first.wait())
     try:

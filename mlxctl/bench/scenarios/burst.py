@@ -1,4 +1,5 @@
-"""Many at once: distinct prompts that the server has never seen arrive together, on a fresh server and after one stream alone.
+"""Many at once: distinct prompts that the server has never seen arrive together, on a fresh server and after
+one stream alone.
 
 A server that times itself by what it served before, or that answers from a cache, shows it here.
 """
@@ -10,25 +11,35 @@ from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
-from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 
 def _figures(prefix: str, when: str) -> tuple[Figure, ...]:
     rate = "all answers, from the first request to the last end"
     return (
-        Figure(name=f"{prefix}tokens_per_second", unit="tokens/s", better="higher", meaning=f"{rate}, {when}"),
-        Figure(name=f"{prefix}ttft_p50", unit="s", better="lower", meaning=f"time to first token, p50, {when}"),
-        Figure(name=f"{prefix}ttft_p95", unit="s", better="lower", meaning=f"time to first token, p95, {when}"),
-        Figure(name=f"{prefix}ttft_slowest", unit="s", better="lower", meaning=f"the slowest first token, {when}"),
+        Figure(
+            name=f"{prefix}tokens_per_second", unit="tokens/s", better="higher", meaning=f"{rate}, {when}"
+        ),
+        Figure(
+            name=f"{prefix}ttft_p50", unit="s", better="lower", meaning=f"time to first token, p50, {when}"
+        ),
+        Figure(
+            name=f"{prefix}ttft_p95", unit="s", better="lower", meaning=f"time to first token, p95, {when}"
+        ),
+        Figure(
+            name=f"{prefix}ttft_slowest", unit="s", better="lower", meaning=f"the slowest first token, {when}"
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """`num_requests` at once. With `restarts` an own server is started again first, and meets its first burst fresh."""
+    """`num_requests` at once.
+
+    With `restarts` an own server is started again first, and meets its first burst fresh.
+    """
 
     num_requests: int = 16
     prompt_tokens: int = 100
@@ -36,7 +47,10 @@ class Burst:
     restarts: bool = True
 
     name: ClassVar[str] = "burst"
-    figures: ClassVar[tuple[Figure, ...]] = (*_figures("", "after one stream alone"), *_figures("fresh_", "on a fresh server"))
+    figures: ClassVar[tuple[Figure, ...]] = (
+        *_figures("", "after one stream alone"),
+        *_figures("fresh_", "on a fresh server"),
+    )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
             title="time to first token in a burst",
@@ -54,7 +68,7 @@ class Burst:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Send a burst to a fresh server if there can be one, then one stream alone, then another burst."""
         sample: Sample = {}
         if self.restarts and await _restart(target):
@@ -62,15 +76,17 @@ class Burst:
         await self._ask(target, prompts, f"{key} alone")
         return sample | _sample("", await self._burst(target, prompts, f"{key} burst"))
 
-    async def _burst(self, target: Target, prompts: Prompts, key: str) -> Sequence[Stream]:
-        return await asyncio.gather(*(self._ask(target, prompts, f"{key} {number}") for number in range(self.num_requests)))
+    async def _burst(self, target: BenchTarget, prompts: Prompts, key: str) -> Sequence[Stream]:
+        return await asyncio.gather(
+            *(self._ask(target, prompts, f"{key} {number}") for number in range(self.num_requests))
+        )
 
-    async def _ask(self, target: Target, prompts: Prompts, key: str) -> Stream:
+    async def _ask(self, target: BenchTarget, prompts: Prompts, key: str) -> Stream:
         text = prompts.text(key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
         return await target.ask(user(text), max_tokens=self.answer_tokens)
 
 
-async def _restart(target: Target) -> bool:
+async def _restart(target: BenchTarget) -> bool:
     if target.restarter is None:
         target.note("no fresh server: only a server that the bench started itself can be restarted")
         return False

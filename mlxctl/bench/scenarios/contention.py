@@ -6,21 +6,23 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from mlxctl.bench.figures import Figure, percentile
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.scenarios.background import DecodingStream, LongPrompt
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 16
 _STREAM_TOKENS = 2048
-# So that the server has begun to read before anything is asked beside it; a prompt that is read sooner is not waited for.
+# So that the server has begun to read before anything is asked beside it; a prompt that is read sooner is not
+# waited for.
 _HEAD_START_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """`num_requests` short requests in each situation; the stream is watched for `watch_seconds` while nothing disturbs it."""
+    """`num_requests` short requests in each situation; the stream is watched for `watch_seconds` while
+    nothing disturbs it.
+    """
 
     num_requests: int = 5
     prompt_tokens: int = 8192
@@ -31,10 +33,14 @@ class Contention:
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure(name="ttft_idle", unit="s", better="lower", meaning="a short request alone"),
         Figure(name="ttft_beside_stream", unit="s", better="lower", meaning="beside a stream that decodes"),
-        Figure(name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prompt that is read"),
+        Figure(
+            name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prompt that is read"
+        ),
         Figure(name="ttft_beside_both", unit="s", better="lower", meaning="beside both"),
         Figure(name="gap_idle", unit="s", better="lower", meaning="between tokens of the stream alone, p50"),
-        Figure(name="gap_beside_prompt_p99", unit="s", better="lower", meaning="while a long prompt is read, p99"),
+        Figure(
+            name="gap_beside_prompt_p99", unit="s", better="lower", meaning="while a long prompt is read, p99"
+        ),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
@@ -53,12 +59,18 @@ class Contention:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Go through the situations: alone, beside a stream, beside both, beside a prompt."""
-        sample = {"ttft_idle": statistics.median([await self._short(target, prompts, f"{key} idle {n}") for n in self._numbers])}
-        stream = DecodingStream(target, prompts, f"{key} stream", answer_tokens=target.fit(_STREAM_TOKENS, max_tokens=0))
+        sample = {
+            "ttft_idle": statistics.median(
+                [await self._short(target, prompts, f"{key} idle {n}") for n in self._numbers]
+            )
+        }
+        stream = DecodingStream(
+            target, prompts, f"{key} stream", answer_tokens=target.fit(_STREAM_TOKENS, max_tokens=0)
+        )
         try:
-            await stream.begun()
+            await stream.wait_started()
             beside = [await self._short(target, prompts, f"{key} stream {n}") for n in self._numbers]
             sample["ttft_beside_stream"] = statistics.median(beside)
             watched = time.perf_counter()
@@ -74,28 +86,37 @@ class Contention:
     def _numbers(self) -> range:
         return range(self.num_requests)
 
-    async def _short(self, target: Target, prompts: Prompts, key: str) -> float:
-        return (await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)).ttft
+    async def _short(self, target: BenchTarget, prompts: Prompts, key: str) -> float:
+        return (
+            await target.ask(user(prompts.text(key, _QUESTION_TOKENS)), max_tokens=self.answer_tokens)
+        ).ttft
 
     async def _beside_prompt(
-        self, target: Target, prompts: Prompts, key: str, figure: str, stream: DecodingStream | None = None
+        self,
+        target: BenchTarget,
+        prompts: Prompts,
+        key: str,
+        figure: str,
+        stream: DecodingStream | None = None,
     ) -> Sample:
         """Watch the stream, then ask short questions, for as long as a long prompt is read."""
         text = prompts.text(f"{key} long", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
-        prompt, begun = LongPrompt(target, text), time.perf_counter()
+        prompt, started = LongPrompt(target, text), time.perf_counter()
         seconds: list[float] = []
         sample: Sample = {}
         try:
-            await prompt.read(within_seconds=_HEAD_START_SECONDS)
-            if stream is not None and not prompt.is_read:
-                await prompt.read(within_seconds=self.watch_seconds)
-                if gaps := stream.gaps_since(begun):
+            await prompt.wait_prefilled(within_seconds=_HEAD_START_SECONDS)
+            if stream is not None and not prompt.is_prefilled:
+                await prompt.wait_prefilled(within_seconds=self.watch_seconds)
+                if gaps := stream.gaps_since(started):
                     sample["gap_beside_prompt_p99"] = percentile(gaps, 0.99)
-            while len(seconds) < self.num_requests and not prompt.is_read:
+            while len(seconds) < self.num_requests and not prompt.is_prefilled:
                 seconds.append(await self._short(target, prompts, f"{key} {len(seconds)}"))
         finally:
             await prompt.stop()
         if not seconds:
-            target.note("the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens")
+            target.note(
+                "the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens"
+            )
             return sample
         return sample | {figure: statistics.median(seconds)}

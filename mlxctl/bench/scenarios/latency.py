@@ -3,10 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from mlxctl.bench.figures import Figure, percentile_figures, percentiles
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile_figures, percentiles
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _MIN_FOR_P99 = 100
 
@@ -26,7 +25,9 @@ class Latency:
         *percentile_figures("request", "whole request"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
-        Chart(title="time to first token", bars=tuple((f"p{rank}", f"ttft_p{rank}") for rank in (50, 95, 99))),
+        Chart(
+            title="time to first token", bars=tuple((f"p{rank}", f"ttft_p{rank}") for rank in (50, 95, 99))
+        ),
         Chart(title="time between tokens", bars=tuple((f"p{rank}", f"itl_p{rank}") for rank in (50, 95, 99))),
     )
 
@@ -35,10 +36,12 @@ class Latency:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Ask `num_requests` times; percentiles are over the requests of the round."""
         if self.num_requests < _MIN_FOR_P99:
-            target.note(f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round, p99 is the slowest of them")
+            target.note(
+                f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round, p99 is the slowest of them"
+            )
         num_tokens = target.fit(self.prompt_tokens, max_tokens=self.answer_tokens)
         streams = [
             await target.ask(user(prompts.text(f"{key} {number}", num_tokens)), max_tokens=self.answer_tokens)

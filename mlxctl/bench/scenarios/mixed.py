@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure, percentile, percentile_figures, percentiles
+from mlxctl.bench.figures import Chart, Figure, Sample, percentile, percentile_figures, percentiles
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 MIN_PROMPT_TOKENS = 16
 MIN_ANSWER_TOKENS = 8
@@ -18,7 +17,10 @@ MIN_ANSWER_TOKENS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixed:
-    """`num_requests` a round, `num_clients` at once. Lengths are drawn so that each doubling is as likely as the next."""
+    """`num_requests` a round, `num_clients` at once.
+
+    Lengths are drawn so that each doubling is as likely as the next.
+    """
 
     num_requests: int = 32
     num_clients: int = 8
@@ -27,17 +29,38 @@ class Mixed:
 
     name: ClassVar[str] = "mixed"
     figures: ClassVar[tuple[Figure, ...]] = (
-        Figure(name="tokens_per_second", unit="tokens/s", better="higher", meaning="all answers, from first question to last end"),
-        Figure(name="requests_per_second", unit="requests/s", better="higher", meaning="requests that were finished"),
+        Figure(
+            name="tokens_per_second",
+            unit="tokens/s",
+            better="higher",
+            meaning="all answers, from first question to last end",
+        ),
+        Figure(
+            name="requests_per_second",
+            unit="requests/s",
+            better="higher",
+            meaning="requests that were finished",
+        ),
         *percentile_figures("ttft", "time to first token"),
-        Figure(name="ttft_short_p50", unit="s", better="lower", meaning="the third with the shortest prompts, p50"),
-        Figure(name="ttft_long_p50", unit="s", better="lower", meaning="the third with the longest prompts, p50"),
+        Figure(
+            name="ttft_short_p50",
+            unit="s",
+            better="lower",
+            meaning="the third with the shortest prompts, p50",
+        ),
+        Figure(
+            name="ttft_long_p50", unit="s", better="lower", meaning="the third with the longest prompts, p50"
+        ),
         *percentile_figures("request", "whole request"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
             title="time to first token",
-            bars=(("short prompts p50", "ttft_short_p50"), ("all p50", "ttft_p50"), ("long prompts p50", "ttft_long_p50")),
+            bars=(
+                ("short prompts p50", "ttft_short_p50"),
+                ("all p50", "ttft_p50"),
+                ("long prompts p50", "ttft_long_p50"),
+            ),
         ),
     )
 
@@ -50,11 +73,14 @@ class Mixed:
         """Return the tokens of every prompt and answer, the same in every round."""
         source = random.Random(f"{seed} lengths")  # noqa: S311
         return [
-            (draw_length(source, MIN_PROMPT_TOKENS, self.prompt_tokens), draw_length(source, MIN_ANSWER_TOKENS, self.answer_tokens))
+            (
+                draw_length(source, MIN_PROMPT_TOKENS, self.prompt_tokens),
+                draw_length(source, MIN_ANSWER_TOKENS, self.answer_tokens),
+            )
             for _ in range(self.num_requests)
         ]
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Let the clients ask until everything was asked."""
         waiting = list(enumerate(self.lengths(prompts.seed)))[::-1]
         answered: list[tuple[int, Stream]] = []

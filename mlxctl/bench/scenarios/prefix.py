@@ -1,21 +1,25 @@
-"""What a known beginning saves: the same long text asked about when nobody has seen it, again, and after a restart."""
+"""What a known beginning saves: the same long text asked about when nobody has seen it, again, and after a
+restart.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.endpoint import Endpoint
-from mlxctl.bench.figures import Figure
+from mlxctl.bench.figures import Chart, Figure, Sample
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """One long text a round, with another question at its end each time. Restarts only a server that the bench started itself."""
+    """One long text a round, with another question at its end each time.
+
+    Restarts only a server that the bench started itself.
+    """
 
     prompt_tokens: int = 2048
     answer_tokens: int = 8
@@ -25,11 +29,23 @@ class Prefix:
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure(name="ttft_cold", unit="s", better="lower", meaning="text that nobody has seen"),
         Figure(name="ttft_warm", unit="s", better="lower", meaning="the same text, another question"),
-        Figure(name="ttft_restart", unit="s", better="lower", meaning="the same after the server was restarted"),
+        Figure(
+            name="ttft_restart", unit="s", better="lower", meaning="the same after the server was restarted"
+        ),
         Figure(name="speedup_warm", unit="times", better="higher", meaning="cold over warm"),
         Figure(name="speedup_restart", unit="times", better="higher", meaning="cold over restarted"),
-        Figure(name="cached_share_warm", unit="share", better="higher", meaning="of the prompt, as the server tells"),
-        Figure(name="cached_share_restart", unit="share", better="higher", meaning="of the prompt, as the server tells"),
+        Figure(
+            name="cached_share_warm",
+            unit="share",
+            better="higher",
+            meaning="of the prompt, as the server tells",
+        ),
+        Figure(
+            name="cached_share_restart",
+            unit="share",
+            better="higher",
+            meaning="of the prompt, as the server tells",
+        ),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
@@ -43,9 +59,11 @@ class Prefix:
         """Return the fields."""
         return asdict(self)
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Ask about a text cold, warm, and after a restart if there can be one."""
-        text = prompts.text(key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens + _QUESTION_TOKENS))
+        text = prompts.text(
+            key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens + _QUESTION_TOKENS)
+        )
         cold = await self._ask(target, prompts, text, "cold")
         warm = await self._ask(target, prompts, text, "warm")
         sample = {"ttft_cold": cold.ttft} | _compared("warm", warm, cold)
@@ -53,17 +71,19 @@ class Prefix:
             sample |= _compared("restart", await self._ask(target, prompts, text, "restart"), cold)
         return sample
 
-    async def _ask(self, target: Target, prompts: Prompts, text: str, moment: str) -> Stream:
+    async def _ask(self, target: BenchTarget, prompts: Prompts, text: str, moment: str) -> Stream:
         question = prompts.prose(f"question {moment}", _QUESTION_TOKENS)
         return await target.ask(user(f"{text}\n\n{question}"), max_tokens=self.answer_tokens)
 
-    async def _restart(self, target: Target, prompts: Prompts, key: str) -> bool:
+    async def _restart(self, target: BenchTarget, prompts: Prompts, key: str) -> bool:
         if target.restarter is None:
             target.note("not restarted: only a server that the bench started itself can be")
             return False
         target.endpoint = Endpoint.of(await target.restarter.restart())
         # What every first request after a start pays for has nothing to do with the text.
-        await target.ask(user(prompts.text(f"{key} after restart", _QUESTION_TOKENS)), max_tokens=self.answer_tokens)
+        await target.ask(
+            user(prompts.text(f"{key} after restart", _QUESTION_TOKENS)), max_tokens=self.answer_tokens
+        )
         return True
 
 

@@ -1,7 +1,9 @@
-"""A coding agent at work, written by a seed: a long system prompt, tools, and turns that only ever add to what was there.
+"""A coding agent at work, written by a seed: a long system prompt, tools, and turns that only ever add to
+what was there.
 
-The shape is that of real agents: some thousand tokens that never change, then for each turn a call and what the tool gave back.
-What the model answers is measured and thrown away; the session goes on as it was written, so that every server reads the same.
+The shape is that of real agents: some thousand tokens that never change, then for each turn a call and what
+the tool gave back. What the model answers is measured and thrown away; the session goes on as it was written,
+so that every server reads the same.
 """
 
 import json
@@ -11,7 +13,14 @@ from typing import Any
 from mlxctl.bench.prompts import Prompts
 
 _TASK_TOKENS = 48
-_PATHS = ("src/main.py", "src/routes.py", "tests/test_main.py", "README.md", "pyproject.toml", "src/models/user.py")
+_PATHS = (
+    "src/main.py",
+    "src/routes.py",
+    "tests/test_main.py",
+    "README.md",
+    "pyproject.toml",
+    "src/models/user.py",
+)
 
 
 def _tool(name: str, description: str, **parameters: str) -> dict[str, Any]:
@@ -22,15 +31,22 @@ def _tool(name: str, description: str, **parameters: str) -> dict[str, Any]:
 
 TOOLS = [
     _tool("read_file", "Read a file of the workspace.", path="Where it lies, relative to the workspace."),
-    _tool("write_file", "Replace a file of the workspace.", path="Where it lies.", content="All of its text."),
+    _tool(
+        "write_file", "Replace a file of the workspace.", path="Where it lies.", content="All of its text."
+    ),
     _tool("run_command", "Run a shell command in the workspace.", command="What to run."),
-    _tool("search", "Find lines that match a pattern.", pattern="A regular expression.", path="Where to look."),
+    _tool(
+        "search", "Find lines that match a pattern.", pattern="A regular expression.", path="Where to look."
+    ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """One session: the same for the same prompts and key. Lengths are in tokens. Without tools, calls are plain text."""
+class AgentSession:
+    """One session: the same for the same prompts and key.
+
+    Lengths are in tokens. Without tools, calls are plain text.
+    """
 
     prompts: Prompts
     key: str
@@ -40,7 +56,10 @@ class Session:
     def messages(self, num_turns: int, *, agent: int = 0, uses_tools: bool) -> list[dict[str, Any]]:
         """Return the conversation after `num_turns` calls; agents share everything but their task."""
         task = self.prompts.prose(f"task of agent {agent}", _TASK_TOKENS)
-        head = [{"role": "system", "content": self._system(uses_tools)}, {"role": "user", "content": f"Agent {agent}: {task}"}]
+        head = [
+            {"role": "system", "content": self._system(uses_tools)},
+            {"role": "user", "content": f"Agent {agent}: {task}"},
+        ]
         return head + [message for turn in range(num_turns) for message in self._turn(turn, uses_tools)]
 
     def _system(self, uses_tools: bool) -> str:
@@ -55,7 +74,11 @@ class Session:
                 {"role": "assistant", "content": f"read_file({arguments})"},
                 {"role": "user", "content": f"Result of read_file:\n{result}"},
             ]
-        call = {"id": f"call_{turn}", "type": "function", "function": {"name": "read_file", "arguments": arguments}}
+        call = {
+            "id": f"call_{turn}",
+            "type": "function",
+            "function": {"name": "read_file", "arguments": arguments},
+        }
         return [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"call_{turn}", "content": result},

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.figures import Figure
+from mlxctl.bench.figures import Chart, Figure, Sample
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.scenario import Chart, Sample
-from mlxctl.bench.target import Target
+from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 24
 
@@ -27,30 +26,50 @@ class Throughput:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """Return the rate of reading, and two rates for each number of streams."""
-        prompt = Figure(name="prompt_tokens_per_second", unit="tokens/s", better="higher", meaning="reading one long prompt")
+        prompt = Figure(
+            name="prompt_tokens_per_second",
+            unit="tokens/s",
+            better="higher",
+            meaning="reading one long prompt",
+        )
         return (prompt, *(figure for num in self.streams for figure in _figures(num)))
 
     @property
     def charts(self) -> tuple[Chart, ...]:
         """Return the rates over the number of streams."""
-        return (Chart(title="decoding", bars=tuple((_streams(num), f"decode_tokens_per_second_x{num}") for num in self.streams)),)
+        return (
+            Chart(
+                title="decoding",
+                bars=tuple((_streams(num), f"decode_tokens_per_second_x{num}") for num in self.streams),
+            ),
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
         """Return the fields."""
-        return {"streams": list(self.streams), "answer_tokens": self.answer_tokens, "prompt_tokens": self.prompt_tokens}
+        return {
+            "streams": list(self.streams),
+            "answer_tokens": self.answer_tokens,
+            "prompt_tokens": self.prompt_tokens,
+        }
 
-    async def measure(self, target: Target, prompts: Prompts, key: str) -> Sample:
+    async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
         """Read one long prompt, then decode with each number of streams."""
         prompt = prompts.text(f"{key} prompt", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
         read = await target.ask(user(prompt), max_tokens=1)
-        sample = {"prompt_tokens_per_second": read.num_prompt_tokens / read.ttft} if read.num_prompt_tokens else {}
+        sample = (
+            {"prompt_tokens_per_second": read.num_prompt_tokens / read.ttft} if read.num_prompt_tokens else {}
+        )
         for num in self.streams:
             questions = [user(prompts.text(f"{key} {num} {index}", _QUESTION_TOKENS)) for index in range(num)]
-            streams = await asyncio.gather(*(target.ask(question, max_tokens=self.answer_tokens) for question in questions))
+            streams = await asyncio.gather(
+                *(target.ask(question, max_tokens=self.answer_tokens) for question in questions)
+            )
             sample |= (rates := _rates(num, streams))
             if len(rates) == 1:
-                target.note(f"{_streams(num)} never decoded all at once; make the answers longer with --answer-tokens")
+                target.note(
+                    f"{_streams(num)} never decoded all at once; make the answers longer with --answer-tokens"
+                )
         return sample
 
 
@@ -63,7 +82,8 @@ def decode_rate(streams: Sequence[Stream]) -> float | None:
     if end <= begin:
         return None
     tokens = sum(
-        sum(begin < event <= end for event in stream.events) * stream.num_counted / len(stream.events) for stream in streams
+        sum(begin < event <= end for event in stream.events) * stream.num_counted / len(stream.events)
+        for stream in streams
     )
     return tokens / (end - begin)
 
@@ -84,7 +104,10 @@ def _figures(num: int) -> tuple[Figure, Figure]:
             meaning=f"{_streams(num)}, while all decode",
         ),
         Figure(
-            name=f"tokens_per_second_x{num}", unit="tokens/s", better="higher", meaning=f"{_streams(num)}, from question to end"
+            name=f"tokens_per_second_x{num}",
+            unit="tokens/s",
+            better="higher",
+            meaning=f"{_streams(num)}, from question to end",
         ),
     )
 

@@ -1,4 +1,7 @@
-"""`mlxctl agents`: conversations that live in a running server. One file per command, imported when it is called."""
+"""`mlxctl agents`: conversations that live in a running server.
+
+One file per command, imported when it is called.
+"""
 
 from typing import ClassVar
 

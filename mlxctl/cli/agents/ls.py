@@ -14,7 +14,9 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl agents ls --url http://127.0.0.1:8080")
 def ls(as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None:
-    """List the agents of a running server, the oldest first: how long each one's context is, and how much of it is computed."""
+    """List the agents of a running server, the oldest first: how long each one's context is, and how much of
+    it is computed.
+    """
     with plain_failures(), open_server(url, api_key) as server:
         agents = server.agents()
     if as_json:
@@ -23,4 +25,6 @@ def ls(as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None
     from mlxctl.cli.console import console
     from mlxctl.inspector.agents import agents_table
 
-    console().print(agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents makes one")
+    console().print(
+        agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents makes one"
+    )

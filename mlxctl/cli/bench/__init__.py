@@ -1,4 +1,7 @@
-"""`mlxctl bench`: measure servers, compare results, report them. One file per command, imported when it is called."""
+"""`mlxctl bench`: measure servers, compare results, report them.
+
+One file per command, imported when it is called.
+"""
 
 from typing import ClassVar
 
@@ -11,19 +14,38 @@ class BenchGroup(LazyGroup):
     """The table of measurements."""
 
     table: ClassVar[dict[str, LazyCommand]] = {
-        "throughput": LazyCommand("mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."),
-        "latency": LazyCommand("mlxctl.cli.bench.latency", "Latency of one client: first token, next token, whole answer."),
-        "prefix": LazyCommand("mlxctl.cli.bench.prefix", "What the prefix cache saves: cold, warm, after a restart."),
-        "agents": LazyCommand(
-            "mlxctl.cli.bench.agents", "Coding agents: one session turn by turn, then several at once on a cold prefix."
+        "throughput": LazyCommand(
+            "mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."
         ),
-        "arrivals": LazyCommand("mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."),
-        "burst": LazyCommand("mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."),
-        "contention": LazyCommand("mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."),
-        "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
+        "latency": LazyCommand(
+            "mlxctl.cli.bench.latency", "Latency of one client: first token, next token, whole answer."
+        ),
+        "prefix": LazyCommand(
+            "mlxctl.cli.bench.prefix", "What the prefix cache saves: cold, warm, after a restart."
+        ),
+        "agents": LazyCommand(
+            "mlxctl.cli.bench.agents",
+            "Coding agents: one session turn by turn, then several at once on a cold prefix.",
+        ),
+        "arrivals": LazyCommand(
+            "mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."
+        ),
+        "burst": LazyCommand(
+            "mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."
+        ),
+        "contention": LazyCommand(
+            "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
+        ),
+        "mixed": LazyCommand(
+            "mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."
+        ),
         "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
-        "compare": LazyCommand("mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."),
-        "report": LazyCommand("mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."),
+        "compare": LazyCommand(
+            "mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."
+        ),
+        "report": LazyCommand(
+            "mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."
+        ),
     }
 
 

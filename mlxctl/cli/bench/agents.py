@@ -13,14 +13,23 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 Number = typer.Option
 
 
-@app.command(epilog="Example: mlxctl bench agents --turns 30 --system-tokens 8000 --url http://127.0.0.1:8080")
+@app.command(
+    epilog="Example: mlxctl bench agents --turns 30 --system-tokens 8000 --url http://127.0.0.1:8080"
+)
 @measurement
 def agents(
     turns: Annotated[
-        int, Number(min=0, max=500, metavar="NUMBER", help="Tool results that the session reads, one after the other.")
+        int,
+        Number(
+            min=0, max=500, metavar="NUMBER", help="Tool results that the session reads, one after the other."
+        ),
     ] = 12,
-    agents_at_once: Annotated[int, Number(min=1, max=256, metavar="NUMBER", help="Agents that then begin at once.")] = 4,
-    system_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the instructions that they share.")] = 2000,
+    agents_at_once: Annotated[
+        int, Number(min=1, max=256, metavar="NUMBER", help="Agents that then begin at once.")
+    ] = 4,
+    system_tokens: Annotated[
+        int, Number(min=1, metavar="TOKENS", help="Length of the instructions that they share.")
+    ] = 2000,
     result_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each tool result.")] = 300,
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 48,
 ) -> "Scenario":

@@ -16,12 +16,18 @@ Number = typer.Option
 @app.command(epilog="Example: mlxctl bench burst --requests 8 --against http://127.0.0.1:8081")
 @measurement
 def burst(
-    requests: Annotated[int, Number(min=1, max=1024, metavar="NUMBER", help="Requests that are sent at once.")] = 16,
+    requests: Annotated[
+        int, Number(min=1, max=1024, metavar="NUMBER", help="Requests that are sent at once.")
+    ] = 16,
     prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each prompt.")] = 100,
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 256,
-    restart: Annotated[bool, typer.Option(help="Restart the own server in every round, for a burst on a fresh server.")] = True,
+    restart: Annotated[
+        bool, typer.Option(help="Restart the own server in every round, for a burst on a fresh server.")
+    ] = True,
 ) -> "Scenario":
     """Many new prompts at once: on a fresh server, and after one stream alone."""
     from mlxctl.bench.scenarios import Burst
 
-    return Burst(num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, restarts=restart)
+    return Burst(
+        num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, restarts=restart
+    )

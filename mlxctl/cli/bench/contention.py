@@ -16,12 +16,19 @@ Number = typer.Option
 @app.command(epilog="Example: mlxctl bench contention --prompt-tokens 30000 --against http://127.0.0.1:8081")
 @measurement
 def contention(
-    requests: Annotated[int, Number(min=1, max=1000, metavar="NUMBER", help="Short requests in each situation.")] = 5,
+    requests: Annotated[
+        int, Number(min=1, max=1000, metavar="NUMBER", help="Short requests in each situation.")
+    ] = 5,
     prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the long prompt.")] = 8192,
     answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the short answers.")] = 6,
-    watch: Annotated[float, typer.Option(min=0.05, max=600, metavar="SECONDS", help="How long the stream is watched alone.")] = 1.0,
+    watch: Annotated[
+        float,
+        typer.Option(min=0.05, max=600, metavar="SECONDS", help="How long the stream is watched alone."),
+    ] = 1.0,
 ) -> "Scenario":
     """A short request and a decoding stream beside a long prefill."""
     from mlxctl.bench.scenarios import Contention
 
-    return Contention(num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, watch_seconds=watch)
+    return Contention(
+        num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, watch_seconds=watch
+    )

@@ -16,7 +16,9 @@ Number = typer.Option
 @app.command(epilog="Example: mlxctl bench latency --url http://127.0.0.1:8080 --requests 50")
 @measurement
 def latency(
-    requests: Annotated[int, Number(min=1, max=10_000, metavar="NUMBER", help="Requests a round, one after the other.")] = 20,
+    requests: Annotated[
+        int, Number(min=1, max=10_000, metavar="NUMBER", help="Requests a round, one after the other.")
+    ] = 20,
     prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each prompt.")] = 128,
     answer_tokens: Annotated[int, Number(min=2, metavar="TOKENS", help="Length of each answer.")] = 64,
 ) -> "Scenario":

@@ -1,4 +1,6 @@
-"""What makes a function a measurement of a server: it returns a scenario, and gets the options that every measurement has."""
+"""What makes a function a measurement of a server: it returns a scenario, and gets the options that every
+measurement has.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 def measurement(make_scenario: Callable[..., "Scenario"]) -> Callable[..., None]:
     """Return the command that measures the scenario which `make_scenario` makes of its own options.
 
-    Typer reads the options off a signature, so this one has them all: those of `make_scenario`, then SharedOptions.
+    Typer reads the options off a signature, so this one has them all: those of `make_scenario`, then
+    SharedOptions.
     """
 
     @wraps(make_scenario)
@@ -35,4 +38,6 @@ def measurement(make_scenario: Callable[..., "Scenario"]) -> Callable[..., None]
 
 
 def _parameter(field: "Field[Any]") -> inspect.Parameter:
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
+    )

@@ -17,11 +17,19 @@ Number = typer.Option
 @measurement
 def mixed(
     requests: Annotated[int, Number(min=1, max=10000, metavar="NUMBER", help="Requests a round.")] = 32,
-    clients: Annotated[int, Number(min=1, max=1024, metavar="NUMBER", help="Clients that ask at the same time.")] = 8,
-    prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the longest prompts.")] = 2048,
-    answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the longest answers.")] = 256,
+    clients: Annotated[
+        int, Number(min=1, max=1024, metavar="NUMBER", help="Clients that ask at the same time.")
+    ] = 8,
+    prompt_tokens: Annotated[
+        int, Number(min=1, metavar="TOKENS", help="Length of the longest prompts.")
+    ] = 2048,
+    answer_tokens: Annotated[
+        int, Number(min=1, metavar="TOKENS", help="Length of the longest answers.")
+    ] = 256,
 ) -> "Scenario":
     """Mixed prompt and answer lengths from several clients."""
     from mlxctl.bench.scenarios import Mixed
 
-    return Mixed(num_requests=requests, num_clients=clients, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens)
+    return Mixed(
+        num_requests=requests, num_clients=clients, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens
+    )

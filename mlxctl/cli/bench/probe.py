@@ -9,18 +9,24 @@ from mlxctl.cli.bench.shared_options import AsJson, Out, Rounds, Warmups
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model of the library, an alias, or a directory.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model of the library, an alias, or a directory.")
+]
 
 
 @app.command(epilog="Example: mlxctl bench probe mlx-community/Qwen3-8B-4bit --rounds 3")
-def probe(model: Model, rounds: Rounds = 5, warmups: Warmups = 1, out: Out = None, as_json: AsJson = False) -> None:
+def probe(
+    model: Model, rounds: Rounds = 5, warmups: Warmups = 1, out: Out = None, as_json: AsJson = False
+) -> None:
     """Duration of `mlxctl probe` for a model, by phase.
 
     Each round is the whole command, which asks the model everything anew. What it finds out is thrown away.
     """
     with plain_failures():
-        from mlxctl.bench.probing import run_probing
+        from mlxctl.bench.probe import run_probe_bench
         from mlxctl.cli.bench.running import keep_and_show
 
-        run = partial(run_probing, model, num_rounds=rounds, num_warmups=warmups)
-        keep_and_show(lambda observer: run(observer=observer), "probe", num_rounds=rounds, out=out, as_json=as_json)
+        run = partial(run_probe_bench, model, num_rounds=rounds, num_warmups=warmups)
+        keep_and_show(
+            lambda observer: run(observer=observer), "probe", num_rounds=rounds, out=out, as_json=as_json
+        )

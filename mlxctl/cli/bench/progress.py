@@ -1,4 +1,6 @@
-"""How far a run is: a line that moves on a terminal, a line for each round elsewhere; always on standard error."""
+"""How far a run is: a line that moves on a terminal, a line for each round elsewhere; always on standard
+error.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -6,7 +8,15 @@ from contextlib import contextmanager
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from mlxctl.bench.runner import Observer
 
@@ -49,9 +59,17 @@ class _Lines(Silence):
 
 class _Moving(Silence):
     def __init__(self, num_rounds: int) -> None:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         console = Console(stderr=True)
-        self._progress = Progress(*columns, console=console, refresh_per_second=_DRAWINGS_PER_SECOND, transient=True)
+        self._progress = Progress(
+            *columns, console=console, refresh_per_second=_DRAWINGS_PER_SECOND, transient=True
+        )
         self._task: TaskID = self._progress.add_task("", total=num_rounds)
 
     def __enter__(self) -> Self:

@@ -13,9 +13,10 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 @app.command(epilog="Example: mlxctl bench report bench_results/latency-*.json --out speed")
 def report(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Stored results.  [default: all in bench_results]")
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Stored results.  [default: all in bench_results]"),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the page and its pictures go.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the page and its images go.")] = Path(
         "bench_results/report"
     ),
 ) -> None:
@@ -27,6 +28,8 @@ def report(
 
         found = files or sorted(Path("bench_results").glob("*-*.json"))
         if not found:
-            raise SettingsError("there is no stored result in bench_results; name some, or measure with `mlxctl bench latency`")
+            raise SettingsError(
+                "there is no stored result in bench_results; name some, or measure with `mlxctl bench latency`"
+            )
         page = make_report([(file.name, load_result(file)) for file in found]).save(out)
         typer.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} in {page}")

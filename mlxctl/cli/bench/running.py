@@ -25,16 +25,21 @@ _INTERRUPTED = 130
 
 
 def run_scenario(scenario: Scenario, options: SharedOptions) -> None:
-    """Measure, store, print; exit code 130 after Ctrl-C and 1 after a failure in mid-run, with what was measured by then.
+    """Measure, store, print; exit code 130 after Ctrl-C and 1 after a failure in mid-run, with what was
+    measured by then.
 
     Raises MlxctlError when nothing could be measured.
     """
     run_options = read_options(options)
     run = partial(run_bench, scenario, run_options)
-    keep_and_show(run, scenario.name, num_rounds=run_options.num_rounds, out=options.out, as_json=options.as_json)
+    keep_and_show(
+        run, scenario.name, num_rounds=run_options.num_rounds, out=options.out, as_json=options.as_json
+    )
 
 
-def keep_and_show(run: Callable[[Observer], Result], name: str, *, num_rounds: int, out: Path | None, as_json: bool) -> None:
+def keep_and_show(
+    run: Callable[[Observer], Result], name: str, *, num_rounds: int, out: Path | None, as_json: bool
+) -> None:
     """Run what measures, as `run_scenario` says it."""
     file = _file(out, name)
     try:
@@ -53,14 +58,24 @@ def keep_and_show(run: Callable[[Observer], Result], name: str, *, num_rounds: i
 
 
 def read_options(options: SharedOptions) -> RunOptions:
-    """Return what the shared options mean. Raises SettingsError for those that contradict each other, ModelError."""
+    """Return what the shared options mean.
+
+    Raises SettingsError for those that contradict each other, ModelError.
+    """
     url, model, serve_options = options.url, options.model, tuple(options.serve_options or ())
     if url and serve_options:
         raise SettingsError(f"{serve_options[0]!r} is for an own server; with --url there is none")
     if not options.against and (options.against_model or options.against_key):
-        raise SettingsError("--against-model and --against-key say more of the server at --against; give that too")
+        raise SettingsError(
+            "--against-model and --against-key say more of the server at --against; give that too"
+        )
     named = ("--model", model) if model and not url else ()
-    first = ServerChoice(url=url, api_key=options.api_key, model=model if url else None, serve_arguments=(*named, *serve_options))
+    first = ServerChoice(
+        url=url,
+        api_key=options.api_key,
+        model=model if url else None,
+        serve_arguments=(*named, *serve_options),
+    )
     other = ServerChoice(url=options.against, api_key=options.against_key, model=options.against_model)
     bandwidth = options.bandwidth
     return RunOptions(
@@ -79,7 +94,10 @@ def _describe(model: str) -> ModelDescription:
 
 
 def _file(out: Path | None, scenario: str) -> Path:
-    """Return where the result goes: a name of its own in `out` when that is a directory. Raises SettingsError."""
+    """Return where the result goes: a name of its own in `out` when that is a directory.
+
+    Raises SettingsError.
+    """
     if out is not None and not out.is_dir() and out.suffix == ".json":
         return out
     if out is not None and out.exists() and not out.is_dir():
@@ -98,5 +116,10 @@ def _show(result: Result, out: Path, *, as_json: bool) -> None:
     for found in result.measurements:
         if not found.is_detail:
             medians[found.target][found.name] = float(f"{found.median:.6g}")
-    document = {"scenario": result.scenario, "is_partial": result.is_partial, "file": str(out), "medians": medians}
+    document = {
+        "scenario": result.scenario,
+        "is_partial": result.is_partial,
+        "file": str(out),
+        "medians": medians,
+    }
     print_document(json.dumps(document))

@@ -9,32 +9,59 @@ import typer
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", metavar="MODEL", help="Model of an own server, or with --url one that it serves.  [default: demo model]"
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Model of an own server, or with --url one that it serves.  [default: demo model]",
     ),
 ]
-Url = Annotated[str | None, typer.Option(metavar="URL", help="Measure the server there instead of starting an own one.")]
-ApiKey = Annotated[str | None, typer.Option(envvar="MLXCTL_API_KEY", metavar="KEY", help="Key for that server.")]
+Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="Measure the server there instead of starting an own one.")
+]
+ApiKey = Annotated[
+    str | None, typer.Option(envvar="MLXCTL_API_KEY", metavar="KEY", help="Key for that server.")
+]
 Against = Annotated[
-    str | None, typer.Option(metavar="URL", help="Measure this server too, in alternating rounds, and say the ratios.")
+    str | None,
+    typer.Option(metavar="URL", help="Measure this server too, in alternating rounds, and say the ratios."),
 ]
 AgainstModel = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A model of the other server; has to be named if it lists none.  [default: its first]"),
+    typer.Option(
+        metavar="NAME",
+        help="A model of the other server; has to be named if it lists none.  [default: its first]",
+    ),
 ]
-AgainstKey = Annotated[str | None, typer.Option(envvar="MLXCTL_AGAINST_KEY", metavar="KEY", help="Key for the other server.")]
-Rounds = Annotated[int, typer.Option(min=1, max=1000, metavar="NUMBER", help="Rounds that count; medians are over rounds.")]
-Warmups = Annotated[int, typer.Option(min=0, max=100, metavar="NUMBER", help="Rounds before those that count.")]
+AgainstKey = Annotated[
+    str | None, typer.Option(envvar="MLXCTL_AGAINST_KEY", metavar="KEY", help="Key for the other server.")
+]
+Rounds = Annotated[
+    int, typer.Option(min=1, max=1000, metavar="NUMBER", help="Rounds that count; medians are over rounds.")
+]
+Warmups = Annotated[
+    int, typer.Option(min=0, max=100, metavar="NUMBER", help="Rounds before those that count.")
+]
 Seed = Annotated[int, typer.Option(metavar="NUMBER", help="Decides the texts and lengths that are asked.")]
 Bandwidth = Annotated[
     float | None,
-    typer.Option(min=0.001, metavar="GB/S", help="Memory bandwidth for the ceiling.  [default: that published for the Apple chip]"),
+    typer.Option(
+        min=0.001,
+        metavar="GB/S",
+        help="Memory bandwidth for the ceiling.  [default: that published for the Apple chip]",
+    ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="File or directory for the result.  [default: bench_results/SCENARIO-TIME.json]")
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="File or directory for the result.  [default: bench_results/SCENARIO-TIME.json]"
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON and nothing else.")]
 ServeOptions = Annotated[
-    list[str] | None, typer.Argument(metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve` for the own server.")
+    list[str] | None,
+    typer.Argument(
+        metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve` for the own server."
+    ),
 ]
 
 

@@ -8,9 +8,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from mlxctl.bench.formatting import (
+    ceiling_line,
+    client_line,
+    format_like,
+    format_value,
+    ratio_verdict,
+    sparkline,
+    state_line,
+)
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.bench.scenarios import Chart
-from mlxctl.bench.wording import ceiling_line, client_line, ratio_verdict, say, say_beside, sparkline, state_line
 from mlxctl.cli.console import console as wide_console
 
 _WIDE = 120
@@ -29,23 +37,33 @@ def print_result(result: Result, out: Path, console: Console) -> None:
     """Print everything for people."""
     _print_head(console, result)
     has_room = console.width >= ROOM_FOR_MEANINGS
-    console.print(pair_table(result, has_meanings=has_room) if result.ratios else figure_table(result, has_meanings=has_room))
+    console.print(
+        pair_table(result, has_meanings=has_room)
+        if result.ratios
+        else figure_table(result, has_meanings=has_room)
+    )
     for chart in result.charts:
         if lines := bars(result, chart):
             console.print()
             console.print(lines)
     console.print()
-    for line in filter(None, (client_line(result.client), ceiling_line(result), *result.notes, f"stored in {out}")):
+    for line in filter(
+        None, (client_line(result.client), ceiling_line(result), *result.notes, f"stored in {out}")
+    ):
         console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
 def print_document(document: str) -> None:
-    """Print one line of JSON for machines, whatever the width, and into a pipe nothing else; a person may overlook it."""
+    """Print one line of JSON for machines, whatever the width, and into a pipe nothing else; a person may
+    overlook it.
+    """
     typer.secho(document, dim=True)
 
 
 def table_of_figures(*headings: str) -> Table:
-    """Return an empty table: a column of names, which wrap rather than lose their ends, and one of numbers for each heading."""
+    """Return an empty table: a column of names, which wrap rather than lose their ends, and one of numbers
+    for each heading.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("figure", overflow="fold")
     for heading in headings:
@@ -60,14 +78,16 @@ def figure_table(result: Result, *, has_meanings: bool) -> Table:
     if has_meanings:
         table.add_column("", style="dim")
     for found in _shown(result, "A"):
-        low, high = (say_beside(value, found.median, found.unit) for value in (found.lowest, found.highest))
-        row = [found.name, say(found.median, found.unit), low, high, sparkline(found.rounds)]
+        low, high = (format_like(value, found.median, found.unit) for value in (found.lowest, found.highest))
+        row = [found.name, format_value(found.median, found.unit), low, high, sparkline(found.rounds)]
         table.add_row(*row, *([found.meaning] if has_meanings else []))
     return table
 
 
 def pair_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of both servers in the unit of the first, their ratio with its spread, and who is better if it matters."""
+    """Return the figures of both servers in the unit of the first, their ratio with its spread, and who is
+    better if it matters.
+    """
     table = table_of_figures("A", "B", "A/B", "spread")
     table.add_column("better", no_wrap=True)
     if has_meanings:
@@ -80,8 +100,8 @@ def pair_table(result: Result, *, has_meanings: bool) -> Table:
         verdict = ratio_verdict(ratio.ratio, found.better, is_noise=ratio.is_noise)
         table.add_row(
             found.name,
-            say(found.median, found.unit),
-            say_beside(other.median, found.median, found.unit),
+            format_value(found.median, found.unit),
+            format_like(other.median, found.median, found.unit),
             f"{ratio.ratio.median:.2f}",
             f"{ratio.ratio.lowest:.2f}–{ratio.ratio.highest:.2f}",
             Text(verdict.partition(" ")[0], style="dim" if ratio.is_noise else _STYLES[verdict[0]]),
@@ -101,11 +121,18 @@ def bars(result: Result, chart: Chart) -> Table | None:
     if not rows:
         return None
     top = max(found.median for _, _, found in rows) or 1.0
-    table = Table(title=chart.title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    table = Table(
+        title=chart.title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        show_header=False,
+    )
     for label, server, found in rows:
         bar = Text(_bar(found.median / top), style=_STYLES[server])
         mark = f"{label} {server}" if len(result.servers) > 1 else label
-        table.add_row(mark, bar, say(found.median, found.unit))
+        table.add_row(mark, bar, format_value(found.median, found.unit))
     return table
 
 

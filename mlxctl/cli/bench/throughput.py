@@ -16,7 +16,9 @@ Number = typer.Option
 @app.command(epilog="Example: mlxctl bench throughput --streams 1 --streams 8 -- --prefix-cache 0")
 @measurement
 def throughput(
-    streams: Annotated[list[int], Number(min=1, max=1024, metavar="NUMBER", help="Answers at once; may be repeated.")] = [1, 4, 16],  # noqa: B006
+    streams: Annotated[
+        list[int], Number(min=1, max=1024, metavar="NUMBER", help="Answers at once; may be repeated.")
+    ] = [1, 4, 16],  # noqa: B006
     answer_tokens: Annotated[int, Number(min=2, metavar="TOKENS", help="Length of each answer.")] = 256,
     prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the long prompt.")] = 2048,
 ) -> "Scenario":

@@ -1,4 +1,7 @@
-"""`mlxctl cache`: the prefix cache of a server, or on disk. One file per command, imported when it is called."""
+"""`mlxctl cache`: the prefix cache of a server, or on disk.
+
+One file per command, imported when it is called.
+"""
 
 from typing import ClassVar
 

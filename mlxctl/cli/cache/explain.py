@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
+from mlxctl.cli.cache.shared_options import (
+    ApiKey,
+    AsJson,
+    DirectoryInstead,
+    OnDisk,
+    Url,
+    open_cache,
+    print_json,
+)
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -13,8 +21,12 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl cache explain --last 5    or: mlxctl cache explain request.json")
 def explain(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A request as JSON; it is explained, not made.")] = None,
-    last: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="The last N requests of the server instead.")] = 1,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A request as JSON; it is explained, not made.")
+    ] = None,
+    last: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", help="The last N requests of the server instead.")
+    ] = 1,
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
@@ -23,7 +35,7 @@ def explain(
 ) -> None:
     """Explain why a request hit or missed the cache."""
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.explaining import explained
+        from mlxctl.inspector.explain import explained
 
         found, drawn = explained(cache, file, last=last)
     if as_json:

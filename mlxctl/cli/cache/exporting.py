@@ -14,7 +14,12 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(name="export", epilog="Example: mlxctl cache export prefixes.mlxa")
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet; only you will be able to read it.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A file that is not there yet; only you will be able to read it."
+        ),
+    ],
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:

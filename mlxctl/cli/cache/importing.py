@@ -18,7 +18,9 @@ def take_in(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Import the records of a file after checking each, as far as there is room. No server may use the directory.
+    """Import the records of a file after checking each, as far as there is room.
+
+    No server may use the directory.
 
     What is there stays. Records of other models do no harm: they wait for their model.
     """
@@ -28,8 +30,16 @@ def take_in(
 
         max_bytes, min_free_bytes = disk_limits()
         with byte_bar("reading", is_quiet=as_json) as bar:
-            done = import_archive(cache_directory(directory), file, max_bytes=max_bytes, min_free_bytes=min_free_bytes, watch=bar)
+            done = import_archive(
+                cache_directory(directory),
+                file,
+                max_bytes=max_bytes,
+                min_free_bytes=min_free_bytes,
+                watch=bar,
+            )
     if as_json:
         print_json(asdict(done))
         return
-    typer.echo(f"{done.num_taken:,} records taken, {done.num_known:,} known already, {done.num_without_room:,} without room")
+    typer.echo(
+        f"{done.num_taken:,} records taken, {done.num_known:,} known already, {done.num_without_room:,} without room"
+    )

@@ -4,7 +4,15 @@ import time
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
+from mlxctl.cli.cache.shared_options import (
+    ApiKey,
+    AsJson,
+    DirectoryInstead,
+    OnDisk,
+    Url,
+    open_cache,
+    print_json,
+)
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)

@@ -2,7 +2,16 @@
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, Keys, OnDisk, Url, open_cache, print_json
+from mlxctl.cli.cache.shared_options import (
+    ApiKey,
+    AsJson,
+    DirectoryInstead,
+    Keys,
+    OnDisk,
+    Url,
+    open_cache,
+    print_json,
+)
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -22,5 +31,7 @@ def pin(
         from mlxctl.inspector.branches import find_branch
 
         trees = cache.trees()
-        answer = cache.change("pin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]])
+        answer = cache.change(
+            "pin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]]
+        )
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} pinned")

@@ -1,4 +1,6 @@
-"""How much of a long work on the disk is done: a bar on standard error, on terminals only, gone when it is over."""
+"""How much of a long work on the disk is done: a bar on standard error, on terminals only, gone when it is
+over.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ def byte_bar(what: str, *, is_quiet: bool) -> Iterator[Callable[[int, int], None
     """Show a bar; what it gives is told how many bytes are done, and of how many."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True) as progress:
+    with Progress(
+        *columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True
+    ) as progress:
         task = progress.add_task(what, total=None)
         yield lambda num_done, num_bytes: progress.update(task, completed=num_done, total=num_bytes)

@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
+from mlxctl.cli.cache.shared_options import (
+    ApiKey,
+    AsJson,
+    DirectoryInstead,
+    OnDisk,
+    Url,
+    open_cache,
+    print_json,
+)
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -13,7 +21,9 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl cache show 3fa91c")
 def show(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A branch, by the beginning of a key that `ls` shows.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="A branch, by the beginning of a key that `ls` shows.")
+    ],
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,

@@ -2,7 +2,15 @@
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, OnDisk, Url, open_cache, print_json
+from mlxctl.cli.cache.shared_options import (
+    ApiKey,
+    AsJson,
+    DirectoryInstead,
+    OnDisk,
+    Url,
+    open_cache,
+    print_json,
+)
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -16,7 +24,9 @@ def stats(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Show cache hits, saved tokens, sizes and evictions since the server started, or the size of a directory."""
+    """Show cache hits, saved tokens, sizes and evictions since the server started, or the size of a
+    directory.
+    """
     with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         stats = cache.stats()
     if as_json:

@@ -2,7 +2,16 @@
 
 import typer
 
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, DirectoryInstead, Keys, OnDisk, Url, open_cache, print_json
+from mlxctl.cli.cache.shared_options import (
+    ApiKey,
+    AsJson,
+    DirectoryInstead,
+    Keys,
+    OnDisk,
+    Url,
+    open_cache,
+    print_json,
+)
 from mlxctl.cli.failures import plain_failures
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
@@ -23,6 +32,7 @@ def unpin(
 
         trees = cache.trees()
         answer = cache.change(
-            "unpin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks if chunk.is_pinned]
+            "unpin",
+            [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks if chunk.is_pinned],
         )
     print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} unpinned")

@@ -13,7 +13,12 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl cache warm request.json")
 def warm(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A request as JSON: its prompt is read, its answer is not wanted.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A request as JSON: its prompt is read, its answer is not wanted."
+        ),
+    ],
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,

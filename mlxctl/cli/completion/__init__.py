@@ -1,4 +1,7 @@
-"""`mlxctl completion`: scripts for shells. They know every command and option by themselves and ask only for what changes."""
+"""`mlxctl completion`: scripts for shells.
+
+They know every command and option by themselves and ask only for what changes.
+"""
 
 import typer
 
@@ -40,7 +43,7 @@ def fish() -> None:
 @app.command(epilog="Example: mlxctl completion models")
 def models() -> None:
     """Print the names and aliases of models, which the scripts ask for."""
-    from mlxctl.models.offered_names import offered_names
+    from mlxctl.models.completion_names import offered_names
 
     typer.echo("\n".join(offered_names()))
 

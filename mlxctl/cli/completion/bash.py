@@ -1,4 +1,6 @@
-"""The script for bash, also for the old one that macOS brings: tables as case statements, no arrays of words to look up."""
+"""The script for bash, also for the old one that macOS brings: tables as case statements, no arrays of words
+to look up.
+"""
 
 from collections.abc import Iterator
 
@@ -47,10 +49,16 @@ complete -F _mlxctl mlxctl
 def bash_script(commands: tuple[Command, ...]) -> str:
     """Return the script."""
     tables = (
-        _table("children", ((_path(command), " ".join(command.children)) for command in commands if command.children)),
+        _table(
+            "children",
+            ((_path(command), " ".join(command.children)) for command in commands if command.children),
+        ),
         _table("options", ((_path(command), " ".join(_names(command))) for command in commands)),
         _table("value", _values(commands)),
-        _table("argument", ((_path(command), _kind(command.argument)) for command in commands if command.argument)),
+        _table(
+            "argument",
+            ((_path(command), _kind(command.argument)) for command in commands if command.argument),
+        ),
     )
     return "\n".join((_HEAD, *tables, _TAIL))
 

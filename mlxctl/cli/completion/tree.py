@@ -1,4 +1,7 @@
-"""The command line as pure values: every command with its options and what can follow them. Imports all commands."""
+"""The command line as pure values: every command with its options and what can follow them.
+
+Imports all commands.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +13,14 @@ from typer.core import TyperGroup
 from mlxctl.settings import ServerSettings
 
 # What a value may be, told from the word that stands for it on the help page.
-_KINDS = {"MODEL": "models", "AGENT": "agents", "AGENT...": "agents", "FILE": "files", "PATH": "files", "DIRECTORY": "directories"}
+_KINDS = {
+    "MODEL": "models",
+    "AGENT": "agents",
+    "AGENT...": "agents",
+    "FILE": "files",
+    "PATH": "files",
+    "DIRECTORY": "directories",
+}
 _ARGUMENT_KINDS = _KINDS | {
     "NAME": "models",
     "NAME...": "models",
@@ -24,7 +34,9 @@ _WORDS = {"LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """What completes a value: models, agents, files, directories, words (with the `words` themselves), or nothing that is known."""
+    """What completes a value: models, agents, files, directories, words (with the `words` themselves), or
+    nothing that is known.
+    """
 
     kind: str
     words: str = ""
@@ -41,7 +53,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command: `path` is what is typed after `mlxctl`. A group has `children`, another one may take an `argument`."""
+    """A command: `path` is what is typed after `mlxctl`.
+
+    A group has `children`, another one may take an `argument`.
+    """
 
     path: str
     help: str
@@ -63,9 +78,13 @@ def read_tree() -> tuple[Command, ...]:
 
 
 def _walk(command: Any, path: str) -> Iterator[Command]:
-    children: tuple[str, ...] = tuple(command.list_commands(typer.Context(command))) if isinstance(command, TyperGroup) else ()
+    children: tuple[str, ...] = (
+        tuple(command.list_commands(typer.Context(command))) if isinstance(command, TyperGroup) else ()
+    )
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = tuple(_option(parameter) for parameter in command.params if parameter.param_type_name == "option")
+    options = tuple(
+        _option(parameter) for parameter in command.params if parameter.param_type_name == "option"
+    )
     help_option = Option(names=("--help", "-h"), help="Show this message and exit.", value=None)
     yield Command(
         path=path,
@@ -80,7 +99,11 @@ def _walk(command: Any, path: str) -> Iterator[Command]:
 
 def _option(parameter: Any) -> Option:
     value = None if parameter.is_flag else _value(parameter.metavar, _KINDS)
-    return Option(names=(*parameter.opts, *parameter.secondary_opts), help=first_sentence(parameter.help or ""), value=value)
+    return Option(
+        names=(*parameter.opts, *parameter.secondary_opts),
+        help=first_sentence(parameter.help or ""),
+        value=value,
+    )
 
 
 def _value(metavar: str | None, kinds: dict[str, str]) -> Value:

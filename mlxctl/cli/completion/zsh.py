@@ -21,18 +21,31 @@ else
     compdef _mlxctl mlxctl
 fi
 """
-_ACTIONS = {"models": "{_mlxctl_names models}", "agents": "{_mlxctl_names agents}", "files": "_files", "directories": "_files -/"}
+_ACTIONS = {
+    "models": "{_mlxctl_names models}",
+    "agents": "{_mlxctl_names agents}",
+    "files": "_files",
+    "directories": "_files -/",
+}
 
 
 def zsh_script(commands: tuple[Command, ...]) -> str:
     """Return the script; it can be sourced after compinit, or lie in $fpath as `_mlxctl`."""
-    functions = [_group(command, commands) if command.children else _leaf(command) for command in reversed(commands)]
+    functions = [
+        _group(command, commands) if command.children else _leaf(command) for command in reversed(commands)
+    ]
     return "\n".join((_HEAD, *functions, _TAIL))
 
 
 def _group(command: Command, commands: tuple[Command, ...]) -> str:
-    children = [child for child in commands if child.path and _parent(child) == command.path and child.name in command.children]
-    described = "\n".join(f"            {_quoted(f'{child.name}:{_escaped(child.help)}')}" for child in children)
+    children = [
+        child
+        for child in commands
+        if child.path and _parent(child) == command.path and child.name in command.children
+    ]
+    described = "\n".join(
+        f"            {_quoted(f'{child.name}:{_escaped(child.help)}')}" for child in children
+    )
     chosen = "\n".join(f"            {child.name}) {_function(child)} ;;" for child in children)
     return f"""\
 {_function(command)}() {{
@@ -63,7 +76,9 @@ def _leaf(command: Command) -> str:
 
 
 def _options(command: Command) -> str:
-    return "\n".join(f"        {spelling} \\" for option in command.options for spelling in _spellings(option))
+    return "\n".join(
+        f"        {spelling} \\" for option in command.options for spelling in _spellings(option)
+    )
 
 
 def _spellings(option: Option) -> Iterator[str]:

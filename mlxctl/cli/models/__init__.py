@@ -1,4 +1,7 @@
-"""`mlxctl models`: what lies on this machine, what can be fetched, what fits. One file per command, imported when it is called."""
+"""`mlxctl models`: what lies on this machine, what can be fetched, what fits.
+
+One file per command, imported when it is called.
+"""
 
 from typing import ClassVar
 
@@ -13,7 +16,9 @@ class ModelsGroup(LazyGroup):
     table: ClassVar[dict[str, LazyCommand]] = {
         "ls": LazyCommand("mlxctl.cli.models.ls", "List the models on this machine."),
         "info": LazyCommand("mlxctl.cli.models.info", "Show what a model is, without loading it."),
-        "fit": LazyCommand("mlxctl.cli.models.fit", "Estimate whether models fit this machine, and their maximum speed."),
+        "fit": LazyCommand(
+            "mlxctl.cli.models.fit", "Estimate whether models fit this machine, and their maximum speed."
+        ),
         "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
         "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
         "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),

@@ -10,7 +10,10 @@ from mlxctl.cli.models.shared_options import AsJson, ConfigFile, print_json
 from mlxctl.settings import remove_alias, settings_file, write_alias
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Target = Annotated[str | None, typer.Argument(metavar="TARGET", help="What it stands for: a model of the library, or a directory.")]
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="TARGET", help="What it stands for: a model of the library, or a directory."),
+]
 
 
 @app.command(epilog="Example: mlxctl models alias fast mlx-community/Qwen3-8B-4bit")

@@ -2,18 +2,22 @@
 
 import shlex
 
-from mlxctl.adapters import AdapterVerdict
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, bits_of, count, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
+from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
-from mlxctl.models.knowledge import KnownModel
+from mlxctl.models.knowledge import ProbedModel
 
 
-def print_facts(model: ModelDescription, known: KnownModel, verdict: AdapterVerdict | None, *, asked: str) -> None:
-    """Print what a model's files say, and say of the rest that they do not; then what it was found to be able to do.
+def print_facts(
+    model: ModelDescription, known: ProbedModel, verdict: AdapterVerdict | None, *, asked: str
+) -> None:
+    """Print what a model's files say, and say of the rest that they do not; then what it was found to be able
+    to do.
 
-    `verdict` is what its adapter found out about its template, `asked` how the person named it, and can name it again.
+    `verdict` is what its adapter found out about its template, `asked` how the person named it, and can name
+    it again.
     """
     weights = model.weights
     facts = [
@@ -22,15 +26,23 @@ def print_facts(model: ModelDescription, known: KnownModel, verdict: AdapterVerd
         ("kind", _because(model)),
         ("family", model.detection.family or "unknown"),
         ("model_type", model.model_type or "unknown"),
-        ("runs with", ", ".join(model.runtimes) or "nothing that is installed" if model.runtimes is not None else "unknown"),
+        (
+            "runs with",
+            ", ".join(model.runtimes) or "nothing that is installed"
+            if model.runtimes is not None
+            else "unknown",
+        ),
         ("on disk", size(model.disk_bytes)),
         ("parameters", count(weights.num_parameters) if weights else "unknown"),
-        ("weights", bits_of(model) + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else "")),
+        (
+            "weights",
+            bits_of(model) + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else ""),
+        ),
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
         *_vectors(model),
         ("template", _template(model)),
         ("cache", _cache(model)),
-        ("served as", verdict.in_words() if verdict else "unknown"),
+        ("served as", verdict.summary() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(asked))),
     ]
     out = console(width=WIDE)
@@ -40,7 +52,7 @@ def print_facts(model: ModelDescription, known: KnownModel, verdict: AdapterVerd
         out.print(findings_table(known.findings))
 
 
-def _probed(known: KnownModel, asked: str) -> str:
+def _probed(known: ProbedModel, asked: str) -> str:
     if known.record is None:
         return f"no; find out what it can do with: mlxctl probe {asked}"
     return f"{when(known.record)}; all that proves it: mlxctl probe {asked} --show"
@@ -57,7 +69,7 @@ def _vectors(model: ModelDescription) -> list[tuple[str, str]]:
         return []
     dimensions = f"{model.dimensions:,} numbers" if model.dimensions else "of unknown length"
     pooled = " and ".join(way.replace("_", " ") for way in recipe.pooling)
-    words = [dimensions, f"pooled by {pooled}", "normalised" if recipe.is_normalized else "not normalised"]
+    words = [dimensions, f"pooled by {pooled}", "normalized" if recipe.is_normalized else "not normalized"]
     if recipe.prompts:
         words.append(f"prompts {', '.join(sorted(recipe.prompts))}")
     return [("vectors", ", ".join(words))]
@@ -79,5 +91,7 @@ def _cache(model: ModelDescription) -> str:
     if cache.window_tokens:
         words.append(f"{cache.window_bytes_per_token:,} more for the last {cache.window_tokens:,} tokens")
     if cache.state_bytes != 0:
-        words.append(f"a state of {size(cache.state_bytes)}" if cache.state_bytes else "a state of unknown size")
+        words.append(
+            f"a state of {size(cache.state_bytes)}" if cache.state_bytes else "a state of unknown size"
+        )
     return ", ".join(words)

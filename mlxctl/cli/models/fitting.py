@@ -9,7 +9,7 @@ from mlxctl.cli.models.shared_options import print_json
 from mlxctl.cli.models.tables import WIDE, fit_legend, fit_table
 from mlxctl.errors import BrokenModel
 from mlxctl.models import Fit, Library, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
-from mlxctl.models.kv_choice import chosen_kv_format
+from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.models.views import FitView
 from mlxctl.settings import Settings
 
@@ -17,15 +17,26 @@ Rows = list[tuple[str, Fit]]
 
 
 def work_out(names: Sequence[str], settings: Settings, *, context_tokens: int | None, on_macs: bool) -> Rows:
-    """Return a row for each model and machine; raises ModelError for a model that is not there or cannot be weighed."""
+    """Return a row for each model and machine; raises ModelError for a model that is not there or cannot be
+    weighed.
+    """
     library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
     found = map(library.resolve, names)
-    models = [describe_model(one.path, name=one.name).served_with(chosen_kv_format(settings, one.name)) for one in found]
+    models = [
+        describe_model(one.path, name=one.name).served_with(chosen_kv_format(settings, one.name))
+        for one in found
+    ]
     if on_macs:
-        every = ((model, fit_on_macs(model, context_tokens=context_tokens, chunk_tokens=chunk_tokens)) for model in models)
+        every = (
+            (model, fit_on_macs(model, context_tokens=context_tokens, chunk_tokens=chunk_tokens))
+            for model in models
+        )
         return [(model.name, fit) for model, fits in every for fit in fits or [_refuse(model)]]
     machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
-    fits = ((model, fit_model(model, machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens)) for model in models)
+    fits = (
+        (model, fit_model(model, machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens))
+        for model in models
+    )
     return [(model.name, fit or _refuse(model)) for model, fit in fits]
 
 
@@ -40,4 +51,6 @@ def print_fits(rows: Rows, *, as_json: bool) -> None:
 
 
 def _refuse(model: ModelDescription) -> Fit:
-    raise BrokenModel(model.path, model.problem or f"model {model.name!r} has no weights that could be weighed")
+    raise BrokenModel(
+        model.path, model.problem or f"model {model.name!r} has no weights that could be weighed"
+    )

@@ -12,7 +12,9 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 
 @app.command(epilog="Example: mlxctl models info mlx-community/Qwen3-8B-4bit")
 def info(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of the library, an alias, or a directory.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A model of the library, an alias, or a directory.")
+    ],
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:

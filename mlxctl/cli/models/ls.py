@@ -21,7 +21,11 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
         rows = [(model, fit_model(model, machine)) for model in models]
         knowledge = open_knowledge()
-        probed = {model.name for model in models if model.problem is None and knowledge.of(model.name, model.path, library).record}
+        probed = {
+            model.name
+            for model in models
+            if model.problem is None and knowledge.of(model.name, model.path, library).record
+        }
         knowledge.close()
     if as_json:
         import msgspec
@@ -30,7 +34,12 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
 
         views = (msgspec.to_builtins(ModelView.of(model, is_probed=model.name in probed)) for model in models)
         found = zip(views, rows, strict=True)
-        print_json([{**view, "path": str(model.path), "fits": fit.fits if fit else None} for view, (model, fit) in found])
+        print_json(
+            [
+                {**view, "path": str(model.path), "fits": fit.fits if fit else None}
+                for view, (model, fit) in found
+            ]
+        )
         return
     from mlxctl.cli.models.listing import print_listing
 

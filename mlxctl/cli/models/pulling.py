@@ -6,7 +6,14 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from mlxctl.errors import DownloadFailed
 from mlxctl.models.downloads import Download, Downloads
@@ -17,16 +24,29 @@ _PATIENCE_SECONDS = 2.0
 
 
 def fetch(repository: str, cache: Path, *, is_quiet: bool) -> Download:
-    """Fetch the repository and return the finished download; raises DownloadFailed. Ctrl-C keeps the files that arrived."""
+    """Fetch the repository and return the finished download; raises DownloadFailed.
+
+    Ctrl-C keeps the files that arrived.
+    """
     downloads = Downloads(cache)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     try:
         downloads.start(repository)
         screen = Console(stderr=True)
-        with Progress(*columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True) as progress:
+        with Progress(
+            *columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True
+        ) as progress:
             found = _watch(downloads, repository, progress)
     except KeyboardInterrupt:
-        typer.echo("mlxctl: stopped; files that arrived are kept, the same command goes on with the rest", err=True)
+        typer.echo(
+            "mlxctl: stopped; files that arrived are kept, the same command goes on with the rest", err=True
+        )
         downloads.close()
         if not downloads.wait(seconds=_PATIENCE_SECONDS):
             # A thread that waits for a silent network would hold the process for as long.

@@ -13,7 +13,8 @@ from mlxctl.settings import Settings, resolve
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings file to read instead of the usual one.")
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings file to read instead of the usual one."),
 ]
 
 

@@ -13,7 +13,10 @@ WIDE = 200
 
 
 def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed: Collection[str]) -> Table:
-    """Return the list of models that can be used. `probed` are the names of those that were asked what they can do."""
+    """Return the list of models that can be used.
+
+    `probed` are the names of those that were asked what they can do.
+    """
     table = Table("model", "kind", "family", "bits", box=None, pad_edge=False, header_style="bold")
     for heading in ("parameters", "size", "context", "fits", "probed"):
         table.add_column(heading, justify="right")
@@ -49,7 +52,9 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
     for name, fit in rows:
         machine, speed, needed = fit.machine, fit.predicted_tokens_per_second, fit.needed_bytes
         longest = (
-            "–" if fit.max_context_tokens is None else f"{fit.max_context_tokens:,}" + (" (all)" if fit.is_capped_by_model else "")
+            "–"
+            if fit.max_context_tokens is None
+            else f"{fit.max_context_tokens:,}" + (" (all)" if fit.is_capped_by_model else "")
         )
         table.add_row(
             plain(name),
@@ -77,7 +82,9 @@ def bits_of(model: ModelDescription) -> str:
     """Return how the weights are kept."""
     if model.quantization is not None:
         return model.quantization.label
-    return f"{8 * model.weights.float_bytes}-bit float" if model.weights and model.weights.float_bytes else "–"
+    return (
+        f"{8 * model.weights.float_bytes}-bit float" if model.weights and model.weights.float_bytes else "–"
+    )
 
 
 def verdict(fit: Fit | None) -> str:

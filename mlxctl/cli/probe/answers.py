@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlxctl.models.knowledge import KnownModel
+from mlxctl.models.knowledge import ProbedModel
 
-NOTHING = KnownModel()
+NOTHING = ProbedModel()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Answer:
     """
 
     name: str
-    known: KnownModel = NOTHING
+    known: ProbedModel = NOTHING
     problem: str | None = None
     was_known: bool = False
     phases: Mapping[str, float] = field(default_factory=dict)

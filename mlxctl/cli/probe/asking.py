@@ -24,7 +24,10 @@ class Wishes:
 
 
 def ask(names: Sequence[str] | None, settings: Settings, wishes: Wishes) -> Answers:
-    """Probe the models of these names, or all. Raises SettingsError, StoreError; what is wrong with a model is in its answer."""
+    """Probe the models of these names, or all.
+
+    Raises SettingsError, StoreError; what is wrong with a model is in its answer.
+    """
     knowledge, store, library = open_knowledge(), open_store(), Library(settings.library)
     progress = ProgressBar(is_quiet=wishes.is_quiet)
     run = ProbeRun(
@@ -78,5 +81,8 @@ def _look_up(target: Target, knowledge: Knowledge, library: Library) -> Answer:
         return Answer(name=target.name, problem=target.problem)
     known = knowledge.of(target.directory.name, target.directory.path, library)
     if not known.findings:
-        return Answer(name=target.name, problem=f"model {target.name!r} was never probed; to ask it: mlxctl probe {target.name}")
+        return Answer(
+            name=target.name,
+            problem=f"model {target.name!r} was never probed; to ask it: mlxctl probe {target.name}",
+        )
     return Answer(name=target.name, known=known, was_known=True)

@@ -1,4 +1,6 @@
-"""Everything that proves an answer, printed to the letter: what the model was given, what it said, and who could read it."""
+"""Everything that proves an answer, printed to the letter: what the model was given, what it said, and who
+could read it.
+"""
 
 from rich.console import Console
 from rich.padding import Padding
@@ -33,7 +35,9 @@ def _print_exchange(out: Console, exchange: Exchange) -> None:
     reader = f", read by {exchange.parser_id}" if exchange.parser_id else ""
     out.print("  given", style="dim")
     out.print(_quoted(exchange.prompt), soft_wrap=True)
-    out.print(Text(f"  said {exchange.num_tokens} tokens in {exchange.duration_seconds:.2f} s{reader}", style="dim"))
+    out.print(
+        Text(f"  said {exchange.num_tokens} tokens in {exchange.duration_seconds:.2f} s{reader}", style="dim")
+    )
     out.print(_quoted(exchange.output), soft_wrap=True)
 
 

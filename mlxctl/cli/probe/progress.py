@@ -4,7 +4,15 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from mlxctl.cli.models.tables import plain
 from mlxctl.stores import Finding
@@ -24,7 +32,9 @@ class ProgressBar:
             TextColumn("{task.fields[tokens]:,} tokens", markup=False),
             TimeElapsedColumn(),
         )
-        self._progress = Progress(*columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True)
+        self._progress = Progress(
+            *columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True
+        )
         self._task: TaskID | None = None
         self._num_tokens = 0
 
@@ -32,13 +42,17 @@ class ProgressBar:
         self._progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._progress.stop()
 
     def began(self, model: str, num_steps: int) -> None:
         """Show the model."""
         self._num_tokens = 0
-        self._task = self._progress.add_task(plain(model).plain, total=num_steps, completed=-1, what="", tokens=0)
+        self._task = self._progress.add_task(
+            plain(model).plain, total=num_steps, completed=-1, what="", tokens=0
+        )
 
     def asks(self, what: str) -> None:
         """Go one step further."""

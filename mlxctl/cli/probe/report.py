@@ -34,7 +34,9 @@ def report(found: Answers, *, as_json: bool, toml: Path | None, with_evidence: b
     if toml is not None:
         _write(toml, known)
     if found.was_stopped:
-        typer.echo("mlxctl: stopped; what was found is kept, the same command goes on with the rest", err=True)
+        typer.echo(
+            "mlxctl: stopped; what was found is kept, the same command goes on with the rest", err=True
+        )
         return _INTERRUPTED
     return int(len(known) < len(found.answers))
 

@@ -10,7 +10,7 @@ from mlxctl.cli.models.tables import plain
 from mlxctl.cli.probe.answers import Answer
 from mlxctl.stores import QUESTIONS, Finding, ProbeRecord
 
-_COLOURS = {"yes": "green", "no": "default", "unknown": "yellow"}
+_COLORS = {"yes": "green", "no": "default", "unknown": "yellow"}
 _OVERVIEW = {
     "chat": "chat",
     "tools": "tools",
@@ -49,9 +49,21 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 def overview_table(answers: Sequence[Answer]) -> Table:
     """Return the answers of many models, a model a line."""
-    done = {finding.question for answer in answers for finding in answer.known.findings if finding.verdict == "yes"}
+    done = {
+        finding.question
+        for answer in answers
+        for finding in answer.known.findings
+        if finding.verdict == "yes"
+    }
     shown = [question for question in _OVERVIEW if question in done or question not in _RARE]
-    table = Table("model", *(_OVERVIEW[question] for question in shown), "calls", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        "model",
+        *(_OVERVIEW[question] for question in shown),
+        "calls",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
     table.add_column("longest", justify="right")
     for answer in answers:
         found = {finding.question: finding for finding in answer.known.findings}
@@ -62,7 +74,11 @@ def overview_table(answers: Sequence[Answer]) -> Table:
 
 def verdict(finding: Finding) -> Text:
     """Return yes, no or unknown; a failure is not the same as unknown."""
-    return Text("failed", style="red") if finding.has_failed else Text(finding.verdict, style=_COLOURS[finding.verdict])
+    return (
+        Text("failed", style="red")
+        if finding.has_failed
+        else Text(finding.verdict, style=_COLORS[finding.verdict])
+    )
 
 
 def _with_format(finding: Finding) -> str:

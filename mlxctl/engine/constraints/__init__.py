@@ -1,6 +1,9 @@
-"""What decides about a row's tokens by those before them: grammars, the thinking limit, repetition. Knows no mlx."""
+"""What decides about a row's tokens by those before them: grammars, the thinking limit, repetition.
 
-from mlxctl.engine.constraints.guide import Guide
-from mlxctl.engine.constraints.workshop import GuideWorkshop, needs_guide
+Knows no mlx.
+"""
 
-__all__ = ["Guide", "GuideWorkshop", "needs_guide"]
+from mlxctl.engine.constraints.compiler import GrammarCompiler, needs_constraint
+from mlxctl.engine.constraints.token_constraint import TokenConstraint
+
+__all__ = ["GrammarCompiler", "TokenConstraint", "needs_constraint"]

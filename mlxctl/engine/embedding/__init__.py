@@ -1,1 +1,3 @@
-"""Texts to vectors, in the engine: which are next (`queue`), what is computed (`embedder`, `pooling`), between what (`desk`)."""
+"""Texts to vectors, in the engine: which are next (`queue`), what is computed (`embedder`, `pooling`),
+between what (`desk`).
+"""

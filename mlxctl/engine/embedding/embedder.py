@@ -10,12 +10,13 @@ import numpy as np
 from mlxctl.engine.embedding.pooling import PooledText
 from mlxctl.engine.embedding.queue import EmbeddingSlice
 from mlxctl.ir import EmbeddingRecipe
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.ir.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """What came of a turn: the vectors of the texts that the slice completes, packed as float32; none while there is more to do.
+    """What came of a turn: the vectors of the texts that the slice completes, packed as float32; none while
+    there is more to do.
 
     `num_tokens` is what was computed in it, in tokens through all layers.
     """
@@ -25,7 +26,10 @@ class Computed:
 
 
 class Embedder(Protocol):
-    """A model, and what it holds of slices that are begun. `reads_in_parts` says whether a slice may be a part of a text."""
+    """A model, and what it holds of slices that are begun.
+
+    `reads_in_parts` says whether a slice may be a part of a text.
+    """
 
     reads_in_parts: bool
 

@@ -1,7 +1,7 @@
 """Encoders layer by layer, whatever package their layers are from. MLX thread only.
 
-Every token sees the whole text, so a text cannot be read in parts; but its layers can be computed one after the other, with pauses.
-The layers get masks of ours: a package's own may forget a window.
+Every token sees the whole text, so a text cannot be read in parts; but its layers can be computed one after
+the other, with pauses. The layers get masks of ours: a package's own may forget a window.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,18 @@ class Masks:
             places = mx.arange(width)
             is_near = (mx.abs(places[:, None] - places[None, :]) <= reach)[None, None]
             # NOTE: padding that lies far from the text sees itself, or its states would be no numbers.
-            self.nearby = is_near if self.everywhere is None else is_near & (self.everywhere | mx.eye(width, dtype=mx.bool_))
+            self.nearby = (
+                is_near
+                if self.everywhere is None
+                else is_near & (self.everywhere | mx.eye(width, dtype=mx.bool_))
+            )
 
 
 class Encoder(Protocol):
-    """A model's layers. `reach` is that of Masks; states are (texts, tokens, width); `config` has the names of config.json."""
+    """A model's layers.
+
+    `reach` is that of Masks; states are (texts, tokens, width); `config` has the names of config.json.
+    """
 
     reach: int | None
     num_layers: int
@@ -106,7 +113,10 @@ class ModernBertEncoder:
 
 
 class Gemma3Encoder:
-    """EmbeddingGemma: the layers of a model that writes text, under other masks. Its window counts both sides together."""
+    """EmbeddingGemma: the layers of a model that writes text, under other masks.
+
+    Its window counts both sides together.
+    """
 
     def __init__(self, model: Any) -> None:
         self._model = model.model

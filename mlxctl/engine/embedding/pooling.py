@@ -15,7 +15,10 @@ _SMALLEST_NORM = 1e-12
 
 
 class PooledText:
-    """What is known of a text whose states are added in order. Computes in float32, whatever the model does."""
+    """What is known of a text whose states are added in order.
+
+    Computes in float32, whatever the model does.
+    """
 
     def __init__(self, pooling: Sequence[Pooling]) -> None:
         self._pooling = pooling
@@ -32,7 +35,9 @@ class PooledText:
 
     def vector(self) -> mx.array:
         """Return the vector of all that was added: (width x ways of pooling)."""
-        return mx.concatenate([part / _divisor(pooling, self._num_tokens) for pooling, part in self._parts.items()])
+        return mx.concatenate(
+            [part / _divisor(pooling, self._num_tokens) for pooling, part in self._parts.items()]
+        )
 
     def arrays(self) -> list[mx.array]:
         """Return what has to be evaluated before the next part."""
@@ -40,7 +45,9 @@ class PooledText:
 
 
 def shortened(vectors: mx.array, *, dimensions: int | None, is_normalized: bool) -> mx.array:
-    """Cut vectors (texts, width), and give them the length 1 where the model's have it: one that was cut has become shorter."""
+    """Cut vectors (texts, width), and give them the length 1 where the model's have it: one that was cut has
+    become shorter.
+    """
     vectors = vectors[:, :dimensions].astype(mx.float32)
     lengths = mx.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / mx.maximum(lengths, _SMALLEST_NORM) if is_normalized else vectors

@@ -1,10 +1,13 @@
-"""Which texts are embedded next: jobs take turns, a turn is a bounded number of tokens. Pure; knows no mlx."""
+"""Which texts are embedded next: jobs take turns, a turn is a bounded number of tokens.
+
+Pure; knows no mlx.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mlxctl.prefix_cache.chunks import Tokens
+from mlxctl.ir.tokens import Tokens
 
 # A slice of very short texts costs more in the handling of its rows than in computing.
 _MAX_ROWS = 64
@@ -14,11 +17,12 @@ _MAX_ROWS = 64
 class EmbeddingJob:
     """The texts of one request.
 
-    `order` holds the places of those to come, the shortest last; `num_read` tokens of that one were read already. A text is read
-    in parts if it `may_be_cut`. What is `unfinished` has the next turn.
+    `order` holds the places of those to come, the shortest last; `num_read` tokens of that one were read
+    already. A text is read in parts if it `may_be_cut`. What is `unfinished` has the next turn.
     """
 
     job_id: int
+    request_id: str = ""
     model: str
     texts: Sequence[Tokens]
     dimensions: int | None = None
@@ -34,7 +38,9 @@ class EmbeddingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSlice:
-    """One turn of a job: whole texts together, or `num_tokens` of the single text in `places`, from token `start` on."""
+    """One turn of a job: whole texts together, or `num_tokens` of the single text in `places`, from token
+    `start` on.
+    """
 
     job: EmbeddingJob
     places: tuple[int, ...]
@@ -89,7 +95,9 @@ class EmbeddingQueue:
         return any(job.model == model for job in self._jobs)
 
     def take(self, *, max_tokens: int) -> EmbeddingSlice:
-        """Take the next slice, whose job has the last turn then, or has gone with its last text. Needs `has_work`.
+        """Take the next slice, whose job has the last turn then, or has gone with its last text.
+
+        Needs `has_work`.
 
         Holds at most `max_tokens`, padding included, unless it is a single text that may not be cut.
         """
@@ -101,7 +109,9 @@ class EmbeddingQueue:
         return taken
 
     def put_back(self, part: EmbeddingSlice) -> None:
-        """Give a slice that was not finished in its turn the next one, before any other is begun: what is begun takes memory."""
+        """Give a slice that was not finished in its turn the next one, before any other is begun: what is
+        begun takes memory.
+        """
         if part.job in self._jobs:
             self._jobs.remove(part.job)
         part.job.unfinished = part

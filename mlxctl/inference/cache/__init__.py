@@ -3,6 +3,6 @@
 from mlxctl.inference.cache.divergence import Divergence, MissReason
 from mlxctl.inference.cache.explanation import Explanation
 from mlxctl.inference.cache.inspector import CacheInspector
-from mlxctl.inference.cache.seen import SeenRequest, SeenRequests
+from mlxctl.inference.cache.recent_prompts import SeenRequest, SeenRequests
 
 __all__ = ["CacheInspector", "Divergence", "Explanation", "MissReason", "SeenRequest", "SeenRequests"]

@@ -1,7 +1,8 @@
-"""What of a request makes its prompt part from another one's: the change without which they would agree for longer. Pure.
+"""What of a request makes its prompt part from another one's: the change without which they would agree for
+longer. Pure.
 
-Requests are compared field by field. Of several changes the cause is the one that, undone, moves the difference further back; where
-none does, the chat template wrote the same message in another way.
+Requests are compared field by field. Of several changes the cause is the one that, undone, moves the
+difference further back; where none does, the chat template wrote the same message in another way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,11 +10,35 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.inference.cache.places import GENERATION_PROMPT, Place, find_place, message_place, num_common, rendered, tool_place
-from mlxctl.ir import GenerationRequest, ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.inference.cache.prompt_sections import (
+    GENERATION_PROMPT,
+    Place,
+    find_place,
+    message_place,
+    num_common,
+    rendered,
+    tool_place,
+)
+from mlxctl.ir import (
+    GenerationRequest,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+)
 
 ChangeReason = Literal[
-    "tool_order", "tools_changed", "options_changed", "message_changed", "message_inserted", "message_removed", "template_rewrite"
+    "tool_order",
+    "tools_changed",
+    "options_changed",
+    "message_changed",
+    "message_inserted",
+    "message_removed",
+    "template_rewrite",
 ]
 
 # Undoing a change means to render the conversation again.
@@ -28,7 +53,9 @@ class Change:
     place: Place
 
 
-def find_change(asked: GenerationRequest, said: GenerationRequest, answer: str, adapter: ModelAdapter) -> Change:
+def find_change(
+    asked: GenerationRequest, said: GenerationRequest, answer: str, adapter: ModelAdapter
+) -> Change:
     """Find what makes the prompt of `asked` part from that of `said` followed by its `answer`."""
     text = adapter.prompt_text(asked)
     said_text = (rendered(said, adapter) or "") + answer
@@ -40,7 +67,11 @@ def find_change(asked: GenerationRequest, said: GenerationRequest, answer: str, 
             return _closer(change, asked, said, said_text, parting, adapter)
     place = find_place(asked, parting, adapter)
     num_shared = _num_shared(asked.messages, said.messages)
-    if place.message is not None and place.message >= num_shared and not _is_answer(asked, said, place.message, answer):
+    if (
+        place.message is not None
+        and place.message >= num_shared
+        and not _is_answer(asked, said, place.message, answer)
+    ):
         return _message_change(asked, said, place.message)
     if place == GENERATION_PROMPT and num_shared == len(asked.messages) < len(said.messages):
         return Change(reason="message_removed", place=message_place(said.messages, num_shared))
@@ -49,11 +80,17 @@ def find_change(asked: GenerationRequest, said: GenerationRequest, answer: str, 
 
 def _changes(asked: GenerationRequest, said: GenerationRequest) -> Iterator[tuple[GenerationRequest, Change]]:
     """Every difference: the newer request with this one undone, and what to call it."""
-    options = {"thinking": said.thinking, "tool_choice": said.tool_choice, "template_kwargs": said.template_kwargs}
+    options = {
+        "thinking": said.thinking,
+        "tool_choice": said.tool_choice,
+        "template_kwargs": said.template_kwargs,
+    }
     names = [name for name, value in options.items() if getattr(asked, name) != value]
     if names:
         place = replace(GENERATION_PROMPT, part=", ".join(names))
-        undone = replace(asked, thinking=said.thinking, tool_choice=said.tool_choice, template_kwargs=said.template_kwargs)
+        undone = replace(
+            asked, thinking=said.thinking, tool_choice=said.tool_choice, template_kwargs=said.template_kwargs
+        )
         yield undone, Change(reason="options_changed", place=place)
     if asked.tools != said.tools:
         yield replace(asked, tools=said.tools), _tool_change(asked.tools, said.tools)
@@ -71,9 +108,13 @@ def _tool_change(tools: Sequence[ToolSpec], before: Sequence[ToolSpec]) -> Chang
     if len(tools) == len(before) and sorted(tools, key=repr) == sorted(before, key=repr):
         return Change(reason="tool_order", place=tool_place(tools, index))
     if index >= len(tools) or index >= len(before):
-        return Change(reason="tools_changed", place=tool_place(tools if index < len(tools) else before, index))
+        return Change(
+            reason="tools_changed", place=tool_place(tools if index < len(tools) else before, index)
+        )
     one, other = tools[index], before[index]
-    names = [name for name in ("name", "description", "parameters") if getattr(one, name) != getattr(other, name)]
+    names = [
+        name for name in ("name", "description", "parameters") if getattr(one, name) != getattr(other, name)
+    ]
     part = None if "name" in names else ", ".join(names) or None
     return Change(reason="tools_changed", place=tool_place(tools, index, part=part))
 
@@ -108,7 +149,12 @@ def _look_alike(one: Message, other: Message) -> bool:
 
 
 def _closer(
-    change: Change, asked: GenerationRequest, said: GenerationRequest, said_text: str, parting: int, adapter: ModelAdapter
+    change: Change,
+    asked: GenerationRequest,
+    said: GenerationRequest,
+    said_text: str,
+    parting: int,
+    adapter: ModelAdapter,
 ) -> Change:
     """Name the part of a changed message that makes the difference, where several parts were changed."""
     index = change.place.message
@@ -147,7 +193,11 @@ def _part_name(part: Part, before: Part) -> str:
             return "thinking"
         case ToolCallPart():
             same_name = isinstance(before, ToolCallPart) and part.name == before.name
-            return f"arguments of the call of {part.name}" if same_name and part != before else f"call of {part.name}"
+            return (
+                f"arguments of the call of {part.name}"
+                if same_name and part != before
+                else f"call of {part.name}"
+            )
         case ToolResultPart():
             return "tool result"
         case ImagePart():
@@ -181,4 +231,6 @@ def _is_answer(asked: GenerationRequest, said: GenerationRequest, index: int, an
 
 def _num_shared(one: Sequence[object], other: Sequence[object]) -> int:
     pairs = zip(one, other, strict=False)
-    return next((index for index, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other)))
+    return next(
+        (index for index, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other))
+    )

@@ -1,16 +1,19 @@
-"""The first token in which two prompts differ: where it is, what stands around it, and what brought it about. Pure."""
+"""The first token in which two prompts differ: where it is, what stands around it, and what brought it about.
+
+Pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.adapters.agent_headers import find_volatile
+from mlxctl.adapters.templates.agent_headers import find_volatile
 from mlxctl.inference.cache.differences import Change, ChangeReason, find_change
-from mlxctl.inference.cache.places import PROMPT, Place, find_place, message_place, with_short_images
+from mlxctl.inference.cache.prompt_sections import PROMPT, Place, find_place, message_place, with_short_images
 from mlxctl.inference.cache.realignment import realign
-from mlxctl.inference.cache.seen import SeenRequest
-from mlxctl.inference.cache.told_text import told_ids
+from mlxctl.inference.cache.recent_prompts import SeenRequest
+from mlxctl.inference.cache.token_text import told_ids
 
 MissReason = Literal[ChangeReason, "head_changed", "volatile_header", "bpe_seam", "image_changed"]
 
@@ -19,13 +22,15 @@ _NUM_NEIGHBORS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """`position` is that of the token. `before` is the text of the tokens before it, `here` that of it and those behind, `there`
-    what the earlier request had instead.
+    """`position` is that of the token.
 
-    `place` names the message or tool; `message` and `tool` are their indexes, if it is one; `part` says which part of it changed.
-    `num_changed_tokens` stand here in place of `num_replaced_tokens` earlier ones, until both prompts agree again; None if they
-    never do. `num_same_later_tokens` are those behind the difference that the earlier request had, too, and that still had to be
-    computed again.
+    `before` is the text of the tokens before it, `here` that of it and those behind, `there` what the earlier
+    request had instead.
+
+    `place` names the message or tool; `message` and `tool` are their indexes, if it is one; `part` says which
+    part of it changed. `num_changed_tokens` stand here in place of `num_replaced_tokens` earlier ones, until
+    both prompts agree again; None if they never do. `num_same_later_tokens` are those behind the difference
+    that the earlier request had, too, and that still had to be computed again.
     """
 
     position: int
@@ -42,7 +47,9 @@ class Divergence:
     num_same_later_tokens: int = 0
 
 
-def find_divergence(seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter) -> Divergence:
+def find_divergence(
+    seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter
+) -> Divergence:
     """Describe the difference at token `position`, up to which the prompt of `seen` and all of `other` agree."""
     ids, other_ids = seen.prompt_ids, other.token_ids
     reason, place = _cause(seen, other, position, adapter)
@@ -65,7 +72,9 @@ def find_divergence(seen: SeenRequest, other: SeenRequest, position: int, adapte
     )
 
 
-def _cause(seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter) -> tuple[MissReason, Place]:
+def _cause(
+    seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter
+) -> tuple[MissReason, Place]:
     if _is_at_image(seen, position) and _is_at_image(other, position):
         return "image_changed", _image_place(seen, position)
     if _is_seam(seen.prompt_ids[position:], other.token_ids[position:], adapter):

@@ -6,8 +6,9 @@ from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.inference.cache.divergence import Divergence, MissReason, find_divergence
-from mlxctl.inference.cache.likeness import MIN_REUSED_TOKENS, closest
-from mlxctl.inference.cache.seen import SeenRequest
+from mlxctl.inference.cache.recent_prompts import SeenRequest
+from mlxctl.inference.cache.similarity import closest
+from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 Reason = Literal[
     "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted", "expired", "cleared",
@@ -45,10 +46,13 @@ _SAME_LATER = "; {num:,} later {tokens} the same as before, but cached tokens ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """How much of one prompt was cached, and why not more. `compared_with` is the number of the request that came closest.
+    """How much of one prompt was cached, and why not more.
 
-    `sentence` says for a person what `reason` says for a program. A request that was not made has the next number.
-    `head_changed` is a changed message so close to the beginning of the prompt that nothing could be reused.
+    `compared_with` is the number of the request that came closest.
+
+    `sentence` says for a person what `reason` says for a program. A request that was not made has the next
+    number. `head_changed` is a changed message so close to the beginning of the prompt that nothing could be
+    reused.
     """
 
     number: int
@@ -70,13 +74,19 @@ def explain(seen: SeenRequest, earlier: Sequence[SeenRequest], adapter: ModelAda
     other, num_common = closest(seen, same_model)
     divergence = None
     reason: Reason | MissReason | None = _without_comparison(seen)
-    if reason is None and 2 * num_common < len(seen.prompt_ids) and (twin := _twin(seen, earlier)) is not None:
+    if (
+        reason is None
+        and 2 * num_common < len(seen.prompt_ids)
+        and (twin := _twin(seen, earlier)) is not None
+    ):
         other, reason = twin, "namespace_changed"
     if reason is None and other is None:
         reason = "first"
     if reason is None and other is not None:
         divergence = _divergence(seen, other, num_common, adapter)
-        reason = _loss(seen, other, num_common) or (divergence.reason if divergence is not None else "continued")
+        reason = _loss(seen, other, num_common) or (
+            divergence.reason if divergence is not None else "continued"
+        )
     assert reason is not None
     return Explanation(
         number=seen.number,
@@ -102,7 +112,11 @@ def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | No
     """Return the newest request that asked another model the same."""
     for other in reversed(earlier):
         asked, said = seen.request, other.request
-        if other.model != seen.model and (said.messages, said.prompts, said.tools) == (asked.messages, asked.prompts, asked.tools):
+        if other.model != seen.model and (said.messages, said.prompts, said.tools) == (
+            asked.messages,
+            asked.prompts,
+            asked.tools,
+        ):
             return other
     return None
 
@@ -110,7 +124,7 @@ def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | No
 def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | None:
     """Why less was taken over than the two have in common; the last token of an answer was never computed."""
     num_computed = min(num_common, len(other.token_ids) - 1, len(seen.prompt_ids) - 1)
-    if seen.num_cached >= num_computed or num_computed < MIN_REUSED_TOKENS:
+    if seen.num_cached >= num_computed or num_computed < MIN_REUSE_TOKENS:
         return None
     if seen.num_known >= num_computed:
         return "no_checkpoint"
@@ -123,15 +137,17 @@ def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | No
             return "cleared"
     if seen.engine_life != other.engine_life:
         return "engine_restarted"
-    return "no_checkpoint" if seen.num_known >= seen.num_cached + MIN_REUSED_TOKENS else "not_kept"
+    return "no_checkpoint" if seen.num_known >= seen.num_cached + MIN_REUSE_TOKENS else "not_kept"
 
 
-def _divergence(seen: SeenRequest, other: SeenRequest, num_common: int, adapter: ModelAdapter) -> Divergence | None:
+def _divergence(
+    seen: SeenRequest, other: SeenRequest, num_common: int, adapter: ModelAdapter
+) -> Divergence | None:
     """Where they part; nowhere if one goes on where the other ends."""
     if num_common >= min(len(seen.prompt_ids), len(other.token_ids)):
         return None
     found = find_divergence(seen, other, num_common, adapter)
-    is_head = num_common < MIN_REUSED_TOKENS and found.reason == "message_changed"
+    is_head = num_common < MIN_REUSE_TOKENS and found.reason == "message_changed"
     return replace(found, reason="head_changed") if is_head else found
 
 

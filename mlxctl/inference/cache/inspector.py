@@ -7,29 +7,36 @@ from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import CacheAction, CacheAnswer, EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference.cache.explanation import Explanation, explain
-from mlxctl.inference.cache.seen import SeenRequest, SeenRequests
-from mlxctl.inference.cache.told_text import told_text
+from mlxctl.inference.cache.recent_prompts import SeenRequest, SeenRequests
+from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
-from mlxctl.inference.pool import ModelPool
+from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
-from mlxctl.prefix_cache.chunks import Salt, Tokens
+from mlxctl.ir.tokens import Salt, Tokens
 
 
 class CacheInspector:
     """What people and tools may ask of the prefix cache of the models in a pool."""
 
-    def __init__(self, engine: EngineClient, preparation: PreparationPool, pool: ModelPool) -> None:
+    def __init__(self, engine: EngineClient, preparation: PreparationPool, pool: ModelManager) -> None:
         self._engine = engine
         self._preparation = preparation
         self._pool = pool
         self._seen = SeenRequests()
 
-    def begin(self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str) -> SeenRequest:
-        """Remember a request that is about to be submitted to `model`; `salts` are what its pictures make of its tokens."""
+    def begin(
+        self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str
+    ) -> SeenRequest:
+        """Remember a request that is about to be submitted to `model`; `salts` are what its images make of
+        its tokens.
+        """
         return self._seen.begin(packed, prompt_ids, salts, model=model, engine_life=self._engine.num_restarts)
 
     async def page(self, *, offset: int, limit: int) -> CacheAnswer:
-        """Return a page of what is kept, the least recently used first. Raises EngineRecovering, EngineDied."""
+        """Return a page of what is kept, the least recently used first.
+
+        Raises EngineRecovering, EngineDied.
+        """
         return await self._engine.ask_cache("list", offset=offset, limit=limit)
 
     async def change(self, action: CacheAction, keys: Sequence[bytes] = ()) -> CacheAnswer:
@@ -37,19 +44,27 @@ class CacheInspector:
         return await self._engine.ask_cache(action, keys=keys)
 
     async def text(self, model: str, tokens: Tokens, salts: Sequence[Salt], start: int) -> str | None:
-        """Return what tokens from `start` on say, with the images among them; None for a model that is not served any more."""
+        """Return what tokens from `start` on say, with the images among them; None for a model that is not
+        served any more.
+        """
         try:
             adapter = await self._pool.adapter(model)
         except MlxctlError:
             return None
         bytes_of = adapter.tokens.bytes_of
-        return told_text(tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace"))
+        return token_text(
+            tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace")
+        )
 
     async def markers(self, model: str) -> tuple[str, str] | None:
-        """Return what the chat template writes before and behind a user's message; None for a model that is not served."""
+        """Return what the chat template writes before and behind a user's message; None for a model that is
+        not served.
+        """
         try:
             name = (await self._pool.adapter(model)).name
-            markers: tuple[str, str] | None = await self._preparation.run(user_markers, num_bytes=0, model=name)
+            markers: tuple[str, str] | None = await self._preparation.run(
+                user_markers, num_bytes=0, model=name
+            )
         except MlxctlError:
             return None
         return markers
@@ -59,7 +74,10 @@ class CacheInspector:
         return [await self._explain(seen) for seen in self._seen.last(num)]
 
     async def explain_request(self, packed: PackedRequest, manners: jobs.Manners) -> Explanation:
-        """Explain what would be known of a conversation if it were asked for now. Raises what `InferenceService.start` does."""
+        """Explain what would be known of a conversation if it were asked for now.
+
+        Raises what `InferenceService.start` does.
+        """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
         _, lease = await self._pool.use(packed.head.model)
@@ -89,7 +107,9 @@ class CacheInspector:
         await self._pool.adapter(seen.model)
         earlier = self._seen.before(seen.number)
         num_bytes = sum(other.num_bytes for other in (seen, *earlier))
-        explained: Explanation = await self._preparation.run(explain_seen, seen, earlier, num_bytes=num_bytes, model=seen.model)
+        explained: Explanation = await self._preparation.run(
+            explain_seen, seen, earlier, num_bytes=num_bytes, model=seen.model
+        )
         return explained
 
 

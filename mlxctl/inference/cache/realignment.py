@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.prefix_cache.chunks import common_length
+from mlxctl.ir.tokens import common_length
 
 # Shorter runs are the same by chance: markers of the chat template, common words.
 _RUN_TOKENS = 8
@@ -14,9 +14,11 @@ _RUN_BYTES = _ID_BYTES * _RUN_TOKENS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Realignment:
-    """`num_changed` tokens stand in place of `num_replaced` earlier ones, then both agree; None where they never do again.
+    """`num_changed` tokens stand in place of `num_replaced` earlier ones, then both agree; None where they
+    never do again.
 
-    `num_same_later` counts the tokens behind the difference that the other sequence has, too, in runs of at least eight.
+    `num_same_later` counts the tokens behind the difference that the other sequence has, too, in runs of at
+    least eight.
     """
 
     num_changed: int | None = None
@@ -24,10 +26,13 @@ class Realignment:
     num_same_later: int = 0
 
 
-def realign(ids: Sequence[int], other_ids: Sequence[int], position: int, *, num_other_prompt: int | None = None) -> Realignment:
+def realign(
+    ids: Sequence[int], other_ids: Sequence[int], position: int, *, num_other_prompt: int | None = None
+) -> Realignment:
     """Compare two sequences from `position` on. A shared end of the prompts counts however short it is.
 
-    `num_other_prompt` is the length of the other prompt, behind which its answer follows. Takes about 0.3 ms per thousand tokens.
+    `num_other_prompt` is the length of the other prompt, behind which its answer follows. Takes about 0.3 ms
+    per thousand tokens.
     """
     one, other = array("q", ids), array("q", other_ids)
     end = len(one) - _num_common_end(one, other[:num_other_prompt], position)
@@ -52,7 +57,9 @@ def _num_common_end(one: "array[int]", other: "array[int]", position: int) -> in
 
 
 def _runs(one: "array[int]", other: "array[int]", position: int, end: int) -> list[tuple[int, int, int]]:
-    """Return the runs of `one` from `position` to `end` that are anywhere in `other`: both places and the length."""
+    """Return the runs of `one` from `position` to `end` that are anywhere in `other`: both places and the
+    length.
+    """
     here, there = one.tobytes(), other.tobytes()
     places: dict[bytes, list[int]] = {}
     for place in range(0, len(other) - _RUN_TOKENS + 1, _RUN_TOKENS):
@@ -65,7 +72,10 @@ def _runs(one: "array[int]", other: "array[int]", position: int, end: int) -> li
             place += 1
             continue
         other_place = min(found, key=lambda candidate: abs(candidate - place - shift))
-        num = common_length(here[_ID_BYTES * place : _ID_BYTES * end], there[_ID_BYTES * other_place :]) // _ID_BYTES
+        num = (
+            common_length(here[_ID_BYTES * place : _ID_BYTES * end], there[_ID_BYTES * other_place :])
+            // _ID_BYTES
+        )
         num_before = 0
         least = position if other_place >= position else 0
         while place - num_before > behind and other_place - num_before > least:

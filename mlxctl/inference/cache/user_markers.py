@@ -1,7 +1,7 @@
 """What a chat template writes around the text of a user's message. Pure."""
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.inference.cache.places import num_common, rendered
+from mlxctl.inference.cache.prompt_sections import num_common, rendered
 from mlxctl.ir import GenerationRequest, text_message
 
 _FIRST, _REPLY, _SECOND = "Qfirstq", "Qreplyq", "Qsecondq"

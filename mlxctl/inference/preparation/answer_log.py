@@ -1,10 +1,13 @@
-"""Token ids of one model's answers, kept for workers that do not have them yet. Bounded; event-loop thread only."""
+"""Token ids of one model's answers, kept for workers that do not have them yet.
+
+Bounded; event-loop thread only.
+"""
 
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from mlxctl.adapters.known_text import KnownSegment
+from mlxctl.adapters.tokens.encoded_segments import EncodedSegment
 
 MAX_BYTES = 16 << 20
 _ENTRY_BYTES = 250
@@ -17,9 +20,9 @@ class AnswerLog:
         self.end = 0
         self._max_bytes = max_bytes
         self._num_bytes = 0
-        self._segments: deque[KnownSegment] = deque()
+        self._segments: deque[EncodedSegment] = deque()
 
-    def add(self, segments: Iterable[KnownSegment]) -> None:
+    def add(self, segments: Iterable[EncodedSegment]) -> None:
         """Add what became known."""
         for segment in segments:
             self._segments.append(segment)
@@ -28,11 +31,11 @@ class AnswerLog:
         while self._num_bytes > self._max_bytes:
             self._num_bytes -= _size(self._segments.popleft())
 
-    def after(self, number: int) -> list[KnownSegment]:
+    def after(self, number: int) -> list[EncodedSegment]:
         """Return what became known after the first `number` segments, as far as it is still here."""
         first = self.end - len(self._segments)
         return list(islice(self._segments, max(0, number - first), None))
 
 
-def _size(segment: KnownSegment) -> int:
+def _size(segment: EncodedSegment) -> int:
     return _ENTRY_BYTES + 4 * len(segment.token_ids)

@@ -1,6 +1,8 @@
-"""Frames between the front and its preparation processes: one pickled value, and the large byte strings of it as they are.
+"""Frames between the front and its preparation processes: one pickled value, and the large byte strings of it
+as they are.
 
-SEC: both ends are processes of this server, connected by a socket pair that has no name; nothing else can write to it.
+SEC: both ends are processes of this server, connected by a socket pair that has no name; nothing else can
+write to it.
 """
 
 import asyncio
@@ -50,7 +52,10 @@ def send(connection: socket.socket, value: object) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[Any, int | None]:
-    """Return the value of the next frame, and a file descriptor if one came with it. Blocks; raises ConnectionEnded."""
+    """Return the value of the next frame, and a file descriptor if one came with it.
+
+    Blocks; raises ConnectionEnded.
+    """
     head, descriptors, _, _ = socket.recv_fds(connection, _COUNT.size, 1)
     if not head:
         raise ConnectionEnded
@@ -82,7 +87,10 @@ async def send_soon(connection: socket.socket, parts: Parts) -> None:
 
 
 async def receive_soon(connection: socket.socket) -> Any:
-    """Return the value of the next frame, on the event loop; there is no other behind it. Raises ConnectionEnded, OSError."""
+    """Return the value of the next frame, on the event loop; there is no other behind it.
+
+    Raises ConnectionEnded, OSError.
+    """
     loop = asyncio.get_running_loop()
     data = bytearray(await loop.sock_recv(connection, _SMALL_BYTES))
     while len(data) < _COUNT.size or len(data) < _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size:
@@ -95,7 +103,8 @@ async def receive_soon(connection: socket.socket) -> Any:
     for (length,) in _LENGTH.iter_unpack(memoryview(data)[_COUNT.size : place]):
         part = data[place : place + length]
         place += len(part)
-        # PERF: a part grows with what arrives; to make room for a large one at once takes as long as a pause that others notice.
+        # PERF: a part grows with what arrives. Allocating a large one at once blocks the event loop while its
+        # memory is cleared.
         while len(part) < length:
             count = await loop.sock_recv_into(connection, piece[: length - len(part)])
             if not count:

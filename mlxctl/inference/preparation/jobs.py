@@ -1,4 +1,7 @@
-"""What preparation processes do: functions of one request, and of its model's adapter. Nothing here runs in the front."""
+"""What preparation processes do: functions of one request, and of its model's adapter.
+
+Nothing here runs in the front.
+"""
 
 import pickle
 from array import array
@@ -7,16 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.adapters import ModelAdapter, PreparedInput
-from mlxctl.adapters.agent_headers import without_agent_headers
-from mlxctl.adapters.known_text import KnownSegment, OpenSegment
 from mlxctl.adapters.prepared import PromptTokens
+from mlxctl.adapters.templates.agent_headers import without_agent_headers
+from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.inference.preparation.image_digests import without_image_bytes
-from mlxctl.inference.preparation.packed import PackedRequest, PackedTexts
-from mlxctl.inference.shortening import shortened
+from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
+from mlxctl.inference.truncation import shortened
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToneCurveOptions
-from mlxctl.prefix_cache.chunks import Salt, prompt_salts
+from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
 """The most tokens that the texts of one request for embeddings may have together; OpenAI's limit."""
@@ -24,7 +27,9 @@ MAX_TOKENS = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """What holds for all requests: whether lines that agents change are left out, and the tone curve of those that name none."""
+    """What holds for all requests: whether lines that agents change are left out, and the tone curve of those
+    that name none.
+    """
 
     strips_headers: bool
     tone_curve: ToneCurveOptions
@@ -32,10 +37,11 @@ class Manners:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """The inputs of a request, one for each prompt; the ids are packed, and what an answer continues is in `opened`, pickled.
+    """The inputs of a request, one for each prompt; the ids are packed, and what an answer continues is in
+    `opened`, pickled.
 
-    `seen` is the request as the model saw it, for explanations: without what was left out, and without the bytes of images. None if
-    it is the request that was sent.
+    `seen` is the request as the model saw it, for explanations: without what was left out, and without the
+    bytes of images. None if it is the request that was sent.
     """
 
     inputs: tuple[PreparedInput, ...]
@@ -45,7 +51,7 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPrompt:
-    """The ids of a prompt, and what its pictures make of them. `seen` as in Preparation."""
+    """The ids of a prompt, and what its images make of them. `seen` as in Preparation."""
 
     token_ids: "array[int]"
     salts: tuple[Salt, ...]
@@ -79,7 +85,10 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> P
 
 
 def count_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> int:
-    """Count the tokens of a conversation's prompt, which may be longer than the model takes. Raises InvalidRequest."""
+    """Count the tokens of a conversation's prompt, which may be longer than the model takes.
+
+    Raises InvalidRequest.
+    """
     return adapter.count_prompt_tokens(_mannered(packed.unpack(), manners))
 
 
@@ -93,13 +102,15 @@ def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest, manners:
     return _prompt_tokens(packed, manners, adapter.fitting_prompt_tokens)
 
 
-def _prompt_tokens(packed: PackedRequest, manners: Manners, read: Callable[[GenerationRequest], PromptTokens]) -> PackedPrompt:
+def _prompt_tokens(
+    packed: PackedRequest, manners: Manners, read: Callable[[GenerationRequest], PromptTokens]
+) -> PackedPrompt:
     asked = packed.unpack()
     request = _mannered(asked, manners)
     prompt = read(request)
     return PackedPrompt(
         token_ids=array("I", prompt.token_ids),
-        salts=prompt_salts(request.cache.namespace, prompt.pictures),
+        salts=prompt_salts(request.cache.namespace, prompt.images),
         seen=_seen(asked, request),
     )
 
@@ -110,7 +121,9 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
     found: list[array[int]] = []
     num_tokens = 0
     for place, text in enumerate(request.inputs):
-        ids = adapter.prepare_embedding(text, f"input[{place}]", prompt_name=request.prompt_name, may_cut=request.may_cut)
+        ids = adapter.prepare_embedding(
+            text, f"input[{place}]", prompt_name=request.prompt_name, may_cut=request.may_cut
+        )
         found.append(array("I", ids))
         num_tokens += len(ids)
     if num_tokens > MAX_TOKENS:
@@ -124,7 +137,9 @@ def encode_text(adapter: ModelAdapter, text: str) -> list[int]:
     return adapter.vocabulary.encode(text)
 
 
-def answer_segments(adapter: ModelAdapter, opened: bytes, generated_ids: Sequence[int]) -> list[KnownSegment]:
+def answer_segments(
+    adapter: ModelAdapter, opened: bytes, generated_ids: Sequence[int]
+) -> list[EncodedSegment]:
     """Return what is worth knowing of an answer that came to its end."""
     segment: OpenSegment = pickle.loads(opened)  # noqa: S301 -- pickled by `prepare`
     return adapter.answer_segments(segment, generated_ids)

@@ -20,9 +20,11 @@ LAST_SECONDS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneLimits:
-    """Limits of the requests of one size: processes, seconds for each request, requests that wait, how nice they are to others.
+    """Limits of the requests of one size: processes, seconds for each request, requests that wait, how nice
+    they are to others.
 
-    A request may take `cpu_seconds`, and several times as long by the clock on a machine that has other things to do.
+    A request may take `cpu_seconds`, and several times as long by the clock on a machine that has other
+    things to do.
     """
 
     max_workers: int

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.adapters.known_text import KnownSegment
+from mlxctl.adapters.tokens.encoded_segments import EncodedSegment
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
@@ -13,7 +13,8 @@ _MAX_QUOTED_CHARS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Become two processes: the new one serves the socket that comes with this, and answers there with its process id.
+    """Become two processes: the new one serves the socket that comes with this, and answers there with its
+    process id.
 
     `niceness` is by how much it gives way to others.
     """
@@ -49,7 +50,7 @@ class Learn:
     """Know the ids of answers of a model. Has no answer."""
 
     name: str
-    segments: Sequence[KnownSegment]
+    segments: Sequence[EncodedSegment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A mistake of ours or of a library: `reason` in a line, and where. A native one is a panic of a library."""
+    """A mistake of ours or of a library: `reason` in a line, and where.
+
+    A native one is a panic of a library.
+    """
 
     reason: str
     traceback: str

@@ -1,7 +1,9 @@
-"""Has requests prepared by other processes: who does it, for how long, and what is known of each model. Event-loop thread only.
+"""Has requests prepared by other processes: who does it, for how long, and what is known of each model.
 
-A request that takes longer than it may, or whose client has left, ends with the process that prepares it; another one takes its
-place. A mistake, even a crash, is an error of its request and of no other.
+Event-loop thread only.
+
+A request that takes longer than it may, or whose client has left, ends with the process that prepares it;
+another one takes its place. A mistake, even a crash, is an error of its request and of no other.
 """
 
 import asyncio
@@ -19,14 +21,22 @@ from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.errors import BrokenModel, InvalidRequest, MlxctlError, SequenceFailed
 from mlxctl.inference.preparation import jobs
 from mlxctl.inference.preparation.answer_log import AnswerLog
-from mlxctl.inference.preparation.lane import Lane
-from mlxctl.inference.preparation.limits import INLINE_BYTES, LOAD_SECONDS, LONG, SHORT, SHORT_BYTES, LaneLimits
+from mlxctl.inference.preparation.fork_server import Template
+from mlxctl.inference.preparation.limits import (
+    INLINE_BYTES,
+    LOAD_SECONDS,
+    LONG,
+    SHORT,
+    SHORT_BYTES,
+    LaneLimits,
+)
 from mlxctl.inference.preparation.messages import Call, Forget, Learn, Load, ReadGrammarVocabulary
-from mlxctl.inference.preparation.template import Template
 from mlxctl.inference.preparation.worker import Worker, WorkerEnded, WorkerFailed
+from mlxctl.inference.preparation.worker_queue import Lane
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
-# An answer that is still being looked at is waited for, since the next request may go on from it; but not for long.
+# An answer that is still being looked at is waited for, since the next request may go on from it; but not for
+# long.
 _ANSWER_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
@@ -47,7 +57,9 @@ class _Model:
 class PreparationPool:
     """The processes that prepare requests. Starts when first needed, or by `start`."""
 
-    def __init__(self, *, modules: Sequence[str] = (), short: LaneLimits = SHORT, long: LaneLimits = LONG) -> None:
+    def __init__(
+        self, *, modules: Sequence[str] = (), short: LaneLimits = SHORT, long: LaneLimits = LONG
+    ) -> None:
         """`short` and `long` are the limits for requests of fewer and more than SHORT_BYTES.
 
         `modules` are those that functions come from which `call` is given: they are imported only once.
@@ -88,7 +100,9 @@ class PreparationPool:
             raise BrokenModel(facts.path, message) from None
         except WorkerFailed as error:
             _log.debug("model %r cannot be read: %s", name, error)
-            raise BrokenModel(facts.path, f"tokenizer or template of {facts.path.name!r} cannot be used: {error.reason}") from None
+            raise BrokenModel(
+                facts.path, f"tokenizer or template of {facts.path.name!r} cannot be used: {error.reason}"
+            ) from None
         except WorkerEnded:
             message = f"tokenizer or template of {facts.path.name!r} cannot be used: the process that read them has ended"
             raise BrokenModel(facts.path, message) from None
@@ -102,47 +116,69 @@ class PreparationPool:
                 await self._template.tell(Forget(name=name))
 
     async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
-        """Return what `function` makes of a body. A request that it returns comes packed. Raises what it raises, and `run` does."""
+        """Return what `function` makes of a body.
+
+        A request that it returns comes packed. Raises what it raises, and `run` does.
+        """
         return await self.call(function, pickle.PickleBuffer(body), num_bytes=len(body))
 
     async def parse_with(self, target: Any, method: str, body: bytes | bytearray) -> Any:
-        """Return what a method of `target` makes of a body; `target` is then as that left it. Raises as `parse` does."""
+        """Return what a method of `target` makes of a body; `target` is then as that left it.
+
+        Raises as `parse` does.
+        """
         return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
 
     async def call(self, function: Callable[..., Any], *arguments: Any, num_bytes: int) -> Any:
-        """Return what `function` makes of `arguments`: here if the `num_bytes` to read are few, else in another process."""
+        """Return what `function` makes of `arguments`: here if the `num_bytes` to read are few, else in
+        another process.
+        """
         if num_bytes < INLINE_BYTES:
             return jobs.call(function, *arguments)
         return await self.run(jobs.call, function, *arguments, num_bytes=num_bytes)
 
     async def run_with(self, target: Any, method: str, *arguments: Any, num_bytes: int) -> Any:
-        """Return what a method of `target` makes of `arguments`, as `call` does; `target` is then as that left it."""
+        """Return what a method of `target` makes of `arguments`, as `call` does; `target` is then as that
+        left it.
+        """
         if num_bytes < INLINE_BYTES:
             return jobs.call(getattr(target, method), *arguments)
         state, result = await self.run(jobs.call_method, target, method, *arguments, num_bytes=num_bytes)
         vars(target).update(state)
-        # To take over what a large body has left takes a while: the others come first, before anything else is done with it.
+        # To take over what a large body has left takes a while: the others come first, before anything else
+        # is done with it.
         await asyncio.sleep(0)
         return result
 
     async def run(
-        self, function: Callable[..., Any], *arguments: Any, num_bytes: int, model: str | None = None, knows_answers: bool = True
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        num_bytes: int,
+        model: str | None = None,
+        knows_answers: bool = True,
     ) -> Any:
-        """Have a function called in another process, with a model's adapter if one is named, which `knows_answers` up to the last.
+        """Have a function called in another process, with a model's adapter if one is named, which
+        `knows_answers` up to the last.
 
-        It may take so long as its `num_bytes` allow. Raises what the function raises, QueueFull when too many wait, InvalidRequest
-        when it takes too long, or breaks a library, and SequenceFailed when its process has ended.
+        It may take so long as its `num_bytes` allow. Raises what the function raises, QueueFull when too many
+        wait, InvalidRequest when it takes too long, or breaks a library, and SequenceFailed when its process
+        has ended.
         """
         lane = self._short if num_bytes < SHORT_BYTES else self._long
         known = None if model is None else self._models[model]
         if known is not None and known.pending and knows_answers:
             await asyncio.wait(known.pending, timeout=_ANSWER_SECONDS)
         return await self._run(
-            lane, Call(function=function, arguments=arguments, model=model, cpu_seconds=lane.limits.cpu_seconds), known
+            lane,
+            Call(function=function, arguments=arguments, model=model, cpu_seconds=lane.limits.cpu_seconds),
+            known,
         )
 
     def remember(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
-        """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is sent back."""
+        """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is
+        sent back.
+        """
         known = self._models.get(model)
         if known is None or not opened or self._is_closed:
             return
@@ -189,7 +225,9 @@ class PreparationPool:
         except WorkerFailed as error:
             worker.kill()
             if error.is_native:
-                raise InvalidRequest(f"the request cannot be prepared: a library gave up ({error.reason})") from None
+                raise InvalidRequest(
+                    f"the request cannot be prepared: a library gave up ({error.reason})"
+                ) from None
             raise
         except WorkerEnded:
             if time.monotonic() - began >= limits.cpu_seconds:
@@ -226,7 +264,9 @@ class PreparationPool:
             num_learned = self._template.num_learned.get(known.number, 0)
             if num_learned < known.answers.end:
                 self._template.num_learned[known.number] = known.answers.end
-                await self._template.tell(Learn(name=known.load.name, segments=known.answers.after(num_learned)))
+                await self._template.tell(
+                    Learn(name=known.load.name, segments=known.answers.after(num_learned))
+                )
         return await self._template.fork(niceness=lane.limits.niceness)
 
     def _put_back(self, lane: Lane, worker: Worker) -> None:
@@ -245,7 +285,10 @@ class PreparationPool:
             _log.debug("%s", error)
 
     async def _ensure_template(self) -> None:
-        """Start the template if it does not run, and have it read what was read before. Raises WorkerEnded."""
+        """Start the template if it does not run, and have it read what was read before.
+
+        Raises WorkerEnded.
+        """
         async with self._starting:
             if self._template.is_there or self._is_closed:
                 return
@@ -296,4 +339,6 @@ class PreparationPool:
 
 
 def _too_long(seconds: float) -> InvalidRequest:
-    return InvalidRequest(f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one")
+    return InvalidRequest(
+        f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one"
+    )

@@ -1,7 +1,10 @@
-"""A preparation process: `python -m mlxctl.inference.preparation.process DESCRIPTOR [MODULE ...]`. Started by `template`.
+"""A preparation process: `python -m mlxctl.inference.preparation.process DESCRIPTOR [MODULE ...]`.
 
-It does one thing after another, as it is told, until the socket is closed. Every one of them is the same program: the template is
-the one that is only ever told to fork, a worker is told to call functions. None has threads, so that each may fork.
+Started by `template`.
+
+It does one thing after another, as it is told, until the socket is closed. Every one of them is the same
+program: the template is the one that is only ever told to fork, a worker is told to call functions. None has
+threads, so that each may fork.
 """
 
 import gc
@@ -60,12 +63,13 @@ class PreparationProcess:
                 self._adapters.pop(name, None)
             case Learn(name=name, segments=segments):
                 if name in self._adapters:
-                    self._adapters[name].learn(segments)
+                    self._adapters[name].store_segments(segments)
             case _:
                 self._answer(command)
 
     def _answer(self, command: object) -> None:
-        # Whatever it does, even a library that never returns: the system ends a process that handles neither of these signals.
+        # Whatever it does, even a library that never returns: the system ends a process that handles neither
+        # of these signals.
         signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
         if isinstance(command, Call):
             signal.setitimer(signal.ITIMER_PROF, command.cpu_seconds)
@@ -109,7 +113,8 @@ class PreparationProcess:
         self._connection.close()
         self._connection = connection
         os.nice(niceness)
-        # A library that panics says so to a person who can do nothing about it; the front says it to the client.
+        # A library that panics says so to a person who can do nothing about it; the front says it to the
+        # client.
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)
         self._greet()
@@ -132,7 +137,8 @@ def main(descriptor: str, *modules: str) -> None:
     # Forks are reaped by the system.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # PERF: what a large body becomes is no garbage, and looking through it again and again takes as long as to make it.
+    # PERF: what a large body becomes is no garbage, and looking through it again and again takes as long as
+    # to make it.
     gc.set_threshold(100_000, 20, 100)
     # A thread would not survive a fork, and what it has locked would stay locked.
     os.environ.update({"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"})

@@ -19,7 +19,10 @@ class WorkerEnded(Exception):
 
 
 class WorkerFailed(Exception):
-    """The process made a mistake, or a library did; it is not to be used any more. `is_native` says that a library panicked."""
+    """The process made a mistake, or a library did; it is not to be used any more.
+
+    `is_native` says that a library panicked.
+    """
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(f"{failed.reason}\n{failed.traceback}")
@@ -28,7 +31,10 @@ class WorkerFailed(Exception):
 
 
 class Worker:
-    """One process: asked one thing at a time. `generation` is that of the template that it was forked from."""
+    """One process: asked one thing at a time.
+
+    `generation` is that of the template that it was forked from.
+    """
 
     def __init__(self, connection: socket.socket, *, generation: int) -> None:
         connection.setblocking(False)
@@ -53,7 +59,10 @@ class Worker:
         self._pid, self._first_bytes = begun.pid, begun.memory_bytes
 
     async def ask(self, command: object) -> Any:
-        """Have something done and return what comes of it. Raises our own errors, WorkerFailed, WorkerEnded."""
+        """Have something done and return what comes of it.
+
+        Raises our own errors, WorkerFailed, WorkerEnded.
+        """
         try:
             await send_soon(self._connection, encode(command))
             answer: Done | Refused | Failed = await receive_soon(self._connection)

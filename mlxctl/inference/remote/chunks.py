@@ -1,7 +1,7 @@
 """From the chunks of a chat completion stream to events. Knows JSON shapes; neither HTTP nor time.
 
-`choices[].delta` as OpenAI documents it, `reasoning_content` (or `reasoning`) as servers of open models add it, an `error` object
-in mid-stream, and the comment `prefill 12/345` of our own server.
+`choices[].delta` as OpenAI documents it, `reasoning_content` (or `reasoning`) as servers of open models add
+it, an `error` object in mid-stream, and the comment `prefill 12/345` of our own server.
 """
 
 import re
@@ -24,7 +24,12 @@ from mlxctl.ir import (
     Usage,
 )
 
-_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "function_call": "tool_calls"}
+_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+}
 _PREFILL = re.compile(rb"\s*prefill (\d+)/(\d+)\s*")
 
 
@@ -80,7 +85,10 @@ class _OpenCall:
 
 
 class ChunkReader:
-    """The state of one stream: feed it what each SSE line says, then `finish` it. Usage that no server told counts as zeros."""
+    """The state of one stream: feed it what each SSE line says, then `finish` it.
+
+    Usage that no server told counts as zeros.
+    """
 
     def __init__(self) -> None:
         self._decoder = msgspec.json.Decoder(_Chunk)
@@ -113,7 +121,10 @@ class ChunkReader:
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """Return the last events. Raises ConnectionLost when the server never said that the answer was over."""
+        """Return the last events.
+
+        Raises ConnectionLost when the server never said that the answer was over.
+        """
         if self._reason is None:
             raise ConnectionLost("the connection ended in mid-answer")
         # A reason of another vendor ends an answer as well as "stop" does.
@@ -134,7 +145,9 @@ class ChunkReader:
         events: list[StreamEvent] = []
         if self._call is None or self._is_another(call, self._call):
             events += self._end_call()
-            self._call = _OpenCall(number=self._num_calls, index=self._num_calls if call.index is None else call.index)
+            self._call = _OpenCall(
+                number=self._num_calls, index=self._num_calls if call.index is None else call.index
+            )
             self._num_calls += 1
             call_id = call.id or f"call_{secrets.token_hex(12)}"
             events.append(ToolCallStarted(index=self._call.number, id=call_id, name=call.function.name or ""))

@@ -6,9 +6,9 @@ import httpx
 import msgspec
 
 from mlxctl.errors import CapacityError, ServerUnreachable, SettingsError, UnknownModel, UnknownResource
+from mlxctl.inference.remote.errors import refusal
 from mlxctl.inference.remote.generation import RemoteGeneration
-from mlxctl.inference.remote.offer import RemoteModel, read_models
-from mlxctl.inference.remote.refusals import refusal
+from mlxctl.inference.remote.model_list import RemoteModel, read_models
 from mlxctl.inference.remote.request_body import encode_request
 from mlxctl.inference.request_log import RequestView
 from mlxctl.ir import GenerationRequest
@@ -32,18 +32,24 @@ class RemoteInference:
             headers=headers,
             timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None),
-            # A proxy of the environment is for the internet; it has no business between a person and their own server.
+            # A proxy of the environment is for the internet; it has no business between a person and their
+            # own server.
             trust_env=False,
         )
 
     async def wait_ready(self) -> None:
-        """Ask once what is served. Raises ServerUnreachable, CapacityError while models are loaded, AuthenticationFailed."""
+        """Ask once what is served.
+
+        Raises ServerUnreachable, CapacityError while models are loaded, AuthenticationFailed.
+        """
         try:
             response = await self._client.get(f"{self.url}/models", timeout=_LIST_SECONDS)
         except httpx.HTTPError as error:
             raise ServerUnreachable(self.url, _reason(error)) from None
         if response.status_code != 200:
-            raise refusal(response.status_code, response.content, retry_after=response.headers.get("retry-after"))
+            raise refusal(
+                response.status_code, response.content, retry_after=response.headers.get("retry-after")
+            )
         self._models = read_models(response.content, url=self.url)
         if not self._models:
             raise CapacityError(f"the server at {self.url} serves no model yet")
@@ -71,7 +77,10 @@ class RemoteInference:
         return self.url.removesuffix("/v1")
 
     async def observe(self) -> tuple[dict[str, Any], list[RequestView]]:
-        """Return what an mlxctl server tells of itself: its counters and its requests. Raises what a refusal means."""
+        """Return what an mlxctl server tells of itself: its counters and its requests.
+
+        Raises what a refusal means.
+        """
         stats = await self._look("/stats", dict[str, Any])
         return stats, (await self._look("/requests", dict[str, list[RequestView]])).get("requests", [])
 
@@ -81,19 +90,28 @@ class RemoteInference:
         except httpx.HTTPError as error:
             raise ServerUnreachable(self.root, _reason(error)) from None
         if response.status_code == 404:
-            raise UnknownResource(f"the server at {self.root} has no {path}; only `mlxctl serve` tells what it is doing")
+            raise UnknownResource(
+                f"the server at {self.root} has no {path}; only `mlxctl serve` tells what it is doing"
+            )
         if response.status_code != 200:
-            raise refusal(response.status_code, response.content, retry_after=response.headers.get("retry-after"))
+            raise refusal(
+                response.status_code, response.content, retry_after=response.headers.get("retry-after")
+            )
         try:
             return msgspec.json.decode(response.content, type=kind)
         except msgspec.MsgspecError:
             raise UnknownResource(f"the server at {self.root} answers {path} in words of its own") from None
 
     async def start(self, request: GenerationRequest) -> RemoteGeneration:
-        """Send the request; returns when the server has accepted it. Raises what its refusal means, and ServerUnreachable."""
+        """Send the request; returns when the server has accepted it.
+
+        Raises what its refusal means, and ServerUnreachable.
+        """
         body = encode_request(request)
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        message = self._client.build_request("POST", f"{self.url}/chat/completions", content=body, headers=headers)
+        message = self._client.build_request(
+            "POST", f"{self.url}/chat/completions", content=body, headers=headers
+        )
         try:
             response = await self._client.send(message, stream=True)
             if response.status_code == 200:

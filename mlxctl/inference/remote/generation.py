@@ -12,10 +12,12 @@ from mlxctl.ir import Collector, StreamEvent, TextResult
 
 
 class RemoteGeneration:
-    """An async iterator over lists of events, as `Generation` is; everything that one read of the network brought is one list.
+    """An async iterator over lists of events, as `Generation` is; everything that one read of the network
+    brought is one list.
 
-    The last event of the last list is Finished. Raises EngineError when the server cannot finish it or goes away. Whoever holds it
-    must `cancel` it when done with it, however that came about; leaving is what tells the server.
+    The last event of the last list is Finished. Raises EngineError when the server cannot finish it or goes
+    away. Whoever holds it must `cancel` it when done with it, however that came about; leaving is what tells
+    the server.
     """
 
     def __init__(self, response: httpx.Response) -> None:
@@ -39,9 +41,14 @@ class RemoteGeneration:
         return collector.result()
 
     def cancel(self) -> None:
-        """Leave: the server notices and frees the sequence. Idempotent; the connection closes in the background."""
+        """Leave: the server notices and frees the sequence.
+
+        Idempotent; the connection closes in the background.
+        """
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._response.aclose(), name="leave-remote-answer")
+            self._closing = asyncio.get_running_loop().create_task(
+                self._response.aclose(), name="leave-remote-answer"
+            )
 
     async def _read(self) -> AsyncIterator[list[StreamEvent]]:
         lines = LineReader()

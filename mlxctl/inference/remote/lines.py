@@ -1,4 +1,7 @@
-"""Server-sent events as lines: bytes go in as the network cuts them, complete lines come out. Knows nothing of what they say."""
+"""Server-sent events as lines: bytes go in as the network cuts them, complete lines come out.
+
+Knows nothing of what they say.
+"""
 
 from mlxctl.errors import ConnectionLost
 

@@ -1,6 +1,9 @@
-"""From a GenerationRequest to the body of `POST /v1/chat/completions`. What is unsaid stays unsaid: strict servers refuse nulls.
+"""From a GenerationRequest to the body of `POST /v1/chat/completions`.
 
-Raw prompts, several choices, echo and template arguments that only our own server knows are sent or refused by name, never dropped.
+What is unsaid stays unsaid: strict servers refuse nulls.
+
+Raw prompts, several choices, echo and template arguments that only our own server knows are sent or refused
+by name, never dropped.
 """
 
 import base64
@@ -46,19 +49,28 @@ def encode_request(request: GenerationRequest) -> bytes:
 
 def _refuse_what_cannot_be_said(request: GenerationRequest) -> None:
     if request.prompts or request.echo:
-        raise InvalidRequest("raw prompts cannot be sent to another server's chat; send messages", param="prompts")
+        raise InvalidRequest(
+            "raw prompts cannot be sent to another server's chat; send messages", param="prompts"
+        )
     if request.num_choices != 1:
         raise InvalidRequest("one answer is asked of another server at a time", param="num_choices")
 
 
 def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
-    last_question = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+    last_question = max(
+        (index for index, message in enumerate(messages) if message.role == "user"), default=-1
+    )
     for index, message in enumerate(messages):
         if message.role == "tool":
             for result in message.tool_results:
-                yield {"role": "tool", "tool_call_id": result.call_id, "content": _content(result.content, result.text)}
+                yield {
+                    "role": "tool",
+                    "tool_call_id": result.call_id,
+                    "content": _content(result.content, result.text),
+                }
         elif message.role == "assistant":
-            # Thinking belongs to the answer that is being worked on; some servers refuse that of earlier ones.
+            # Thinking belongs to the answer that is being worked on; some servers refuse that of earlier
+            # ones.
             yield _answer(message, with_thinking=index > last_question)
         else:
             yield {"role": message.role, "content": _content(message.parts, message.text)}
@@ -94,7 +106,11 @@ def _part(part: object) -> dict[str, Any]:
 
 
 def _sampling(sampling: SamplingOptions) -> dict[str, Any]:
-    bias = None if sampling.logit_bias is None else {str(key): value for key, value in sampling.logit_bias.items()}
+    bias = (
+        None
+        if sampling.logit_bias is None
+        else {str(key): value for key, value in sampling.logit_bias.items()}
+    )
     return {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,

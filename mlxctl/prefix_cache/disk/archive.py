@@ -1,9 +1,11 @@
-"""The file that carries prefixes from one disk to another: a stream of frames. Knows neither directories nor mlx.
+"""The file that carries prefixes from one disk to another: a stream of frames.
 
-`MLXA` and the version of this format (uint32, little-endian); then frames, each the length of its header (uint32), the header
-(MessagePack) and, for chunks and states, the bytes of the record, whose digest the header names. A parent comes before its
-children, a chunk before its states. The last frame counts the others and holds SHA-256 of every byte before it. Nothing in it is a
-path.
+Knows neither directories nor mlx.
+
+`MLXA` and the version of this format (uint32, little-endian); then frames, each the length of its header
+(uint32), the header (MessagePack) and, for chunks and states, the bytes of the record, whose digest the
+header names. A parent comes before its children, a chunk before its states. The last frame counts the others
+and holds SHA-256 of every byte before it. Nothing in it is a path.
 """
 
 import os
@@ -14,7 +16,8 @@ from typing import IO
 
 import msgspec
 
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, Salt, chunk_key, root_key, state_key
+from mlxctl.ir.tokens import Salt
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.header import DamagedRecordError, read_header
 
 ARCHIVE_VERSION = 1
@@ -66,7 +69,9 @@ class EndFrame(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
 
 
 Frame = ChunkFrame | StateFrame
-_decoder: msgspec.msgpack.Decoder[ChunkFrame | StateFrame | EndFrame] = msgspec.msgpack.Decoder(ChunkFrame | StateFrame | EndFrame)
+_decoder: msgspec.msgpack.Decoder[ChunkFrame | StateFrame | EndFrame] = msgspec.msgpack.Decoder(
+    ChunkFrame | StateFrame | EndFrame
+)
 
 
 class ArchiveWriter:
@@ -96,10 +101,11 @@ class ArchiveWriter:
 
 
 def read_archive(file: IO[bytes]) -> Iterator[tuple[Frame, bytes]]:
-    """Yield what is in an archive, every record checked: its digest, its header, and the chain of keys that it ends.
+    """Yield what is in an archive, every record checked: its digest, its header, and the chain of keys that
+    it ends.
 
-    Raises ArchiveError at the first thing that is wrong, and at the end when anything before it was changed: whoever wants all or
-    nothing reads it twice. Raises OSError.
+    Raises ArchiveError at the first thing that is wrong, and at the end when anything before it was changed:
+    whoever wants all or nothing reads it twice. Raises OSError.
     """
     reader = _Reader(file)
     magic, version = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
@@ -159,7 +165,9 @@ def _check(frame: Frame, data: bytes, chunks: dict[Key, ChunkFrame]) -> None:
     """Raise ArchiveError unless the record is what its frame says, at a place that there is."""
     if sha256(data).digest() != frame.digest:
         raise ArchiveError("the bytes of a record are not what they were")
-    name, position = _state_name(frame, chunks) if isinstance(frame, StateFrame) else (_chunk_name(frame, chunks), None)
+    name, position = (
+        _state_name(frame, chunks) if isinstance(frame, StateFrame) else (_chunk_name(frame, chunks), None)
+    )
     try:
         read_header(data, chunk=name, position=position)
     except DamagedRecordError as error:
@@ -172,7 +180,9 @@ def _chunk_name(frame: ChunkFrame, chunks: dict[Key, ChunkFrame]) -> Key:
     is_placed = (
         frame.start == start
         and (parent is None) == (frame.parent is None)
-        and (parent is None or (parent.namespace == frame.namespace and len(parent.tokens) == 4 * CHUNK_TOKENS))
+        and (
+            parent is None or (parent.namespace == frame.namespace and len(parent.tokens) == 4 * CHUNK_TOKENS)
+        )
         and 0 < len(frame.tokens) <= 4 * CHUNK_TOKENS
         and len(frame.tokens) % 4 == 0
     )
@@ -190,6 +200,10 @@ def _state_name(frame: StateFrame, chunks: dict[Key, ChunkFrame]) -> tuple[Key, 
     if chunk is None or not 0 < frame.position - chunk.start <= len(chunk.tokens) // 4:
         raise ArchiveError("a state belongs to no chunk")
     name = state_key(
-        chunk.parent or root_key(chunk.namespace), chunk.tokens, frame.position - chunk.start, chunk.salts, start=chunk.start
+        chunk.parent or root_key(chunk.namespace),
+        chunk.tokens,
+        frame.position - chunk.start,
+        chunk.salts,
+        start=chunk.start,
     )
     return name, frame.position

@@ -1,4 +1,6 @@
-"""The directory of the warm tier: claimed by one process at a time, owner-only, opened whatever state it was left in."""
+"""The directory of the warm tier: claimed by one process at a time, owner-only, opened whatever state it was
+left in.
+"""
 
 import os
 from dataclasses import dataclass
@@ -22,20 +24,23 @@ class ClaimedDirectory:
     files: SegmentFiles
 
 
-def claim(cache_directory: Path) -> ClaimedDirectory:
-    """Make and open `prefixes` in the cache directory; what is damaged there is set aside, with a line in the log each.
+def claim_directory(cache_directory: Path) -> ClaimedDirectory:
+    """Make and open `prefixes` in the cache directory; what is damaged there is set aside, with a line in the
+    log each.
 
-    A directory that another process is about to release is waited for. Raises StoreError when another process uses it, when it
-    is somebody else's or a newer version's, or cannot be written.
+    A directory that another process is about to release is waited for. Raises StoreError when another process
+    uses it, when it is somebody else's or a newer version's, or cannot be written.
     """
     path = tier_directory(cache_directory)
     try:
         _make_private(path)
-        lock = DirectoryLock.take(path)
+        lock = DirectoryLock.acquire(path)
         try:
             files = SegmentFiles(path)
             files.set_obstacles_aside()
-            return ClaimedDirectory(path=path, lock=lock, manifest=Manifest.open(path / MANIFEST), files=files)
+            return ClaimedDirectory(
+                path=path, lock=lock, manifest=Manifest.open(path / MANIFEST), files=files
+            )
         except BaseException:
             lock.release()
             raise

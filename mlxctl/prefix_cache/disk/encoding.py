@@ -1,4 +1,7 @@
-"""Records as bytes and back, as `header` describes them. MLX thread only: bytes cross to other threads, arrays never do."""
+"""Records as bytes and back, as `header` describes them.
+
+MLX thread only: bytes cross to other threads, arrays never do.
+"""
 
 import math
 from typing import Any, Literal
@@ -7,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.header import DamagedRecordError, Header, encode_header, read_header
+from mlxctl.prefix_cache.disk.header import DamagedRecordError, RecordHeader, encode_header, read_header
 from mlxctl.prefix_cache.packing import PackedKVRecord, Record
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
 
@@ -24,19 +27,24 @@ _DTYPES = {
 
 
 def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
-    """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after the other."""
+    """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after
+    the other.
+    """
     arrays: list[mx.array] = []
     kind, content = _content(record)
     tree = _pack(content, arrays)
     flat = [mx.contiguous(array).reshape(-1).view(mx.uint8) for array in arrays]
     mx.eval(flat)
     shapes = [(str(array.dtype), list(array.shape)) for array in arrays]
-    header = Header(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree)
+    header = RecordHeader(kind=kind, chunk=chunk, position=position, arrays=shapes, tree=tree)
     return [encode_header(header), *(bytes(memoryview(array)) for array in flat)]  # type: ignore[arg-type]
 
 
 def decode(data: bytes, *, chunk: Key, position: int | None) -> Record:
-    """Return the record in `data`. Raises DamagedRecordError unless it is that of this chunk and position, in this format."""
+    """Return the record in `data`.
+
+    Raises DamagedRecordError unless it is that of this chunk and position, in this format.
+    """
     header, start = read_header(data, chunk=chunk, position=position)
     arrays = _read_arrays(header, data, start)
     try:
@@ -57,7 +65,7 @@ def _content(record: Record) -> tuple[Kind, Any]:
             return "state", record.states
 
 
-def _read_arrays(header: Header, data: bytes, start: int) -> list[mx.array]:
+def _read_arrays(header: RecordHeader, data: bytes, start: int) -> list[mx.array]:
     arrays = []
     for name, shape in header.arrays:
         dtype = _DTYPES.get(name)

@@ -1,8 +1,8 @@
 """How a record on disk begins: what it is, whose it is, and how its bytes are to be read. Knows no arrays.
 
-A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the header (MessagePack),
-then the arrays one after the other. The header repeats whatever the manifest says of the record, because only the record is covered
-by a digest.
+A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the
+header (MessagePack), then the arrays one after the other. The header repeats whatever the manifest says of
+the record, because only the record is covered by a digest.
 """
 
 import struct
@@ -26,8 +26,9 @@ class ForeignRecordError(DamagedRecordError):
     """These bytes may be a record, but of another chunk or in another version's format."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang together.
+class RecordHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang
+    together.
 
     Chunks that begin alike share a state, so for one `chunk` is the key of the prefix that ends there.
 
@@ -41,17 +42,20 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     tree: Any
 
 
-_decoder = msgspec.msgpack.Decoder(Header)
+_decoder = msgspec.msgpack.Decoder(RecordHeader)
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: RecordHeader) -> bytes:
     """Return the bytes before the arrays."""
     body = msgspec.msgpack.encode(header)
     return _PREAMBLE.pack(_MAGIC, FORMAT_VERSION, len(body)) + body
 
 
-def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[Header, int]:
-    """Return the header and where the arrays begin. Raises DamagedRecordError unless it is a record of that chunk and position."""
+def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[RecordHeader, int]:
+    """Return the header and where the arrays begin.
+
+    Raises DamagedRecordError unless it is a record of that chunk and position.
+    """
     try:
         magic, version, length = _PREAMBLE.unpack_from(data)
         if magic != _MAGIC:

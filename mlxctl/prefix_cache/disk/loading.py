@@ -1,19 +1,23 @@
-"""From the rows of a manifest to an index: what holds together is taken, the rest is given up. Knows no files but their lengths."""
+"""From the rows of a manifest to an index: what holds together is taken, the rest is given up.
+
+Knows no files but their lengths.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, RecordRow
-from mlxctl.prefix_cache.disk.space import Extent, Space
-from mlxctl.prefix_cache.disk.stored import Stored
+from mlxctl.prefix_cache.disk.space import Extent, SegmentSpace
+from mlxctl.prefix_cache.disk.stored import StoredRecord
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftovers:
-    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or nonsense.
+class RejectedRows:
+    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or
+    nonsense.
 
     Of `num_lost` records the file is too short, or missing.
     """
@@ -24,20 +28,25 @@ class Leftovers:
 
 
 def load(
-    index: PrefixIndex[Stored],
-    space: Space,
+    index: PrefixIndex[StoredRecord],
+    space: SegmentSpace,
     *,
     chunks: Sequence[ChunkRow],
     records: Sequence[RecordRow],
     file_sizes: Mapping[int, int],
     now: float,
-) -> Leftovers:
-    """Fill an empty index and its space. Nothing is read from the segments: that a record is whole shows when it is used."""
-    plausible = [row for row in records if is_plausible(row)]
+) -> RejectedRows:
+    """Fill an empty index and its space.
+
+    Nothing is read from the segments: that a record is whole shows when it is used.
+    """
+    plausible = [row for row in records if is_valid_record_row(row)]
     fitting = [row for row in plausible if row.extent.end <= file_sizes.get(row.extent.segment, 0)]
-    overlapping = set(space.occupy([row.extent for row in fitting]))
+    overlapping = set(space.reserve([row.extent for row in fitting]))
     stored = {
-        (row.chunk, row.position): Stored(extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest)
+        (row.chunk, row.position): StoredRecord(
+            extent=row.extent, chunk=row.chunk, position=row.position, digest=row.digest
+        )
         for row in fitting
         if row.extent not in overlapping
     }
@@ -49,7 +58,7 @@ def load(
     for record in stored.values():
         if record.extent not in taken:
             space.free(record.extent)
-    return Leftovers(
+    return RejectedRows(
         extents=tuple(row.extent for row in records if row.extent not in taken),
         chunks=tuple(row.key for row in chunks if index.find(row.key) is None),
         num_lost=len(plausible) - len(fitting),
@@ -57,16 +66,27 @@ def load(
 
 
 def _add_chunks(
-    index: PrefixIndex[Stored], rows: Sequence[ChunkRow], stored: Mapping[tuple[Key, int | None], Stored], now: float
+    index: PrefixIndex[StoredRecord],
+    rows: Sequence[ChunkRow],
+    stored: Mapping[tuple[Key, int | None], StoredRecord],
+    now: float,
 ) -> set[Extent]:
     taken = set()
-    for row in sorted((row for row in rows if is_whole(row)), key=lambda row: row.start):
+    for row in sorted((row for row in rows if is_valid_chunk_row(row)), key=lambda row: row.start):
         record = stored.get((row.key, None))
         parent = index.find(row.parent) if row.parent is not None else None
         if record is None or row.expires_at <= now or not _follows(row, parent):
             continue
         ttl = None if row.is_pinned else row.expires_at - now
-        chunk = index.publish(row.namespace, parent, row.tokens, record, record.extent.num_bytes, row.salts or (), ttl_seconds=ttl)
+        chunk = index.publish(
+            row.namespace,
+            parent,
+            row.tokens,
+            record,
+            record.extent.num_bytes,
+            row.salts or (),
+            ttl_seconds=ttl,
+        )
         if chunk is not None and chunk.payload is record:
             taken.add(record.extent)
             if row.is_pinned:
@@ -74,18 +94,25 @@ def _add_chunks(
     return taken
 
 
-def _add_states(index: PrefixIndex[Stored], stored: Mapping[tuple[Key, int | None], Stored]) -> set[Extent]:
+def _add_states(
+    index: PrefixIndex[StoredRecord], stored: Mapping[tuple[Key, int | None], StoredRecord]
+) -> set[Extent]:
     taken = set()
     for (key, position), record in stored.items():
         chunk = index.find(key)
-        if position is None or chunk is None or not chunk.start < position <= chunk.end or chunk.has_checkpoint_at(position):
+        if (
+            position is None
+            or chunk is None
+            or not chunk.start < position <= chunk.end
+            or chunk.has_checkpoint_at(position)
+        ):
             continue
         index.add_checkpoint(chunk, Checkpoint(position, record, record.extent.num_bytes))
         taken.add(record.extent)
     return taken
 
 
-def _follows(row: ChunkRow, parent: Chunk[Stored] | None) -> bool:
+def _follows(row: ChunkRow, parent: Chunk[StoredRecord] | None) -> bool:
     """Whether the chunk is what it is called, at its place; a chain that was changed anywhere breaks there."""
     start = parent.end if parent is not None else 0
     if row.start != start or start % CHUNK_TOKENS or (parent is None) != (row.parent is None):
@@ -94,7 +121,7 @@ def _follows(row: ChunkRow, parent: Chunk[Stored] | None) -> bool:
     return chunk_key(above, row.tokens, row.salts or (), start=row.start) == row.key
 
 
-def is_whole(row: ChunkRow) -> bool:
+def is_valid_chunk_row(row: ChunkRow) -> bool:
     """Whether the types are right: SQLite keeps anything in any column."""
     blobs = (row.key, row.namespace, row.tokens)
     return (
@@ -108,7 +135,7 @@ def is_whole(row: ChunkRow) -> bool:
     )
 
 
-def is_plausible(row: RecordRow) -> bool:
+def is_valid_record_row(row: RecordRow) -> bool:
     """Whether the row can be one of ours."""
     extent = row.extent
     numbers = (extent.segment, extent.offset, extent.num_bytes)

@@ -16,13 +16,16 @@ _ENDING = b" ending"
 
 
 class DirectoryLock:
-    """An exclusive lock on a directory of ours. The file names the process that has it, and whether that is about to release it."""
+    """An exclusive lock on a directory of ours.
+
+    The file names the process that has it, and whether that is about to release it.
+    """
 
     def __init__(self, file: int) -> None:
         self._file = file
 
     @classmethod
-    def take(cls, directory: Path) -> "DirectoryLock":
+    def acquire(cls, directory: Path) -> "DirectoryLock":
         """Return the lock, after a wait if its holder is about to release it.
 
         Raises StoreError that names the holder, and OSError.
@@ -31,7 +34,7 @@ class DirectoryLock:
         try:
             _wait_for_lock(file, directory)
             lock = cls(file)
-            lock._note(b"%d" % os.getpid())
+            lock._write_holder(b"%d" % os.getpid())
         except BaseException:
             os.close(file)
             raise
@@ -39,13 +42,13 @@ class DirectoryLock:
 
     def announce_release(self) -> None:
         """Tell those who want the lock that it is worth waiting for."""
-        self._note(b"%d%s" % (os.getpid(), _ENDING))
+        self._write_holder(b"%d%s" % (os.getpid(), _ENDING))
 
     def release(self) -> None:
         """Let go of it."""
         os.close(self._file)
 
-    def _note(self, text: bytes) -> None:
+    def _write_holder(self, text: bytes) -> None:
         try:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, text, 0)
@@ -60,7 +63,9 @@ def _wait_for_lock(file: int, directory: Path) -> None:
         holder = os.pread(file, 64, 0)
         most = _MAX_ENDING_SECONDS if holder.endswith(_ENDING) else _MAX_WAIT_SECONDS
         if time.monotonic() - started > most:
-            raise StoreError(f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; --cache-dir names another directory")
+            raise StoreError(
+                f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; --cache-dir names another directory"
+            )
         time.sleep(_RETRY_SECONDS)
 
 

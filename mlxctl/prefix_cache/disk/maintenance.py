@@ -1,4 +1,7 @@
-"""What can be done to the warm tier while no server uses it: collect, pin, drop, clear. Each claims the directory for a while."""
+"""What can be done to the warm tier while no server uses it: collect, pin, drop, clear.
+
+Each claims the directory for a while.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,7 +11,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim
+from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim_directory
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import discard_manifest
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -18,7 +21,7 @@ _UNLIMITED_BYTES = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class MaintenanceResult:
     """How many chunks something was done to, and how many there are now."""
 
     num_changed: int
@@ -26,7 +29,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class CollectionResult:
     """What a collection did: chunks that went and that stay, findings, and bytes of files before and after."""
 
     num_changed: int
@@ -36,7 +39,7 @@ class Collected:
     bytes_after: int
 
 
-def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -> Collected:
+def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -> CollectionResult:
     """Remove what has expired, what is damaged, and the least recently used beyond `max_bytes`.
 
     Raises StoreError when there is nothing, or when a server uses it.
@@ -46,13 +49,15 @@ def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -
         findings, sizes = inspector.verify(), inspector.sizes()
     finally:
         inspector.close()
-    with _opened(claim(cache_directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes) as tier:
+    with _opened(
+        claim_directory(cache_directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes
+    ) as tier:
         for finding in findings:
             chunk = tier.index.find(finding.key)
             if chunk is not None:
-                tier.spoil(chunk, finding.position, finding.detail)
+                tier.invalidate(chunk, finding.position, finding.detail)
         after, num_chunks = tier.file_bytes, len(tier.index)
-    return Collected(
+    return CollectionResult(
         num_changed=max(0, sizes.num_chunks - num_chunks),
         num_chunks=num_chunks,
         num_damaged=len(findings),
@@ -61,31 +66,34 @@ def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -
     )
 
 
-def set_pins(cache_directory: Path, keys: Sequence[Key], *, is_pinned: bool) -> Changed:
+def set_pins(cache_directory: Path, keys: Sequence[Key], *, is_pinned: bool) -> MaintenanceResult:
     """Pin prefixes on disk, or end that. Raises StoreError when a server uses it."""
-    with _opened(claim(cache_directory)) as tier:
+    with _opened(claim_directory(cache_directory)) as tier:
         num_changed = sum(tier.pin(key) if is_pinned else tier.unpin(key) for key in keys)
-        return Changed(num_changed=num_changed, num_chunks=len(tier.index))
+        return MaintenanceResult(num_changed=num_changed, num_chunks=len(tier.index))
 
 
-def drop(cache_directory: Path, keys: Sequence[Key]) -> Changed:
-    """Remove prefixes with all that builds on them, but nothing pinned. Raises StoreError when a server uses it."""
-    with _opened(claim(cache_directory)) as tier:
+def drop(cache_directory: Path, keys: Sequence[Key]) -> MaintenanceResult:
+    """Remove prefixes with all that builds on them, but nothing pinned.
+
+    Raises StoreError when a server uses it.
+    """
+    with _opened(claim_directory(cache_directory)) as tier:
         num_changed = sum(tier.index.drop(key) for key in keys)
-        return Changed(num_changed=num_changed, num_chunks=len(tier.index))
+        return MaintenanceResult(num_changed=num_changed, num_chunks=len(tier.index))
 
 
-def clear(cache_directory: Path) -> Changed:
+def clear(cache_directory: Path) -> MaintenanceResult:
     """Remove everything that is not pinned. Raises StoreError when a server uses it."""
-    directory = claim(cache_directory)
+    directory = claim_directory(cache_directory)
     rows = directory.manifest.chunks()
     if any(row.is_pinned for row in rows):
         with _opened(directory) as tier:
             tier.clear()
-            return Changed(num_changed=len(rows) - len(tier.index), num_chunks=len(tier.index))
+            return MaintenanceResult(num_changed=len(rows) - len(tier.index), num_chunks=len(tier.index))
     # SEC: the rows hold prompts, and a database that forgets rows does not overwrite them.
     _discard(directory)
-    return Changed(num_changed=len(rows), num_chunks=0)
+    return MaintenanceResult(num_changed=len(rows), num_chunks=0)
 
 
 def _discard(directory: ClaimedDirectory) -> None:
@@ -101,7 +109,9 @@ def _discard(directory: ClaimedDirectory) -> None:
 
 
 @contextmanager
-def _opened(directory: ClaimedDirectory, *, max_bytes: int = _UNLIMITED_BYTES, min_free_bytes: int = 0) -> Iterator[DiskTier]:
+def _opened(
+    directory: ClaimedDirectory, *, max_bytes: int = _UNLIMITED_BYTES, min_free_bytes: int = 0
+) -> Iterator[DiskTier]:
     tier = DiskTier(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=lambda: None)
     try:
         yield tier

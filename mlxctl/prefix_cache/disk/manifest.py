@@ -1,8 +1,8 @@
 """Which record lies where: a SQLite file in WAL mode beside the segments.
 
-SQLite rather than a log of our own, because rows are deleted and renewed as often as added: its transactions survive a kill at any
-moment, and nothing has to be compacted. Rows are not trusted: what they say is checked against the record when it is read, and a
-record carries everything that matters to its meaning.
+SQLite rather than a log of our own, because rows are deleted and renewed as often as added: its transactions
+survive a kill at any moment, and nothing has to be compacted. Rows are not trusted: what they say is checked
+against the record when it is read, and a record carries everything that matters to its meaning.
 """
 
 import math
@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from mlxctl.errors import StoreError, StoreUnavailable
-from mlxctl.prefix_cache.chunks import Key, Salt
+from mlxctl.ir.tokens import Salt
+from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_no_room, remove_set_aside
 from mlxctl.stores.database import begin_anew, check_pages, open_alone, open_database, open_read_only
@@ -53,7 +54,9 @@ _salts_decoder = msgspec.msgpack.Decoder(tuple[Salt, ...])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """A chunk on disk. `used` orders chunks by their last use; `expires_at` is in unix seconds, infinite when pinned.
+    """A chunk on disk.
+
+    `used` orders chunks by their last use; `expires_at` is in unix seconds, infinite when pinned.
 
     `salts` are those of the images that reach into it; None when what stands there makes no sense.
     """
@@ -71,7 +74,10 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRow:
-    """A record on disk: the keys and values of a chunk, or with `position` a state inside it. `digest` is that of its bytes."""
+    """A record on disk: the keys and values of a chunk, or with `position` a state inside it.
+
+    `digest` is that of its bytes.
+    """
 
     extent: Extent
     digest: bytes
@@ -80,7 +86,11 @@ class RecordRow:
 
 
 class Manifest:
-    """The rows. Written by one thread at a time; every method is one transaction and raises sqlite3.Error when it cannot be had."""
+    """The rows.
+
+    Written by one thread at a time; every method is one transaction and raises sqlite3.Error when it cannot
+    be had.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -88,9 +98,17 @@ class Manifest:
 
     @classmethod
     def open(cls, path: Path) -> "Manifest":
-        """Open or make the file of a claimed directory; a damaged one is set aside, with one line in the log. Raises StoreError."""
+        """Open or make the file of a claimed directory; a damaged one is set aside, with one line in the log.
+
+        Raises StoreError.
+        """
         try:
-            return cls(open_database(path, MIGRATIONS, journal="WAL", check=lambda connection: cls(connection, path).check()), path)
+            return cls(
+                open_database(
+                    path, MIGRATIONS, journal="WAL", check=lambda connection: cls(connection, path).check()
+                ),
+                path,
+            )
         except StoreUnavailable as error:
             if not is_no_room(error.__cause__):
                 raise
@@ -116,7 +134,11 @@ class Manifest:
             raise StoreError(f"cannot read the manifest {str(path)!r}: {error}") from error
         if version != len(MIGRATIONS):
             connection.close()
-            age = "a newer mlxctl" if version > len(MIGRATIONS) else "an older mlxctl; the next `mlxctl serve` renews it"
+            age = (
+                "a newer mlxctl"
+                if version > len(MIGRATIONS)
+                else "an older mlxctl; the next `mlxctl serve` renews it"
+            )
             raise StoreError(f"the manifest {str(path)!r} was written by {age}")
         manifest = cls(connection, path)
         try:
@@ -131,7 +153,10 @@ class Manifest:
         self._connection.close()
 
     def check(self) -> None:
-        """Read everything once. Raises one of DATABASE_ERRORS when something in the file is not as it should be."""
+        """Read everything once.
+
+        Raises one of DATABASE_ERRORS when something in the file is not as it should be.
+        """
         check_pages(self._connection)
         self.chunks()
         self.records()
@@ -159,9 +184,13 @@ class Manifest:
 
     def records(self) -> list[RecordRow]:
         """All records, in the order in which they lie."""
-        rows = self._connection.execute("SELECT segment, offset, num_bytes, digest, chunk, position FROM records")
+        rows = self._connection.execute(
+            "SELECT segment, offset, num_bytes, digest, chunk, position FROM records"
+        )
         return [
-            RecordRow(extent=Extent(segment, offset, num_bytes), digest=digest, chunk=chunk, position=position)
+            RecordRow(
+                extent=Extent(segment, offset, num_bytes), digest=digest, chunk=chunk, position=position
+            )
             for segment, offset, num_bytes, digest, chunk, position in rows
         ]
 
@@ -176,9 +205,13 @@ class Manifest:
     def models(self) -> dict[bytes, str]:
         """Return the name under which the model of each namespace was served last."""
         rows = self._connection.execute("SELECT namespace, model FROM namespaces")
-        return {namespace: model for namespace, model in rows if isinstance(namespace, bytes) and isinstance(model, str)}
+        return {
+            namespace: model
+            for namespace, model in rows
+            if isinstance(namespace, bytes) and isinstance(model, str)
+        }
 
-    def name(self, namespace: bytes, model: str) -> None:
+    def set_model_name(self, namespace: bytes, model: str) -> None:
         """Note the name of a model, for people."""
         self._connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?)", (namespace, model))
 
@@ -186,9 +219,18 @@ class Manifest:
         """Add a record, with its chunk if the chunk is new."""
         with self._transaction():
             if chunk is not None:
-                self._connection.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _chunk_values(chunk))
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _chunk_values(chunk)
+                )
             extent = record.extent
-            values = (extent.segment, extent.offset, extent.num_bytes, record.digest, record.chunk, record.position)
+            values = (
+                extent.segment,
+                extent.offset,
+                extent.num_bytes,
+                record.digest,
+                record.chunk,
+                record.position,
+            )
             self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def remove(self, extents: Iterable[Extent], chunks: Iterable[Key] = ()) -> None:
@@ -204,15 +246,17 @@ class Manifest:
                 )
                 self._connection.execute("DELETE FROM records WHERE segment = ? AND offset = ?", place)
 
-    def renew(self, chunks: Iterable[tuple[Key, float, bool, int]]) -> None:
-        """Write down for each chunk until when it lives, whether it is pinned, and its place in the order of use."""
+    def update_chunks(self, chunks: Iterable[tuple[Key, float, bool, int]]) -> None:
+        """Write down for each chunk until when it lives, whether it is pinned, and its place in the order of
+        use.
+        """
         with self._transaction():
             self._connection.executemany(
                 "UPDATE chunks SET expires_at = ?, is_pinned = ?, used = ? WHERE key = ?",
                 [(_finite(expires_at), is_pinned, used, key) for key, expires_at, is_pinned, used in chunks],
             )
 
-    def hand_over(self, states: Iterable[tuple[Extent, Key]]) -> None:
+    def reassign_owners(self, states: Iterable[tuple[Extent, Key]]) -> None:
         """Let states belong to other chunks that begin alike."""
         with self._transaction():
             self._connection.executemany(
@@ -234,7 +278,17 @@ def discard_manifest(path: Path) -> None:
 
 def _chunk_values(row: ChunkRow) -> tuple[object, ...]:
     salts = msgspec.msgpack.encode(row.salts) if row.salts else None
-    return (row.key, row.parent, row.namespace, row.start, row.tokens, _finite(row.expires_at), row.is_pinned, row.used, salts)
+    return (
+        row.key,
+        row.parent,
+        row.namespace,
+        row.start,
+        row.tokens,
+        _finite(row.expires_at),
+        row.is_pinned,
+        row.used,
+        salts,
+    )
 
 
 def _read_salts(data: object) -> tuple[Salt, ...] | None:

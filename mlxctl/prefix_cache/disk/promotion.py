@@ -1,4 +1,7 @@
-"""One prompt's way back from disk to memory: what it wants, record by record as they come. MLX thread only."""
+"""One prompt's way back from disk to memory: what it wants, record by record as they come.
+
+MLX thread only.
+"""
 
 import math
 import time
@@ -6,50 +9,59 @@ from dataclasses import dataclass
 
 from mlxctl.prefix_cache.disk.encoding import decode
 from mlxctl.prefix_cache.disk.header import DamagedRecordError
-from mlxctl.prefix_cache.disk.reader import Arrival, Fetch
-from mlxctl.prefix_cache.disk.stored import Stored, name_in_header
+from mlxctl.prefix_cache.disk.reader import Fetch, FetchedRecord
+from mlxctl.prefix_cache.disk.stored import StoredRecord, name_in_header
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.division import divide_record
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, Match
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout, StateRecord
+from mlxctl.prefix_cache.splitting import split_record
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordRequest:
     """A record on disk: that of a chunk, or of the state at `position` in it."""
 
-    chunk: Chunk[Stored]
-    stored: Stored
+    chunk: Chunk[StoredRecord]
+    stored: StoredRecord
     position: int | None = None
 
 
 class Promotion:
-    """Publishes records in memory as they arrive from disk. What cannot be used is dropped on disk, and ends it."""
+    """Publishes records in memory as they arrive from disk.
+
+    What cannot be used is dropped on disk, and ends it.
+    """
 
     def __init__(
-        self, tier: DiskTier, index: PrefixIndex[Record], layout: CacheLayout, *, match: Match[Stored], wanted: list[Wanted]
+        self,
+        tier: DiskTier,
+        index: PrefixIndex[Record],
+        layout: CacheLayout,
+        *,
+        match: PrefixMatch[StoredRecord],
+        requests: list[RecordRequest],
     ) -> None:
         self._tier = tier
         self._index = index
         self._layout = layout
         self._match = match
-        self._wanted = wanted
+        self._requests = requests
         self._is_done = False
         tier.index.lease(match)
-        self.fetch: Fetch = tier.fetch([want.stored for want in wanted])
+        self.fetch: Fetch = tier.fetch([request.stored for request in requests])
 
-    def take(self, arrival: Arrival) -> bool:
+    def take(self, arrival: FetchedRecord) -> bool:
         """Take the next record; return whether nothing more is to come."""
         if self._is_done:
             return False
-        want = self._wanted[arrival.place]
+        request = self._requests[arrival.place]
         if arrival.failure is not None:
-            self._spoil(want, arrival.failure)
+            self._invalidate(request, arrival.failure)
         else:
-            self._take(want, arrival.data)
-        if arrival.place == len(self._wanted) - 1:
+            self._accept(request, arrival.data)
+        if arrival.place == len(self._requests) - 1:
             self.end()
         return self._is_done
 
@@ -60,49 +72,60 @@ class Promotion:
             self.fetch.is_cancelled = True
             self._tier.index.release(self._match)
 
-    def _take(self, want: Wanted, data: bytes) -> None:
+    def _accept(self, request: RecordRequest, data: bytes) -> None:
         try:
-            record = decode(data, chunk=name_in_header(want.chunk, want.position), position=want.position)
+            record = decode(
+                data, chunk=name_in_header(request.chunk, request.position), position=request.position
+            )
         except DamagedRecordError as error:
-            self._spoil(want, str(error))
+            self._invalidate(request, str(error))
             return
-        if not self._fits(want, record):
-            self._spoil(want, "it is of another model")
-        elif not self._publish(want, record):
+        if not self._is_compatible(request, record):
+            self._invalidate(request, "it is of another model")
+        elif not self._publish(request, record):
             self.end()
 
-    def _spoil(self, want: Wanted, reason: str) -> None:
-        self._tier.spoil(want.chunk, want.position, reason)
+    def _invalidate(self, request: RecordRequest, reason: str) -> None:
+        self._tier.invalidate(request.chunk, request.position, reason)
         self.end()
 
-    def _fits(self, want: Wanted, record: Record) -> bool:
-        if (want.position is None) == isinstance(record, StateRecord):
+    def _is_compatible(self, request: RecordRequest, record: Record) -> bool:
+        if (request.position is None) == isinstance(record, StateRecord):
             return False
         whole = record if isinstance(record, StateRecord) else unpack_record(record)
-        return self._layout.accepts(whole, want.chunk.num_tokens)
+        return self._layout.accepts(whole, request.chunk.num_tokens)
 
-    def _publish(self, want: Wanted, record: Record) -> bool:
-        """Put the record into memory; False when there is no room for it, or none any more for what it builds on."""
-        chunk = want.chunk
+    def _publish(self, request: RecordRequest, record: Record) -> bool:
+        """Put the record into memory; False when there is no room for it, or none any more for what it builds
+        on.
+        """
+        chunk = request.chunk
         parent = self._index.find(chunk.parent.key) if chunk.parent is not None else None
         if parent is None and chunk.parent is not None:
             return False
-        if want.position is not None:
+        if request.position is not None:
             held = self._index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
             if held is None:
                 return False
-            self._index.add_checkpoint(held, Checkpoint(want.position, record, record.num_bytes))
+            self._index.add_checkpoint(held, Checkpoint(request.position, record, record.num_bytes))
         else:
             ttl = None if chunk.expires_at == math.inf else max(0.0, chunk.expires_at - time.time())
-            offer = self._index.offer(chunk.namespace, parent, chunk.tokens, chunk.salts)
-            rest = divide_record(record, offer.num_tokens)[1] if offer.num_tokens else record
+            reused = self._index.reusable_prefix(chunk.namespace, parent, chunk.tokens, chunk.salts)
+            rest = split_record(record, reused.num_tokens)[1] if reused.num_tokens else record
             published = self._index.publish(
-                chunk.namespace, parent, chunk.tokens, rest, rest.num_bytes, chunk.salts, offer=offer, ttl_seconds=ttl
+                chunk.namespace,
+                parent,
+                chunk.tokens,
+                rest,
+                rest.num_bytes,
+                chunk.salts,
+                reused=reused,
+                ttl_seconds=ttl,
             )
             if published is None:
                 return False
             held = published
-        if not self._index.holds(held):
+        if not self._index.contains(held):
             return False
         self._index.touch(held, ttl_seconds=0)
         return True

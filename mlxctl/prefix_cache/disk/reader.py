@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
-from mlxctl.prefix_cache.disk.stored import Stored, digest_of
+from mlxctl.prefix_cache.disk.stored import StoredRecord, digest_of
 
-# Records that may lie ready: the reader waits for the engine's thread to take them, so that memory stays bounded.
+# Records that may lie ready: the reader waits for the engine's thread to take them, so that memory stays
+# bounded.
 _MAX_READY = 8
 
 
@@ -16,13 +17,15 @@ _MAX_READY = 8
 class Fetch:
     """Records that somebody waits for, in the order in which they are wanted."""
 
-    records: Sequence[Stored]
+    records: Sequence[StoredRecord]
     is_cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """One record of a fetch has come: its bytes, or why there are none; then nothing more of that fetch comes."""
+class FetchedRecord:
+    """One record of a fetch has come: its bytes, or why there are none; then nothing more of that fetch
+    comes.
+    """
 
     fetch: Fetch
     place: int
@@ -37,7 +40,7 @@ class Reader:
         self._files = files
         self._wake = wake
         self._fetches: queue.SimpleQueue[Fetch | None] = queue.SimpleQueue()
-        self._ready: queue.Queue[Arrival] = queue.Queue(_MAX_READY)
+        self._ready: queue.Queue[FetchedRecord] = queue.Queue(_MAX_READY)
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="prefix-reader", daemon=True)
         self._thread.start()
@@ -46,7 +49,7 @@ class Reader:
         """Read this after everything else."""
         self._fetches.put(fetch)
 
-    def take(self) -> list[Arrival]:
+    def take(self) -> list[FetchedRecord]:
         """Return what has come, without waiting."""
         arrived = []
         while not self._ready.empty():
@@ -72,15 +75,17 @@ class Reader:
                 if arrival.failure is not None:
                     break
 
-    def _read(self, fetch: Fetch, place: int, stored: Stored) -> Arrival:
+    def _read(self, fetch: Fetch, place: int, stored: StoredRecord) -> FetchedRecord:
         pieces = stored.pieces
         if pieces is not None:
-            return Arrival(fetch, place, b"".join(pieces))
+            return FetchedRecord(fetch, place, b"".join(pieces))
         try:
             data = self._files.read(stored.extent)
         except (OSError, MemoryError) as error:
-            return Arrival(fetch, place, failure=str(error))
+            return FetchedRecord(fetch, place, failure=str(error))
         if not stored.is_checked and digest_of([data]) != stored.digest:
-            return Arrival(fetch, place, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}")
+            return FetchedRecord(
+                fetch, place, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}"
+            )
         stored.is_checked = True
-        return Arrival(fetch, place, data)
+        return FetchedRecord(fetch, place, data)

@@ -20,7 +20,10 @@ class SegmentFiles:
         self._directory = directory
 
     def write(self, extent: Extent, pieces: Iterable[bytes]) -> None:
-        """Write the pieces one after the other from the extent's beginning; together they must fill it. Raises OSError."""
+        """Write the pieces one after the other from the extent's beginning; together they must fill it.
+
+        Raises OSError.
+        """
         file = os.open(self._path(extent.segment), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             offset = extent.offset
@@ -60,7 +63,11 @@ class SegmentFiles:
                 _log.warning("%s is no file; it was set aside as %s", path, set_aside(path).name)
 
     def _paths(self) -> list[Path]:
-        return [path for path in self._directory.glob(f"*{_SUFFIX}") if path.stem.isascii() and path.stem.isdecimal()]
+        return [
+            path
+            for path in self._directory.glob(f"*{_SUFFIX}")
+            if path.stem.isascii() and path.stem.isdecimal()
+        ]
 
     def _path(self, segment: int) -> Path:
         return self._directory / f"{segment:08d}{_SUFFIX}"

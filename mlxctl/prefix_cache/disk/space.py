@@ -1,6 +1,7 @@
 """Where in the segment files there is room. Pure; knows no files.
 
-A segment grows at its end and is filled again where records have gone; what is free at its end is given back at once.
+A segment grows at its end and is filled again where records have gone; what is free at its end is given back
+at once.
 """
 
 from bisect import insort
@@ -11,7 +12,9 @@ _MIN_SEGMENT_BYTES = 1024**2
 
 
 def segment_bytes(max_bytes: int) -> int:
-    """Return how long a segment may become where all may become `max_bytes`: to give up one is to give up a small part."""
+    """Return how long a segment may become where all may become `max_bytes`: to give up one is to give up a
+    small part.
+    """
     return min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES)
 
 
@@ -30,8 +33,10 @@ class Extent:
 
 
 @dataclass(slots=True)
-class _Segment:
-    """How long the file is, and the holes in it as (offset, length), ascending, never touching each other or the end."""
+class _SegmentRanges:
+    """How long the file is, and the holes in it as (offset, length), ascending, never touching each other or
+    the end.
+    """
 
     size: int = 0
     holes: list[tuple[int, int]] = field(default_factory=list)
@@ -58,12 +63,12 @@ class _Segment:
         self.holes = merged
 
 
-class Space:
+class SegmentSpace:
     """All segments. A segment takes no new record beyond `segment_bytes`, unless the record is its first."""
 
     def __init__(self, *, segment_bytes: int) -> None:
         self._segment_bytes = segment_bytes
-        self._segments: dict[int, _Segment] = {}
+        self._segments: dict[int, _SegmentRanges] = {}
         self._next_number = 0
 
     @property
@@ -77,24 +82,36 @@ class Space:
         return {number: segment.size for number, segment in self._segments.items()}
 
     def allocate(self, num_bytes: int, *, max_growth: int) -> Extent | None:
-        """Return room for a record, letting the files grow by `max_growth` bytes at most; None when there is none."""
+        """Return room for a record, letting the files grow by `max_growth` bytes at most; None when there is
+        none.
+        """
         for number, segment in self._segments.items():
             offset = segment.fill(num_bytes)
             if offset is not None:
                 return Extent(number, offset, num_bytes)
         if num_bytes > max_growth:
             return None
-        number = next((number for number, segment in self._segments.items() if segment.size + num_bytes <= self._segment_bytes), -1)
+        number = next(
+            (
+                number
+                for number, segment in self._segments.items()
+                if segment.size + num_bytes <= self._segment_bytes
+            ),
+            -1,
+        )
         if number < 0:
             number = self._next_number
             self._next_number += 1
-            self._segments[number] = _Segment()
+            self._segments[number] = _SegmentRanges()
         segment = self._segments[number]
         segment.size += num_bytes
         return Extent(number, segment.size - num_bytes, num_bytes)
 
     def free(self, extent: Extent) -> int | None:
-        """Give room back. Returns the new length of the file if it became shorter; 0 means that the file is not needed any more."""
+        """Give room back.
+
+        Returns the new length of the file if it became shorter; 0 means that the file is not needed any more.
+        """
         segment = self._segments[extent.segment]
         before = segment.size
         segment.free(extent.offset, extent.num_bytes)
@@ -102,7 +119,7 @@ class Space:
             del self._segments[extent.segment]
         return segment.size if segment.size < before else None
 
-    def occupy(self, extents: list[Extent]) -> list[Extent]:
+    def reserve(self, extents: list[Extent]) -> list[Extent]:
         """Begin with these extents taken; return those that cannot be, because they overlap one before them."""
         refused = []
         ends: dict[int, int] = {}
@@ -111,7 +128,7 @@ class Space:
             if extent.offset < end or extent.num_bytes <= 0:
                 refused.append(extent)
                 continue
-            segment = self._segments.setdefault(extent.segment, _Segment())
+            segment = self._segments.setdefault(extent.segment, _SegmentRanges())
             if extent.offset > end:
                 segment.holes.append((end, extent.offset - end))
             segment.size = ends[extent.segment] = extent.end

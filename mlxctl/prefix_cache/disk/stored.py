@@ -9,11 +9,11 @@ from mlxctl.prefix_cache.entries import Chunk
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Stored:
+class StoredRecord:
     """Where a record lies and what it must hold.
 
-    `pieces` are its bytes until they are written, `digest` is known from then on: the writer sets both, once. What was found from
-    an earlier run is checked when it is read first, and `is_checked` from then on.
+    `pieces` are its bytes until they are written, `digest` is known from then on: the writer sets both, once.
+    What was found from an earlier run is checked when it is read first, and `is_checked` from then on.
     """
 
     extent: Extent
@@ -24,7 +24,7 @@ class Stored:
     is_checked: bool = False
 
 
-def name_in_header(chunk: Chunk[Stored], position: int | None) -> Key:
+def name_in_header(chunk: Chunk[StoredRecord], position: int | None) -> Key:
     """Return what the record of a chunk, or of the state at a position in it, says that it is of."""
     if position is None:
         return chunk.key

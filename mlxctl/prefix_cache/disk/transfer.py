@@ -12,14 +12,14 @@ from typing import IO
 
 from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
-from mlxctl.prefix_cache.disk.adoption import Adoption, Outcome
 from mlxctl.prefix_cache.disk.archive import ArchiveError, ArchiveWriter, ChunkFrame, StateFrame, read_archive
-from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim
-from mlxctl.prefix_cache.disk.inspection import DiskInspector, Entry
+from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim_directory
+from mlxctl.prefix_cache.disk.importer import ArchiveImporter, ImportOutcome
+from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
 from mlxctl.prefix_cache.disk.stored import digest_of
 from mlxctl.stores.damage import DATABASE_ERRORS
 
-Watch = Callable[[int, int], object]
+ProgressCallback = Callable[[int, int], object]
 """Hears how many bytes are done, and of how many."""
 
 
@@ -41,14 +41,14 @@ class Imported:
     num_without_room: int
 
 
-def export_archive(cache_directory: Path, file: Path, watch: Watch) -> Exported:
+def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -> Exported:
     """Write everything that is sound into a file, which appears when it is whole, readable by its owner only.
 
     A server may be using the directory. Raises StoreError.
     """
     inspector = DiskInspector.open(cache_directory)
     try:
-        with _appearing(file) as opened:
+        with _atomic_file(file) as opened:
             return _export(inspector, ArchiveWriter(opened), watch)
     except DATABASE_ERRORS as error:
         raise StoreError(f"cannot read the prefix cache in {str(cache_directory)!r}: {error}") from error
@@ -58,15 +58,20 @@ def export_archive(cache_directory: Path, file: Path, watch: Watch) -> Exported:
         inspector.close()
 
 
-def import_archive(cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: Watch) -> Imported:
-    """Take what an archive holds, after all of it was found sound; nothing that is there goes. Raises StoreError."""
+def import_archive(
+    cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: ProgressCallback
+) -> Imported:
+    """Take what an archive holds, after all of it was found sound; nothing that is there goes.
+
+    Raises StoreError.
+    """
     try:
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             for _ in read_archive(opened):
                 watch(opened.tell(), 2 * size)
             with _claimed(cache_directory) as directory:
-                adoption = Adoption(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
+                adoption = ArchiveImporter(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
                 return _import(adoption, opened, lambda num_done: watch(size + num_done, 2 * size))
     except ArchiveError as error:
         raise StoreError(f"{str(file)!r} is not taken: {error}") from error
@@ -78,7 +83,7 @@ def import_archive(cache_directory: Path, file: Path, *, max_bytes: int, min_fre
 
 @contextmanager
 def _claimed(cache_directory: Path) -> Iterator[ClaimedDirectory]:
-    directory = claim(cache_directory)
+    directory = claim_directory(cache_directory)
     try:
         yield directory
     finally:
@@ -86,7 +91,7 @@ def _claimed(cache_directory: Path) -> Iterator[ClaimedDirectory]:
         directory.lock.release()
 
 
-def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: Watch) -> Exported:
+def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: ProgressCallback) -> Exported:
     now, total = time.time(), inspector.sizes().record_bytes
     written: set[Key] = set()
     num_left_out = num_done = 0
@@ -106,7 +111,7 @@ def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: Watch) -> Ex
     return Exported(num_records=writer.num_records, num_bytes=writer.num_bytes, num_left_out=num_left_out)
 
 
-def _add(writer: ArchiveWriter, entry: Entry, records: dict[int | None, bytes], now: float) -> None:
+def _add(writer: ArchiveWriter, entry: DiskEntry, records: dict[int | None, bytes], now: float) -> None:
     data = records.pop(None)
     chunk = ChunkFrame(
         key=entry.key,
@@ -125,20 +130,25 @@ def _add(writer: ArchiveWriter, entry: Entry, records: dict[int | None, bytes], 
     writer.add(chunk, data)
     for position, state in records.items():
         assert position is not None, "one record is the chunk's"
-        writer.add(StateFrame(chunk=entry.key, position=position, num_bytes=len(state), digest=digest_of([state])), state)
+        writer.add(
+            StateFrame(chunk=entry.key, position=position, num_bytes=len(state), digest=digest_of([state])),
+            state,
+        )
 
 
-def _import(adoption: Adoption, file: IO[bytes], watch: Callable[[int], object]) -> Imported:
-    outcomes: Counter[Outcome] = Counter()
+def _import(adoption: ArchiveImporter, file: IO[bytes], watch: Callable[[int], object]) -> Imported:
+    outcomes: Counter[ImportOutcome] = Counter()
     for frame, data in read_archive(file):
         outcomes[adoption.take(frame, data)] += 1
         watch(file.tell())
     adoption.finish()
-    return Imported(num_taken=outcomes["taken"], num_known=outcomes["known"], num_without_room=outcomes["no room"])
+    return Imported(
+        num_taken=outcomes["taken"], num_known=outcomes["known"], num_without_room=outcomes["no room"]
+    )
 
 
 @contextmanager
-def _appearing(file: Path) -> Iterator[IO[bytes]]:
+def _atomic_file(file: Path) -> Iterator[IO[bytes]]:
     """Open a file that gets its name when it is whole."""
     if file.exists():
         raise StoreError(f"{str(file)!r} is there already")

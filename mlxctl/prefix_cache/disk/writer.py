@@ -1,7 +1,8 @@
-"""The thread that writes: records into segments, then their rows into the manifest, strictly in the order it was told.
+"""The thread that writes: records into segments, then their rows into the manifest, strictly in the order it
+was told.
 
-That order is what makes a kill at any moment harmless: a row appears after its record, and goes before its room is used again.
-Knows neither mlx nor the index.
+That order is what makes a kill at any moment harmless: a row appears after its record, and goes before its
+room is used again. Knows neither mlx nor the index.
 """
 
 import logging
@@ -16,23 +17,23 @@ from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.prefix_cache.disk.stored import Stored, digest_of
+from mlxctl.prefix_cache.disk.stored import StoredRecord, digest_of
 from mlxctl.stores.damage import is_damage, needs_check
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteRecord:
     """Write a record, and its chunk if that is new."""
 
-    stored: Stored
+    stored: StoredRecord
     num_bytes: int
     chunk: ChunkRow | None
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveRows:
     """Forget records and chunks."""
 
     extents: tuple[Extent, ...]
@@ -40,7 +41,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Shorten:
+class TruncateSegment:
     """Cut a segment file; to nothing: remove it."""
 
     segment: int
@@ -48,28 +49,28 @@ class Shorten:
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
+class UpdateChunks:
     """Write down lifetimes, pins and the order of use."""
 
     chunks: tuple[tuple[Key, float, bool, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class ReassignOwner:
     """Let states belong to other chunks."""
 
     states: tuple[tuple[Extent, Key], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class SetModelName:
     """Note what a namespace's model is called."""
 
     namespace: bytes
     model: str
 
 
-Job = Write | Remove | Shorten | Renew | HandOver | Name
+Job = WriteRecord | RemoveRows | TruncateSegment | UpdateChunks | ReassignOwner | SetModelName
 
 
 # Removals that failed, which are tried again: on a full disk, once a file was cut.
@@ -79,20 +80,20 @@ _MAX_POSTPONED = 10_000
 class Writer:
     """A queue of jobs and the thread that does them. `failed` collects records that could not be written.
 
-    A manifest that turns out to be damaged is set aside: then `has_lost_manifest` says that an empty one has taken its place, and
-    that the records written before are in none. Whoever reads it resets it.
+    A manifest that turns out to be damaged is set aside: then `has_lost_manifest` says that an empty one has
+    taken its place, and that the records written before are in none. Whoever reads it resets it.
     """
 
     def __init__(self, files: SegmentFiles, manifest: Manifest) -> None:
         self._files = files
         self._manifest = manifest
-        self._postponed: deque[Remove] = deque(maxlen=_MAX_POSTPONED)
+        self._postponed: deque[RemoveRows] = deque(maxlen=_MAX_POSTPONED)
         self.has_lost_manifest = False
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._is_calmer = threading.Condition()
+        self._drained = threading.Condition()
         self._num_pending_bytes = 0
         self._num_failures = 0
-        self.failed: deque[Stored] = deque()
+        self.failed: deque[StoredRecord] = deque()
         self._thread = threading.Thread(target=self._run, name="prefix-writer", daemon=True)
         self._thread.start()
 
@@ -104,19 +105,26 @@ class Writer:
     def put(self, *jobs: Job) -> None:
         """Do these after everything else."""
         for job in jobs:
-            if isinstance(job, Write):
-                with self._is_calmer:
+            if isinstance(job, WriteRecord):
+                with self._drained:
                     self._num_pending_bytes += job.num_bytes
             self._jobs.put(job)
 
     def wait_below(self, num_bytes: int, *, deadline: float) -> bool:
-        """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return whether it is so."""
-        with self._is_calmer:
+        """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return
+        whether it is so.
+        """
+        with self._drained:
             remaining = deadline - time.monotonic()
-            return self._is_calmer.wait_for(lambda: self._num_pending_bytes <= num_bytes, timeout=max(0.0, remaining))
+            return self._drained.wait_for(
+                lambda: self._num_pending_bytes <= num_bytes, timeout=max(0.0, remaining)
+            )
 
     def close(self, *, deadline: float) -> None:
-        """Do what is left until the deadline, then end. What is not done by then is a miss one day, and nothing worse."""
+        """Do what is left until the deadline, then end.
+
+        What is not done by then is a miss one day, and nothing worse.
+        """
         self._jobs.put(None)
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if not self._thread.is_alive():
@@ -125,16 +133,16 @@ class Writer:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             self._try(job)
-            if isinstance(job, Write):
-                with self._is_calmer:
+            if isinstance(job, WriteRecord):
+                with self._drained:
                     self._num_pending_bytes -= job.num_bytes
-                    self._is_calmer.notify_all()
+                    self._drained.notify_all()
         self._try_postponed()
 
     def _try(self, job: Job) -> None:
         try:
             self._do(job)
-            if isinstance(job, Shorten):
+            if isinstance(job, TruncateSegment):
                 self._try_postponed()
         except Exception as error:
             # Whatever is wrong with a file, the thread goes on: others wait for it.
@@ -146,20 +154,20 @@ class Writer:
 
     def _do(self, job: Job) -> None:
         match job:
-            case Write():
+            case WriteRecord():
                 self._write(job)
-            case Remove():
+            case RemoveRows():
                 self._manifest.remove(job.extents, job.chunks)
-            case Shorten():
+            case TruncateSegment():
                 self._files.shorten(job.segment, job.size)
-            case Renew():
-                self._manifest.renew(job.chunks)
-            case HandOver():
-                self._manifest.hand_over(job.states)
-            case Name():
-                self._manifest.name(job.namespace, job.model)
+            case UpdateChunks():
+                self._manifest.update_chunks(job.chunks)
+            case ReassignOwner():
+                self._manifest.reassign_owners(job.states)
+            case SetModelName():
+                self._manifest.set_model_name(job.namespace, job.model)
 
-    def _write(self, job: Write) -> None:
+    def _write(self, job: WriteRecord) -> None:
         stored = job.stored
         assert stored.pieces is not None, "a record is written once"
         digest = digest_of(stored.pieces)
@@ -172,12 +180,15 @@ class Writer:
     def _on_failure(self, job: Job, error: Exception) -> None:
         self._num_failures += 1
         if self._num_failures == 1:
-            _log.warning("prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once", error)
-        if isinstance(job, Write):
+            _log.warning(
+                "prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once",
+                error,
+            )
+        if isinstance(job, WriteRecord):
             self.failed.append(job.stored)
         if is_damage(error) and not needs_check(error):
             self._replace_manifest(error)
-        elif isinstance(job, Remove):
+        elif isinstance(job, RemoveRows):
             self._postponed.append(job)
 
     def _replace_manifest(self, error: Exception) -> None:

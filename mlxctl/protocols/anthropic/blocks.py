@@ -1,35 +1,49 @@
 """Content blocks of an answer, whole and in a stream."""
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from mlxctl.ir import Part, TextPart, TextResult, ThinkingPart, ToolCallPart
+from mlxctl.protocols.anthropic.messages_answers import (
+    AnswerBlock,
+    BlockDelta,
+    BlockStart,
+    BlockStop,
+    InputJsonDelta,
+    MessageEvent,
+    SignatureDelta,
+    TextBlock,
+    TextBlockDelta,
+    ThinkingBlock,
+    ThinkingBlockDelta,
+    ToolUseBlock,
+)
 from mlxctl.protocols.thinking_signature import sign
 
 _encode = msgspec.json.Encoder().encode
+_DELTA_TAIL = b"}}\n\n"
 
 
-def named_event(kind: str, fields: Mapping[str, object]) -> bytes:
-    """Return one server-sent event; clients need its name beside the type in its data."""
-    return b"event: " + kind.encode() + b"\ndata: " + _encode({"type": kind, **fields}) + b"\n\n"
+def encode_event(event: MessageEvent) -> bytes:
+    """Return one server-sent event, named by the `type` of its data."""
+    return b"event: %b\ndata: %b\n\n" % (str(event.__struct_config__.tag).encode(), _encode(event))
 
 
-def content_blocks(result: TextResult, *, omit_thinking: bool) -> list[dict[str, object]]:
-    """Return the blocks of a whole answer, in the order in which the model produced them."""
+def content_blocks(result: TextResult, *, omit_thinking: bool) -> list[AnswerBlock]:
+    """Return the blocks of a whole message, in the order of generation."""
     return [_block(part, omit_thinking=omit_thinking) for part in result.message.parts]
 
 
-def _block(part: Part, *, omit_thinking: bool) -> dict[str, object]:
+def _block(part: Part, *, omit_thinking: bool) -> AnswerBlock:
     match part:
         case TextPart():
-            return {"type": "text", "text": part.text}
+            return TextBlock(text=part.text)
         case ThinkingPart():
             signature = sign(part.text, carry=omit_thinking)
-            return {"type": "thinking", "thinking": "" if omit_thinking else part.text, "signature": signature}
+            return ThinkingBlock(thinking="" if omit_thinking else part.text, signature=signature)
         case ToolCallPart():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": _input_object(part.arguments)}
+            return ToolUseBlock(id=part.id, name=part.name, input=_input_object(part.arguments))
         case _:
             raise AssertionError(f"an answer holds no {type(part).__name__}")
 
@@ -37,8 +51,8 @@ def _block(part: Part, *, omit_thinking: bool) -> dict[str, object]:
 class BlockWriter:
     """Writes the blocks of one stream: one open at a time, indexes from 0, each with its stop.
 
-    With `omit_thinking` a thinking block has no text and a signature that carries it.
-    PERF: the head of a block's deltas is encoded once per block; a text delta costs one JSON string and one join.
+    With `omit_thinking` a thinking block has no text and a signature that carries it. PERF: the head of a
+    block's deltas is encoded once per block; a text delta costs one JSON string and one join.
     """
 
     def __init__(self, *, omit_thinking: bool) -> None:
@@ -55,7 +69,7 @@ class BlockWriter:
         closed = self.close()
         if not text:
             return closed
-        return closed + self._start("text", {"type": "text", "text": ""}, delta='"text_delta","text"') + self._delta(text)
+        return closed + self._start("text", TextBlock(text=""), TextBlockDelta(text="")) + self._delta(text)
 
     def thinking(self, text: str) -> bytes:
         """Return what says more of the thinking, closing another kind of block first."""
@@ -63,15 +77,15 @@ class BlockWriter:
         if self._open_kind != "thinking":
             started = self.close()
             if text:
-                empty = {"type": "thinking", "thinking": "", "signature": ""}
-                started += self._start("thinking", empty, delta='"thinking_delta","thinking"')
+                empty = ThinkingBlock(thinking="", signature="")
+                started += self._start("thinking", empty, ThinkingBlockDelta(thinking=""))
         self._thought.append(text)
         return started if self._omit_thinking or not text else started + self._delta(text)
 
     def start_call(self, call_id: str, name: str) -> bytes:
         """Return the start of a call, with the empty first piece of arguments that the real API sends too."""
-        call = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-        return self.close() + self._start("tool_use", call, delta='"input_json_delta","partial_json"') + self._delta("")
+        call = ToolUseBlock(id=call_id, name=name, input={})
+        return self.close() + self._start("tool_use", call, InputJsonDelta(partial_json="")) + self._delta("")
 
     def arguments(self, json: str) -> bytes:
         """Return more of the open call's arguments."""
@@ -84,25 +98,32 @@ class BlockWriter:
         signed = b""
         if self._open_kind == "thinking":
             signature = sign("".join(self._thought), carry=self._omit_thinking)
-            delta = {"type": "signature_delta", "signature": signature}
-            signed = named_event("content_block_delta", {"index": self._index, "delta": delta})
+            signed = encode_event(BlockDelta(self._index, SignatureDelta(signature)))
         self._open_kind = None
         self._thought.clear()
-        return signed + named_event("content_block_stop", {"index": self._index})
+        return signed + encode_event(BlockStop(self._index))
 
-    def _start(self, kind: Literal["text", "thinking", "tool_use"], block: Mapping[str, object], *, delta: str) -> bytes:
+    def _start(
+        self,
+        kind: Literal["text", "thinking", "tool_use"],
+        block: AnswerBlock,
+        empty_delta: TextBlockDelta | ThinkingBlockDelta | InputJsonDelta,
+    ) -> bytes:
         self._open_kind = kind
         self._index += 1
-        data = f'{{"type":"content_block_delta","index":{self._index},"delta":{{"type":{delta}:'
-        self._delta_head = f"event: content_block_delta\ndata: {data}".encode()
-        return named_event("content_block_start", {"index": self._index, "content_block": block})
+        self._delta_head = encode_event(BlockDelta(self._index, empty_delta)).removesuffix(
+            b'""' + _DELTA_TAIL
+        )
+        return encode_event(BlockStart(self._index, block))
 
     def _delta(self, text: str) -> bytes:
-        return self._delta_head + _encode(text) + b"}}\n\n"
+        return self._delta_head + _encode(text) + _DELTA_TAIL
 
 
-def _input_object(arguments: str) -> object:
-    """Return the arguments as an object; a call that was cut off before its JSON was complete has none to give."""
+def _input_object(arguments: str) -> dict[str, Any]:
+    """Return the arguments as an object; a call that was cut off before its JSON was complete has none to
+    give.
+    """
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):

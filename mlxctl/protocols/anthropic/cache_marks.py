@@ -1,6 +1,8 @@
-"""Where a messages request marks what to keep, and what that means: `cache_control` on a tool, a block, or the request itself.
+"""Where a messages request marks what to keep, and what that means: `cache_control` on a tool, a block, or
+the request itself.
 
-Each mark speaks for all of the prompt before it, so of two that say different times the longer one matters where it stands later.
+Each mark speaks for all of the prompt before it, so of two that say different times the longer one matters
+where it stands later.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mlxctl.ir import CacheOptions, GenerationRequest, LongerBeginning
+from mlxctl.ir import CacheBreakpoint, CacheOptions, GenerationRequest
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.cache_options import SECONDS, CacheControl
 
@@ -27,8 +29,12 @@ def last_is_long(marks: Sequence[CacheControl]) -> bool:
     return bool(marks) and marks[-1].ttl == _LONG
 
 
-def marked_options(request: Request, read: Callable[[Request], GenerationRequest], whole: GenerationRequest) -> CacheOptions:
-    """Return what the marks mean; `read` translates what decides about a prompt, and `whole` is what it makes of the request."""
+def marked_options(
+    request: Request, read: Callable[[Request], GenerationRequest], whole: GenerationRequest
+) -> CacheOptions:
+    """Return what the marks mean; `read` translates what decides about a prompt, and `whole` is what it makes
+    of the request.
+    """
     marks = list(_marks(request))
     longest = max((SECONDS[mark.ttl] for mark, _ in marks if mark.ttl is not None), default=None)
     place = max((place for place, (mark, _) in enumerate(marks) if mark.ttl == _LONG), default=None)
@@ -36,11 +42,13 @@ def marked_options(request: Request, read: Callable[[Request], GenerationRequest
         return CacheOptions(ttl_seconds=longest)
     beginning = read(msgspec.structs.replace(marks[place][1](), tool_choice=None))
     num_messages = len(beginning.messages)
-    longer = LongerBeginning(
+    longer = CacheBreakpoint(
         ttl_seconds=SECONDS[_LONG],
         num_tools=len(beginning.tools),
         num_messages=num_messages,
-        num_parts_behind=len(whole.messages[num_messages - 1].parts) - len(beginning.messages[-1].parts) if num_messages else 0,
+        num_parts_behind=len(whole.messages[num_messages - 1].parts) - len(beginning.messages[-1].parts)
+        if num_messages
+        else 0,
     )
     # A mark without a time sets none: then all is kept for as long as the longest says.
     is_shorter = any(mark.ttl is not None for mark, _ in marks[place + 1 :])

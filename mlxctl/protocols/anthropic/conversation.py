@@ -1,4 +1,6 @@
-"""From Anthropic's messages to the house's: one user turn with tool results becomes tool messages and user messages, in order."""
+"""From Anthropic's messages to the house's: one user turn with tool results becomes tool messages and user
+messages, in order.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,15 +17,15 @@ from mlxctl.protocols.thinking_signature import carried_thinking
 from mlxctl.protocols.tool_offer import refuse_orphan_result
 
 BlockType = TypeVar("BlockType")
-UserBlock = schema.Text | schema.Image | schema.ToolResult
+UserBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicToolResult
 
 
 @dataclass(slots=True, kw_only=True)
-class Conversation:
+class AnthropicConversation:
     """The reader of one conversation; remembers which calls were made, so that each result finds its own.
 
-    `deferred_tools` are not offered at the front of the prompt: the definition of each stands where a tool_reference names it, so
-    that a tool which is found later leaves everything before it as it was.
+    `deferred_tools` are not offered at the front of the prompt: the definition of each stands where a
+    tool_reference names it, so that a tool which is found later leaves everything before it as it was.
     """
 
     deferred_tools: Mapping[str, ToolSpec]
@@ -40,42 +42,42 @@ class Conversation:
 
     def _message(self, message: schema.ConversationMessage, path: str) -> Iterable[Message]:
         match message:
-            case schema.SystemMessage():
+            case schema.AnthropicSystemMessage():
                 yield Message(role="system", parts=tuple(_texts(message.content)))
-            case schema.AssistantMessage():
+            case schema.AnthropicAssistantMessage():
                 yield Message(role="assistant", parts=tuple(self._answer(message, path)))
-            case schema.UserMessage():
+            case schema.AnthropicUserMessage():
                 yield from self._question(message, path)
             case _:
                 assert_never(message)
 
-    def _answer(self, message: schema.AssistantMessage, path: str) -> Iterable[Part]:
+    def _answer(self, message: schema.AnthropicAssistantMessage, path: str) -> Iterable[Part]:
         if isinstance(message.content, str):
             yield from _texts(message.content)
             return
         for index, block in enumerate(message.content):
             match block:
-                case schema.Text():
+                case schema.AnthropicText():
                     yield from _texts([block])
-                case schema.Thinking():
+                case schema.AnthropicThinking():
                     thought = block.thinking or carried_thinking(block.signature)
                     if thought:
                         yield ThinkingPart(text=thought, signature=block.signature)
                 case schema.RedactedThinking():
                     pass
-                case schema.ToolUse():
+                case schema.AnthropicToolUse():
                     self._call_ids.add(block.id)
                     arguments = _object_text(block.input, f"{path}[{index}].input")
                     yield ToolCallPart(id=block.id, name=block.name, arguments=arguments)
                 case _:
                     assert_never(block)
 
-    def _question(self, message: schema.UserMessage, path: str) -> Iterable[Message]:
+    def _question(self, message: schema.AnthropicUserMessage, path: str) -> Iterable[Message]:
         blocks: Iterable[UserBlock] = _blocks(message.content)
         said: list[Part] = []
         num_results = 0
         for index, block in enumerate(blocks):
-            if not isinstance(block, schema.ToolResult):
+            if not isinstance(block, schema.AnthropicToolResult):
                 said.extend(_text_or_image(block, f"{path}[{index}]"))
                 continue
             if said:
@@ -86,7 +88,7 @@ class Conversation:
         if said or not num_results:
             yield Message(role="user", parts=tuple(said))
 
-    def _result(self, block: schema.ToolResult, path: str) -> ToolResultPart:
+    def _result(self, block: schema.AnthropicToolResult, path: str) -> ToolResultPart:
         refuse_orphan_result(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
         parts: list[TextPart | ImagePart] = []
         for index, inner in enumerate(_blocks(block.content or "")):
@@ -104,17 +106,19 @@ class Conversation:
         return msgspec.json.encode({"type": "function", "function": function}).decode()
 
 
-def _blocks(content: str | list[BlockType]) -> Iterable[schema.Text | BlockType]:
-    return (schema.Text(text=content),) if isinstance(content, str) else content
+def _blocks(content: str | list[BlockType]) -> Iterable[schema.AnthropicText | BlockType]:
+    return (schema.AnthropicText(text=content),) if isinstance(content, str) else content
 
 
-def _texts(content: str | list[schema.Text]) -> Iterable[TextPart]:
+def _texts(content: str | list[schema.AnthropicText]) -> Iterable[TextPart]:
     """Yield the texts; empty ones are nothing, so that a string and a list of one block are equal."""
     return (TextPart(text=block.text) for block in _blocks(content) if block.text)
 
 
-def _text_or_image(block: schema.Text | schema.Image, path: str) -> Iterable[TextPart | ImagePart]:
-    if isinstance(block, schema.Text):
+def _text_or_image(
+    block: schema.AnthropicText | schema.AnthropicImage, path: str
+) -> Iterable[TextPart | ImagePart]:
+    if isinstance(block, schema.AnthropicText):
         return _texts([block])
     source = block.source
     if isinstance(source, schema.Base64Source):

@@ -1,12 +1,16 @@
 """Errors in Anthropic's words: `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
 
+from typing import Literal
+
 import msgspec
+from msgspec import Struct
 
 from mlxctl import errors
 from mlxctl.errors import MlxctlError
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
-# The nearest ancestor in this table decides: (HTTP status, type). 529 is this protocol's own number for overload.
+# The nearest ancestor in this table decides: (HTTP status, type). 529 is this protocol's own number for
+# overload.
 _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.RequestError: (400, "invalid_request_error"),
     errors.UnknownModel: (404, "not_found_error"),
@@ -28,18 +32,34 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
 }
 
 
+class AnthropicErrorDetail(Struct):
+    """What went wrong."""
+
+    type: str
+    message: str
+
+
+class AnthropicError(Struct):
+    """An error body, and the last event of a stream that failed."""
+
+    type: Literal["error"]
+    error: AnthropicErrorDetail
+    request_id: str | None
+
+
 def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
     """Return what to answer instead of a result."""
     status, _ = _answer(error)
-    return ErrorBody(status=status, body=error_json(error, request_id=request_id), headers=error_headers(error))
+    return ErrorBody(
+        status=status, body=error_json(error, request_id=request_id), headers=error_headers(error)
+    )
 
 
 def error_json(error: MlxctlError, *, request_id: str | None = None) -> bytes:
     """Return the error object as JSON, the same in a body and in a stream."""
     _, kind = _answer(error)
-    return msgspec.json.encode(
-        {"type": "error", "error": {"type": kind, "message": error_message(error)}, "request_id": request_id}
-    )
+    detail = AnthropicErrorDetail(type=kind, message=error_message(error))
+    return msgspec.json.encode(AnthropicError(type="error", error=detail, request_id=request_id))
 
 
 def _answer(error: MlxctlError) -> tuple[int, str]:

@@ -1,13 +1,14 @@
 """Anthropic messages: the formatter. Knows no HTTP and no model.
 
-The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`, then `message_delta`
-with the stop reason and the final counts, then `message_stop`. Blocks have one index each and never overlap. Clients lose the
-text of a block that has no stop, so an error first closes the open block; then `event: error` is the last thing said, as the real
-API does it: agents ask again after it, while a `message_stop` would let them take the partial answer for the whole.
+The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`,
+then `message_delta` with the stop reason and the final counts, then `message_stop`. Blocks have one index
+each and never overlap. Clients lose the text of a block that has no stop, so an error first closes the open
+block; then `event: error` is the last thing said, as the real API does it: agents ask again after it, while a
+`message_stop` would let them take the partial answer for the whole.
 """
 
 import secrets
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -26,23 +27,42 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
-from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, named_event
+from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, encode_event
 from mlxctl.protocols.anthropic.cache_marks import cache_marks, last_is_long
 from mlxctl.protocols.anthropic.errors import error_json
-from mlxctl.protocols.anthropic.messages_parsing import decode_messages, dropped_tool_types, to_generation_request
-from mlxctl.protocols.anthropic.usage import KeptFor, usage_object
+from mlxctl.protocols.anthropic.messages_answers import (
+    AnswerBlock,
+    AnthropicMessage,
+    AnthropicUsage,
+    CacheCreation,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    MessageStop,
+    Ping,
+    StopReason,
+    ThinkingTokens,
+)
+from mlxctl.protocols.anthropic.messages_parsing import (
+    decode_messages,
+    dropped_tool_types,
+    to_generation_request,
+)
 
-_STOP_REASONS: dict[FinishReason, str] = {
+_STOP_REASONS: dict[FinishReason, StopReason] = {
     "stop": "end_turn",
     "stop_sequence": "stop_sequence",
     "length": "max_tokens",
     "tool_calls": "tool_use",
 }
-_PING = named_event("ping", {})
+_PING = encode_event(Ping())
 
 
 class AnthropicMessagesFormatter:
-    """One message. It opens with the counts of its prompt, once these are known. `response_id` is made up when not given."""
+    """One message.
+
+    It opens with the counts of its prompt, once these are known. `response_id` is made up when not given.
+    """
 
     begins_with_counts = True
 
@@ -50,7 +70,7 @@ class AnthropicMessagesFormatter:
         self.dropped_tools: tuple[str, ...] = ()
         self._id = response_id or f"msg_{secrets.token_hex(12)}"
         self._has_begun = False
-        self._kept_for: KeptFor | None = None
+        self._kept_for: Literal["5m", "1h"] | None = None
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request body. Raises InvalidRequest."""
@@ -68,7 +88,7 @@ class AnthropicMessagesFormatter:
         """Return message_start."""
         self._has_begun = True
         message = self._message(content=[], stop_reason=None, stop_sequence=None, usage=prompt)
-        return named_event("message_start", {"message": message}) + _PING
+        return encode_event(MessageStart(message)) + _PING
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
         """Return the events for `event`; progress is a comment."""
@@ -86,15 +106,14 @@ class AnthropicMessagesFormatter:
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
-                delta = {"stop_reason": _STOP_REASONS[event.reason], "stop_sequence": event.stop_sequence}
-                end = named_event("message_delta", {"delta": delta, "usage": usage_object(event.usage, kept_for=self._kept_for)})
-                return self._blocks.close() + end
+                end = MessageEnd(stop_reason=_STOP_REASONS[event.reason], stop_sequence=event.stop_sequence)
+                return self._blocks.close() + encode_event(MessageDelta(end, self._usage(event.usage)))
             case _:
                 assert_never(event)
 
     def finish(self) -> bytes:
         """Return message_stop."""
-        return named_event("message_stop", {})
+        return encode_event(MessageStop())
 
     def on_error(self, error: MlxctlError) -> bytes:
         """Return the stop of the open block and the error."""
@@ -102,7 +121,9 @@ class AnthropicMessagesFormatter:
         return closed + b"event: error\ndata: " + error_json(error) + b"\n\n"
 
     def ping(self) -> bytes:
-        """Return a ping; before the message has begun, where some clients know no event but message_start, a comment."""
+        """Return a ping; before the message has begun, where some clients know no event but message_start, a
+        comment.
+        """
         return _PING if self._has_begun else b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:
@@ -118,15 +139,42 @@ class AnthropicMessagesFormatter:
         )
 
     def _message(
-        self, *, content: list[dict[str, object]], stop_reason: str | None, stop_sequence: str | None, usage: Usage
-    ) -> dict[str, object]:
-        return {
-            "id": self._id,
-            "type": "message",
-            "role": "assistant",
-            "model": self._model,
-            "content": content,
-            "stop_reason": stop_reason,
-            "stop_sequence": stop_sequence,
-            "usage": usage_object(usage, kept_for=self._kept_for),
-        }
+        self,
+        *,
+        content: list[AnswerBlock],
+        stop_reason: StopReason | None,
+        stop_sequence: str | None,
+        usage: Usage,
+    ) -> AnthropicMessage:
+        return AnthropicMessage(
+            id=self._id,
+            type="message",
+            role="assistant",
+            model=self._model,
+            content=content,
+            stop_reason=stop_reason,
+            stop_sequence=stop_sequence,
+            usage=self._usage(usage),
+        )
+
+    def _usage(self, usage: Usage) -> AnthropicUsage:
+        """Return the counts; the whole prompt is the sum of read, newly cached and other input tokens.
+
+        Newly cached tokens are counted only for requests with cache breakpoints, otherwise they are part of
+        `input_tokens`. They count as cached for 5 minutes or an hour by the last breakpoint; tokens up to an
+        earlier one-hour breakpoint are counted apart.
+        """
+        num_created = usage.num_stored_tokens if self._kept_for else 0
+        num_long = (
+            num_created if self._kept_for == "1h" else min(usage.num_long_ttl_stored_tokens, num_created)
+        )
+        return AnthropicUsage(
+            input_tokens=usage.num_prompt_tokens - usage.num_cached_tokens - num_created,
+            cache_creation_input_tokens=num_created,
+            cache_creation=CacheCreation(
+                ephemeral_5m_input_tokens=num_created - num_long, ephemeral_1h_input_tokens=num_long
+            ),
+            cache_read_input_tokens=usage.num_cached_tokens,
+            output_tokens=usage.num_completion_tokens,
+            output_tokens_details=ThinkingTokens(usage.num_thinking_tokens),
+        )

@@ -1,4 +1,6 @@
-"""From a messages body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+"""From a messages body to a GenerationRequest: checks what a schema cannot, names the caller's field in every
+refusal.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -7,10 +9,18 @@ from typing import assert_never
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import CacheOptions, Constraint, GenerationRequest, SamplingOptions, ThinkingOptions, ToolChoice, ToolSpec
+from mlxctl.ir import (
+    CacheOptions,
+    Constraint,
+    GenerationRequest,
+    SamplingOptions,
+    ThinkingOptions,
+    ToolChoice,
+    ToolSpec,
+)
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_marks import marked_options
-from mlxctl.protocols.anthropic.conversation import Conversation
+from mlxctl.protocols.anthropic.conversation import AnthropicConversation
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
 from mlxctl.protocols.ranges import top_k_option
@@ -26,7 +36,9 @@ def decode_messages(body: bytes) -> schema.MessagesRequest:
     request = decode_body(body, _MESSAGES)
     _refuse_unsupported(request)
     if request.n not in (None, 1):
-        raise InvalidRequest("n is no field of this protocol, which gives one message per request; leave it out", param="n")
+        raise InvalidRequest(
+            "n is no field of this protocol, which gives one message per request; leave it out", param="n"
+        )
     return request
 
 
@@ -47,7 +59,9 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
     prompt = to_prompt_request(request)
     return replace(
         prompt,
-        sampling=SamplingOptions(temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)),
+        sampling=SamplingOptions(
+            temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)
+        ),
         constraint=_constraint(request),
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
@@ -57,13 +71,18 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
 
 
 def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
-    """Translate what decides about the prompt, so that a count is that of the request itself. Raises InvalidRequest."""
+    """Translate what decides about the prompt, so that a count is that of the request itself.
+
+    Raises InvalidRequest.
+    """
     specs = _tool_specs(request.tools or [])
     deferred = {tool.name for tool in request.tools or () if tool.defer_loading}
     choice = _choice(request, specs)
     return GenerationRequest(
         model=request.model,
-        messages=Conversation(deferred_tools={name: spec for name, spec in specs.items() if name in deferred}).read(request),
+        messages=AnthropicConversation(
+            deferred_tools={name: spec for name, spec in specs.items() if name in deferred}
+        ).read(request),
         tools=tuple(spec for name, spec in specs.items() if name not in deferred),
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
@@ -77,7 +96,7 @@ def _refuse_unsupported(request: schema.CountTokensRequest) -> None:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
 
 
-def _tool_specs(tools: list[schema.Tool]) -> Mapping[str, ToolSpec]:
+def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
     """Return the tools that the model can be offered, by name, in order."""
     names: list[tuple[str, str]] = []
     specs: dict[str, ToolSpec] = {}
@@ -121,7 +140,8 @@ def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> Thinkin
     mode = request.thinking.type if request.thinking else "adaptive"
     if mode == "enabled" and choice.is_forced:
         raise InvalidRequest(
-            "thinking cannot be enabled while tool_choice forces a tool call; disable one of them", param="thinking.type"
+            "thinking cannot be enabled while tool_choice forces a tool call; disable one of them",
+            param="thinking.type",
         )
     enabled = {"enabled": True, "disabled": False, "between_tools": False, "adaptive": None}[mode]
     budget = request.thinking.budget_tokens if request.thinking else None
@@ -129,14 +149,19 @@ def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> Thinkin
 
 
 def _constraint(request: schema.MessagesRequest) -> Constraint | None:
-    """The form that was asked for, in the newer place or the older one. Schemas are enforced to the letter, or refused."""
+    """The form that was asked for, in the newer place or the older one.
+
+    Schemas are enforced to the letter, or refused.
+    """
     formats = {
         "output_config.format": request.output_config.format if request.output_config else None,
         "output_format": request.output_format,
     }
     asked = [(path, wish) for path, wish in formats.items() if wish is not None]
     if len(asked) > 1:
-        raise InvalidRequest("output_format and output_config.format say the same; send one of them", param="output_format")
+        raise InvalidRequest(
+            "output_format and output_config.format say the same; send one of them", param="output_format"
+        )
     if not asked:
         return None
     path, wish = asked[0]

@@ -1,8 +1,9 @@
-"""The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them. One type per concept; null means
-unsaid everywhere.
+"""The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them.
 
-Fields that are not here are ignored, as the protocol's clients expect (metadata, service_tier, context_management, betas,
-container, …).
+One type per concept; null means unsaid everywhere.
+
+Fields that are not here are ignored, as the protocol's clients expect (metadata, service_tier,
+context_management, betas, container, …).
 """
 
 from typing import Annotated, Any, Literal
@@ -10,10 +11,20 @@ from typing import Annotated, Any, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
-from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, MaxTokensOrNone, Name, StopStrings, Temperature, TopK, TopP
+from mlxctl.protocols.ranges import (
+    FewMessages,
+    FewTools,
+    MaxTokens,
+    MaxTokensOrNone,
+    Name,
+    StopStrings,
+    Temperature,
+    TopK,
+    TopP,
+)
 
 
-class Text(Struct, tag_field="type", tag="text"):
+class AnthropicText(Struct, tag_field="type", tag="text"):
     """A piece of text."""
 
     text: str
@@ -39,14 +50,14 @@ class FileSource(Struct, tag_field="type", tag="file"):
     file_id: str
 
 
-class Image(Struct, tag_field="type", tag="image"):
+class AnthropicImage(Struct, tag_field="type", tag="image"):
     """An image."""
 
     source: Base64Source | UrlSource | FileSource
     cache_control: CacheControl | None = None
 
 
-class Thinking(Struct, tag_field="type", tag="thinking"):
+class AnthropicThinking(Struct, tag_field="type", tag="thinking"):
     """Replayed thinking."""
 
     thinking: str
@@ -59,7 +70,7 @@ class RedactedThinking(Struct, tag_field="type", tag="redacted_thinking"):
     data: str | None = None
 
 
-class ToolUse(Struct, tag_field="type", tag="tool_use"):
+class AnthropicToolUse(Struct, tag_field="type", tag="tool_use"):
     """A replayed call; `input` stays the JSON text that the client sent."""
 
     id: str
@@ -74,37 +85,42 @@ class ToolReference(Struct, tag_field="type", tag="tool_reference"):
     tool_name: str
 
 
-class ToolResult(Struct, tag_field="type", tag="tool_result"):
+class AnthropicToolResult(Struct, tag_field="type", tag="tool_result"):
     """What a tool gave back."""
 
     tool_use_id: str
-    content: str | Annotated[list[Text | Image | ToolReference], FewMessages] | None = None
+    content: str | Annotated[list[AnthropicText | AnthropicImage | ToolReference], FewMessages] | None = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
 
 
-class SystemMessage(Struct, tag_field="role", tag="system"):
+class AnthropicSystemMessage(Struct, tag_field="role", tag="system"):
     """Instructions in mid-conversation."""
 
-    content: str | Annotated[list[Text], FewMessages]
+    content: str | Annotated[list[AnthropicText], FewMessages]
 
 
-class UserMessage(Struct, tag_field="role", tag="user"):
+class AnthropicUserMessage(Struct, tag_field="role", tag="user"):
     """A question, results of tools, or both."""
 
-    content: str | Annotated[list[Text | Image | ToolResult], FewMessages]
+    content: str | Annotated[list[AnthropicText | AnthropicImage | AnthropicToolResult], FewMessages]
 
 
-class AssistantMessage(Struct, tag_field="role", tag="assistant"):
+class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
     """An answer that is replayed."""
 
-    content: str | Annotated[list[Text | Thinking | RedactedThinking | ToolUse], FewMessages]
+    content: (
+        str
+        | Annotated[
+            list[AnthropicText | AnthropicThinking | RedactedThinking | AnthropicToolUse], FewMessages
+        ]
+    )
 
 
-ConversationMessage = SystemMessage | UserMessage | AssistantMessage
+ConversationMessage = AnthropicSystemMessage | AnthropicUserMessage | AnthropicAssistantMessage
 
 
-class Tool(Struct):
+class AnthropicTool(Struct):
     """A tool on offer; the input of a `strict` one always fits its schema.
 
     A `type` other than custom names a tool that the protocol's maker runs; those are dropped.
@@ -147,7 +163,7 @@ class ThinkingConfig(Struct):
     display: Literal["summarized", "omitted", "updates"] | None = None
 
 
-class SchemaFormat(Struct, tag_field="type", tag="json_schema"):
+class AnthropicSchemaFormat(Struct, tag_field="type", tag="json_schema"):
     """JSON that fits a schema."""
 
     schema: dict[str, Any]
@@ -157,7 +173,7 @@ class OutputConfig(Struct):
     """How to answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    format: SchemaFormat | None = None
+    format: AnthropicSchemaFormat | None = None
 
 
 class CountTokensRequest(Struct, kw_only=True):
@@ -165,18 +181,20 @@ class CountTokensRequest(Struct, kw_only=True):
 
     model: Name
     messages: Annotated[list[ConversationMessage], FewMessages]
-    system: str | Annotated[list[Text], FewMessages] | None = None
-    tools: Annotated[list[Tool], FewTools] | None = None
+    system: str | Annotated[list[AnthropicText], FewMessages] | None = None
+    tools: Annotated[list[AnthropicTool], FewTools] | None = None
     tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None
-    output_format: SchemaFormat | None = None
+    output_format: AnthropicSchemaFormat | None = None
     cache_control: CacheControl | None = None
     cache_salt: CacheSalt | None = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):
-    """The body of `messages`. With `max_tokens` 0 the prompt is only read, so that its next question is answered sooner.
+    """The body of `messages`.
+
+    With `max_tokens` 0 the prompt is only read, so that its next question is answered sooner.
 
     `n` is no field of this protocol: one that asks for more answers is refused by name.
     """

@@ -1,9 +1,10 @@
 """OpenAI chat completions: the formatter. Knows no HTTP and no model.
 
-How a stream ends when generation fails was decided by what real clients do with each ending:
-a missing end without an error makes one agent repeat its request twelve times a second; a finish_reason of "stop" would let
-every client take the partial answer for the whole; an error object makes the SDKs raise and agents stop or retry with back-off.
-So a failed stream says the error object, then `[DONE]`, and never a finish_reason that is not true.
+How a stream ends when generation fails was decided by what real clients do with each ending: a missing end
+without an error makes one agent repeat its request twelve times a second; a finish_reason of "stop" would let
+every client take the partial answer for the whole; an error object makes the SDKs raise and agents stop or
+retry with back-off. So a failed stream says the error object, then `[DONE]`, and never a finish_reason that
+is not true.
 """
 
 import secrets
@@ -11,6 +12,7 @@ import time
 from typing import assert_never
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
@@ -28,36 +30,50 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.protocols.openai.chat_answers import (
+    ChatAnswerMessage,
+    ChatChoice,
+    ChatChunk,
+    ChatChunkChoice,
+    ChatCompletion,
+    ChatDelta,
+    ChatFinishReason,
+)
 from mlxctl.protocols.openai.chat_calls import ChatCalls
 from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_names
 from mlxctl.protocols.openai.errors import error_json
-from mlxctl.protocols.openai.logprobs import logprobs_object
-from mlxctl.protocols.openai.usage import total_usage, usage_object
+from mlxctl.protocols.openai.logprobs import chat_logprobs
+from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
 
-_FINISH_REASONS: dict[FinishReason, str] = {
+_FINISH_REASONS: dict[FinishReason, ChatFinishReason] = {
     "stop": "stop",
     "stop_sequence": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
 }
 _DONE = b"data: [DONE]\n\n"
-_NULL = b"null"
 _encode = msgspec.json.Encoder().encode
 
 
 class OpenAIChatFormatter:
-    """One chat completion. `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds)
-    are made up when not given.
+    """One chat completion.
 
-    PERF: everything of a chunk but the delta is encoded once, in `parse`; a text delta costs one JSON string and one join.
+    `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are made
+    up when not given.
+
+    PERF: chunks of text and of thinking are encoded once, in `parse`; a delta costs one JSON string and one join.
     """
 
     begins_with_counts = False
 
     def __init__(
-        self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
+        self,
+        *,
+        system_fingerprint: str | None = None,
+        response_id: str | None = None,
+        created: int | None = None,
     ) -> None:
         self.dropped_tools: tuple[str, ...] = ()
         self._system_fingerprint = system_fingerprint
@@ -82,8 +98,11 @@ class OpenAIChatFormatter:
         self._freeze_chunks()
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
-        """Return the chunk that says who speaks, one for each choice."""
-        return b"".join(self._chunk(number, b'{"role":"assistant","content":""}') for number in range(self._num_choices))
+        """Return the first chunk of each choice, with the role."""
+        return b"".join(
+            self._chunk(number, ChatDelta(role="assistant", content=""))
+            for number in range(self._num_choices)
+        )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
@@ -91,26 +110,26 @@ class OpenAIChatFormatter:
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
-                return self._chunk(number, b'{"reasoning_content":' + _encode(event.text) + b"}") if event.text else b""
+                head, tail = self._thinking_frames[number]
+                return head + _encode(event.text) + tail if event.text else b""
             case ToolCallStarted() | ToolArgumentsDelta() | ToolCallEnded():
                 delta = self._calls[number].delta(event)
-                return self._chunk(number, b'{"tool_calls":[' + delta + b"]}") if delta else b""
+                return self._chunk(number, ChatDelta(tool_calls=[delta])) if delta else b""
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
                 self._usages[number] = event.usage
-                return self._chunk(number, b"{}", finish_reason=_encode(_FINISH_REASONS[event.reason]))
+                return self._chunk(number, ChatDelta(), finish_reason=_FINISH_REASONS[event.reason])
             case _:
                 assert_never(event)
 
     def finish(self) -> bytes:
-        """Return the usage, when it was asked for, and the end mark."""
+        """Return the usage, if requested, and the end mark."""
         if not self._include_usage:
             return _DONE
         usages = [self._usages[number] for number in range(self._num_choices)]
-        total = usage_object(total_usage(usages, num_choices=self._num_choices))
-        usage = self._envelope("chat.completion.chunk") | {"choices": [], "usage": total}
-        return b"data: " + _encode(usage) + b"\n\n" + _DONE
+        usage = completion_usage(usages, num_choices=self._num_choices)
+        return _event(self._chunk_object([], usage)) + _DONE
 
     def on_error(self, error: MlxctlError) -> bytes:
         """Return the error object and the end mark, without a finish_reason."""
@@ -122,54 +141,84 @@ class OpenAIChatFormatter:
 
     def whole(self, *results: TextResult) -> bytes:
         """Return the chat.completion object."""
-        choices = [
-            {
-                "index": number,
-                "message": self._message(number, result),
-                "logprobs": logprobs_object(result.logprobs) if result.logprobs else None,
-                "finish_reason": _FINISH_REASONS[result.reason],
-            }
-            for number, result in enumerate(results)
-        ]
-        usage = total_usage([result.usage for result in results], num_choices=self._num_choices)
-        return _encode(self._envelope("chat.completion") | {"choices": choices, "usage": usage_object(usage)})
+        return _encode(
+            ChatCompletion(
+                id=self._id,
+                object="chat.completion",
+                created=self._created,
+                model=self._model,
+                system_fingerprint=self._system_fingerprint,
+                choices=[
+                    ChatChoice(
+                        index=number,
+                        message=self._message(number, result),
+                        logprobs=chat_logprobs(result.logprobs),
+                        finish_reason=_FINISH_REASONS[result.reason],
+                    )
+                    for number, result in enumerate(results)
+                ],
+                usage=completion_usage([result.usage for result in results], num_choices=self._num_choices),
+            )
+        )
 
-    def _message(self, number: int, result: TextResult) -> dict[str, object]:
-        message: dict[str, object] = {
-            "role": "assistant",
-            "content": result.text or (None if result.tool_calls else ""),
-            "refusal": None,
-            "annotations": [],
-        }
-        if result.thinking:
-            message["reasoning_content"] = result.thinking
-        if result.tool_calls:
-            message["tool_calls"] = [self._calls[number].whole(call) for call in result.tool_calls]
-        return message
-
-    def _envelope(self, kind: str) -> dict[str, object]:
-        return {
-            "id": self._id,
-            "object": kind,
-            "created": self._created,
-            "model": self._model,
-            "system_fingerprint": self._system_fingerprint,
-        }
+    def _message(self, number: int, result: TextResult) -> ChatAnswerMessage:
+        calls = [self._calls[number].whole(call) for call in result.tool_calls]
+        return ChatAnswerMessage(
+            role="assistant",
+            content=result.text or (None if calls else ""),
+            refusal=None,
+            annotations=[],
+            reasoning_content=result.thinking or UNSET,
+            tool_calls=calls or UNSET,
+        )
 
     def _freeze_chunks(self) -> None:
-        envelope = _encode(self._envelope("chat.completion.chunk"))[:-1]
-        self._heads = [b"data: " + envelope + b',"choices":[{"index":%d,"delta":' % number for number in range(self._num_choices)]
-        # Whoever asks for usage finds the key in every chunk, null until the last.
-        self._tail = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
-        self._text_heads = [head + b'{"content":' for head in self._heads]
-        self._text_tail = b'},"logprobs":null,"finish_reason":null}]' + self._tail
+        numbers = range(self._num_choices)
+        self._text_frames = [self._frame(number, ChatDelta(content=""), b'"content":') for number in numbers]
+        self._thinking_frames = [
+            self._frame(number, ChatDelta(reasoning_content=""), b'"reasoning_content":')
+            for number in numbers
+        ]
+
+    def _frame(self, number: int, empty: ChatDelta, field: bytes) -> tuple[bytes, bytes]:
+        """Return the bytes of a chunk before and behind the text of its delta."""
+        # Inside a JSON string the quotes would be escaped, so the pattern occurs once.
+        head, tail = self._chunk(number, empty).split(field + b'""')
+        return head + field, tail
 
     def _text(self, number: int, event: TextDelta) -> bytes:
         if event.logprobs:
-            return self._chunk(number, b'{"content":' + _encode(event.text) + b"}", logprobs=event.logprobs)
-        return self._text_heads[number] + _encode(event.text) + self._text_tail if event.text else b""
+            return self._chunk(number, ChatDelta(content=event.text), logprobs=event.logprobs)
+        head, tail = self._text_frames[number]
+        return head + _encode(event.text) + tail if event.text else b""
 
-    def _chunk(self, number: int, delta: bytes, *, logprobs: tuple[TokenLogprob, ...] = (), finish_reason: bytes = _NULL) -> bytes:
-        scores = _encode(logprobs_object(logprobs)) if logprobs else _NULL
-        ending = b',"logprobs":' + scores + b',"finish_reason":' + finish_reason + b"}]"
-        return self._heads[number] + delta + ending + self._tail
+    def _chunk(
+        self,
+        number: int,
+        delta: ChatDelta,
+        *,
+        logprobs: tuple[TokenLogprob, ...] = (),
+        finish_reason: ChatFinishReason | None = None,
+    ) -> bytes:
+        choice = ChatChunkChoice(
+            index=number, delta=delta, logprobs=chat_logprobs(logprobs), finish_reason=finish_reason
+        )
+        # With include_usage every chunk has the key.
+        return _event(self._chunk_object([choice], None if self._include_usage else UNSET))
+
+    def _chunk_object(
+        self, choices: list[ChatChunkChoice], usage: CompletionUsage | UnsetType | None
+    ) -> ChatChunk:
+        return ChatChunk(
+            id=self._id,
+            object="chat.completion.chunk",
+            created=self._created,
+            model=self._model,
+            system_fingerprint=self._system_fingerprint,
+            choices=choices,
+            usage=usage,
+        )
+
+
+def _event(chunk: ChatChunk) -> bytes:
+    return b"data: " + _encode(chunk) + b"\n\n"

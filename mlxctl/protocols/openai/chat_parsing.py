@@ -1,4 +1,6 @@
-"""From a chat completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+"""From a chat completions body to a GenerationRequest: checks what a schema cannot, names the caller's field
+in every refusal.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -55,7 +57,9 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         sampling=_sampling(request),
         thinking=thinking,
         constraint=the_constraint(request, response_format=_response_format(request.response_format)),
-        max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
+        max_tokens=request.max_tokens
+        if request.max_completion_tokens is None
+        else request.max_completion_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         ignore_eos=bool(request.ignore_eos),
         template_kwargs=template_kwargs,
@@ -76,7 +80,10 @@ def refuse_unsupported(request: schema.ChatRequest) -> None:
     if request.function_call is not None:
         _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
     if request.web_search_options is not None:
-        _refuse("web_search_options", "web_search_options is not supported: this server searches no web; leave it out")
+        _refuse(
+            "web_search_options",
+            "web_search_options is not supported: this server searches no web; leave it out",
+        )
 
 
 def _refuse(param: str, message: str) -> None:
@@ -86,20 +93,24 @@ def _refuse(param: str, message: str) -> None:
 def _sampling(request: schema.ChatRequest) -> SamplingOptions:
     if request.top_logprobs and not request.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
-    return sampling_options(request, num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None)
+    return sampling_options(
+        request, num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None
+    )
 
 
 def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
     match wish:
-        case None | schema.PlainFormat():
+        case None | schema.ChatTextFormat():
             return None
-        case schema.ObjectFormat(schema=None):
+        case schema.ChatObjectFormat(schema=None):
             return object_constraint("response_format")
-        case schema.ObjectFormat(schema=given):
+        case schema.ChatObjectFormat(schema=given):
             return schema_constraint(given, param="response_format.schema", is_strict=False)
-        case schema.SchemaFormat(json_schema=named):
-            return schema_constraint(named.schema, param="response_format.json_schema.schema", is_strict=bool(named.strict))
-        case schema.GrammarFormat(grammar=grammar):
+        case schema.ChatSchemaFormat(json_schema=named):
+            return schema_constraint(
+                named.schema, param="response_format.json_schema.schema", is_strict=bool(named.strict)
+            )
+        case schema.ChatGrammarFormat(grammar=grammar):
             return Constraint(kind="grammar", value=grammar, param="response_format.grammar")
         case _:
             assert_never(wish)
@@ -108,7 +119,8 @@ def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
 def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
     """Return what was said about thinking, and the template's arguments without it: one wish, one way on.
 
-    The most explicit word wins: enable_thinking, then the one in chat_template_kwargs, then a reasoning_effort of none.
+    The most explicit word wins: enable_thinking, then the one in chat_template_kwargs, then a
+    reasoning_effort of none.
     """
     kwargs = dict(request.chat_template_kwargs or {})
     refuse_deep_nesting(kwargs, "chat_template_kwargs")
@@ -119,18 +131,25 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
     enabled = in_kwargs if request.enable_thinking is None else request.enable_thinking
     if request.reasoning_effort == "none":
         return ThinkingOptions(enabled=bool(enabled), max_tokens=request.thinking_budget), kwargs
-    return ThinkingOptions(enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget), kwargs
+    return ThinkingOptions(
+        enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget
+    ), kwargs
 
 
-def translate_messages(messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Translate messages that go on from those `before`, whose calls they may answer. Raises InvalidRequest."""
+def translate_messages(
+    messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()
+) -> tuple[Message, ...]:
+    """Translate messages that go on from those `before`, whose calls they may answer.
+
+    Raises InvalidRequest.
+    """
     call_ids = {call.id for message in before for call in message.tool_calls}
     translated = []
     for index, message in enumerate(messages):
         path = f"messages[{index}]"
-        if isinstance(message, schema.ToolMessage):
+        if isinstance(message, schema.ChatToolMessage):
             refuse_orphan_result(message.tool_call_id, call_ids, path=f"{path}.tool_call_id")
-        if isinstance(message, schema.AssistantMessage):
+        if isinstance(message, schema.ChatAssistantMessage):
             call_ids.update(call.id for call in message.tool_calls or ())
         translated.append(_message(message, path))
     return tuple(translated)
@@ -138,22 +157,31 @@ def translate_messages(messages: Sequence[schema.ChatMessage], before: Sequence[
 
 def _message(message: schema.ChatMessage, path: str) -> Message:
     match message:
-        case schema.SystemMessage():
+        case schema.ChatSystemMessage():
             return Message(role="system", parts=tuple(_content(message.content, path)), name=message.name)
-        case schema.UserMessage():
+        case schema.ChatUserMessage():
             return Message(role="user", parts=tuple(_content(message.content, path)), name=message.name)
-        case schema.AssistantMessage():
+        case schema.ChatAssistantMessage():
             return Message(role="assistant", parts=tuple(_answer(message, path)), name=message.name)
-        case schema.ToolMessage():
-            content = tuple(part for part in _content(message.content, path) if not isinstance(part, AudioPart))
-            return Message(role="tool", parts=(ToolResultPart(call_id=message.tool_call_id, content=content),), name=message.name)
+        case schema.ChatToolMessage():
+            content = tuple(
+                part for part in _content(message.content, path) if not isinstance(part, AudioPart)
+            )
+            return Message(
+                role="tool",
+                parts=(ToolResultPart(call_id=message.tool_call_id, content=content),),
+                name=message.name,
+            )
         case _:
             assert_never(message)
 
 
-def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
+def _answer(message: schema.ChatAssistantMessage, path: str) -> Iterable[Part]:
     if message.function_call is not None:
-        _refuse(f"{path}.function_call", f"{path}.function_call is the retired form of tool_calls; send tool_calls")
+        _refuse(
+            f"{path}.function_call",
+            f"{path}.function_call is the retired form of tool_calls; send tool_calls",
+        )
     thinking = message.reasoning_content or message.reasoning
     if thinking:
         yield ThinkingPart(text=thinking)
@@ -163,33 +191,37 @@ def _answer(message: schema.AssistantMessage, path: str) -> Iterable[Part]:
         yield _call(call, f"{path}.tool_calls[{index}]")
 
 
-def _call(call: schema.ToolCall, path: str) -> ToolCallPart:
+def _call(call: schema.ChatMessageToolCall, path: str) -> ToolCallPart:
     if call.type == "custom":
         if call.custom is None:
             raise missing(f"{path}.custom")
-        return ToolCallPart(id=call.id, name=call.custom.name, arguments=freeform_arguments(call.custom.input))
+        return ToolCallPart(
+            id=call.id, name=call.custom.name, arguments=freeform_arguments(call.custom.input)
+        )
     if call.function is None:
         raise missing(f"{path}.function")
     return ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
 
 
-ContentPart = schema.Text | schema.Refusal | schema.Image | schema.Audio
+ContentPart = schema.ChatTextPart | schema.ChatRefusalPart | schema.ChatImagePart | schema.ChatAudioPart
 
 
 def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
-    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content is equal."""
-    parts = (schema.Text(text=content),) if isinstance(content, str) else content
+    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content
+    is equal.
+    """
+    parts = (schema.ChatTextPart(text=content),) if isinstance(content, str) else content
     for index, part in enumerate(parts):
         match part:
-            case schema.Text():
+            case schema.ChatTextPart():
                 if part.text:
                     yield TextPart(text=part.text)
-            case schema.Image():
+            case schema.ChatImagePart():
                 yield image_from_data_url(part.image_url.url, f"{path}.content[{index}].image_url.url")
-            case schema.Audio():
+            case schema.ChatAudioPart():
                 sound = part.input_audio
                 yield audio_from_base64(sound.data, sound.format, f"{path}.content[{index}].input_audio")
-            case schema.Refusal():
+            case schema.ChatRefusalPart():
                 pass
             case _:
                 assert_never(part)

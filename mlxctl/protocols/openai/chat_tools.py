@@ -18,7 +18,9 @@ def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
 
 def freeform_names(request: schema.ChatRequest) -> frozenset[str]:
     """Return the names of the tools that take any text."""
-    return frozenset(tool.custom.name for tool in request.tools or () if tool.type == "custom" and tool.custom)
+    return frozenset(
+        tool.custom.name for tool in request.tools or () if tool.type == "custom" and tool.custom
+    )
 
 
 def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
@@ -27,20 +29,20 @@ def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...],
     match request.tool_choice:
         case None:
             choice = ToolChoice()
-        case schema.NamedTool() | schema.NamedCustomTool() as named:
+        case schema.ChatNamedTool() | schema.ChatNamedCustomTool() as named:
             choice = ToolChoice(mode="named", name=_reference(named)[1])
-        case schema.AllowedToolsChoice(allowed_tools=allowed):
+        case schema.ChatAllowedToolsChoice(allowed_tools=allowed):
             tools = _allowed(tools, allowed)
             choice = ToolChoice(mode=allowed.mode)
         case mode:
             choice = ToolChoice(mode=mode)
     offered = [tool.name for tool in tools]
-    kind = "custom" if isinstance(request.tool_choice, schema.NamedCustomTool) else "function"
+    kind = "custom" if isinstance(request.tool_choice, schema.ChatNamedCustomTool) else "function"
     refuse_impossible_choice(choice, offered, param="tool_choice", name_param=f"tool_choice.{kind}.name")
     return tools, choice
 
 
-def tool_specs(tools: Iterable[schema.Tool]) -> tuple[ToolSpec, ...]:
+def tool_specs(tools: Iterable[schema.ChatTool]) -> tuple[ToolSpec, ...]:
     """Translate the offered tools, without those of other servers. Raises InvalidRequest."""
     specs: list[ToolSpec] = []
     names: list[tuple[str, str]] = []
@@ -58,7 +60,7 @@ def tool_specs(tools: Iterable[schema.Tool]) -> tuple[ToolSpec, ...]:
     return tuple(specs)
 
 
-def _function_spec(function: schema.Function | None, path: str) -> ToolSpec:
+def _function_spec(function: schema.ChatFunction | None, path: str) -> ToolSpec:
     if function is None:
         raise missing(path)
     refuse_deep_nesting(function.parameters, f"{path}.parameters")
@@ -71,15 +73,15 @@ def _function_spec(function: schema.Function | None, path: str) -> ToolSpec:
     )
 
 
-def _custom_spec(custom: schema.Custom | None, path: str) -> ToolSpec:
+def _custom_spec(custom: schema.ChatCustomTool | None, path: str) -> ToolSpec:
     if custom is None:
         raise missing(path)
-    grammar = custom.format.grammar if isinstance(custom.format, schema.GrammarInput) else None
+    grammar = custom.format.grammar if isinstance(custom.format, schema.ChatGrammarInput) else None
     param = f"{path}.format.grammar.definition"
     return freeform_spec(custom.name, description=custom.description, grammar=grammar, param=param)
 
 
-def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple[ToolSpec, ...]:
+def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.ChatAllowedTools) -> tuple[ToolSpec, ...]:
     offered, names = {tool.name for tool in tools}, set[str]()
     for index, reference in enumerate(allowed.tools):
         kind, name = _reference(reference)
@@ -90,8 +92,8 @@ def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.AllowedTools) -> tuple
     return tuple(tool for tool in tools if tool.name in names)
 
 
-def _reference(tool: schema.NamedTool | schema.NamedCustomTool) -> tuple[str, str]:
+def _reference(tool: schema.ChatNamedTool | schema.ChatNamedCustomTool) -> tuple[str, str]:
     """Return the kind and the name of a tool that is referred to."""
-    if isinstance(tool, schema.NamedCustomTool):
+    if isinstance(tool, schema.ChatNamedCustomTool):
         return "custom", tool.custom.name
     return "function", tool.function.name

@@ -1,30 +1,51 @@
 """OpenAI's legacy completions: the formatter. Knows no HTTP and no model.
 
-A stream is chunks of the same shape as the whole, then `[DONE]`; it fails as a chat's does, with an error object and without a
-finish_reason. What a chat would take for thinking or a call is text here, so only text is ever said.
+A stream is chunks of the same shape as the whole, then `[DONE]`; it fails as a chat's does, with an error
+object and without a finish_reason. What a chat would take for thinking or a call is text here, so only text
+is ever said.
 """
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import MlxctlError
-from mlxctl.ir import Finished, GenerationRequest, PromptProgress, StreamEvent, TextDelta, TextResult, Usage
+from mlxctl.ir import (
+    Finished,
+    GenerationRequest,
+    PromptProgress,
+    StreamEvent,
+    TextDelta,
+    TextResult,
+    TokenLogprob,
+    Usage,
+)
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request
+from mlxctl.protocols.openai.completions_schema import (
+    TextChoice,
+    TextChunk,
+    TextChunkChoice,
+    TextCompletion,
+    TextFinishReason,
+    TextLogprobs,
+)
 from mlxctl.protocols.openai.errors import error_json
-from mlxctl.protocols.openai.text_logprobs import TextLogprobs
-from mlxctl.protocols.openai.usage import total_usage, usage_object
+from mlxctl.protocols.openai.logprobs import LOWEST
+from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
 
 _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode
 
 
 class OpenAICompletionsFormatter:
-    """One completion request. `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are
-    made up when not given.
+    """One completion request.
+
+    `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are made
+    up when not given.
 
     PERF: everything of a chunk but its text is encoded once, in `parse`.
     """
@@ -34,7 +55,11 @@ class OpenAICompletionsFormatter:
     begins_with_counts = False
 
     def __init__(
-        self, *, system_fingerprint: str | None = None, response_id: str | None = None, created: int | None = None
+        self,
+        *,
+        system_fingerprint: str | None = None,
+        response_id: str | None = None,
+        created: int | None = None,
     ) -> None:
         self._system_fingerprint = system_fingerprint
         self._id = response_id or f"cmpl-{secrets.token_hex(16)}"
@@ -50,9 +75,8 @@ class OpenAICompletionsFormatter:
         self._wants_logprobs = completion.logprobs is not None
         self._scores_prompt = request.scores_prompt
         self._num_tried, self._num_wanted = request.num_choices, completion.n or 1
-        self._logprobs = [TextLogprobs() for _ in range(len(request.prompts) * request.num_choices)]
-        self._head = b"data: " + _encode(self._envelope())[:-1] + b',"choices":[{"text":'
-        self._tail = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
+        self._logprobs = [TextLogprobsWriter() for _ in range(len(request.prompts) * request.num_choices)]
+        self._frames = [self._frame(number) for number in range(len(self._logprobs))]
         return request
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
@@ -66,7 +90,7 @@ class OpenAICompletionsFormatter:
                 return self._text(event, number) if event.text or event.logprobs else b""
             case Finished():
                 self._usages[number] = event.usage
-                return self._chunk(number, b'""', finish_reason=_encode(_finish_reason(event)))
+                return self._chunk(number, finish_reason=_finish_reason(event))
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case _:
@@ -77,8 +101,8 @@ class OpenAICompletionsFormatter:
         if not self._include_usage:
             return _DONE
         usages = [self._usages[number] for number in range(len(self._logprobs))]
-        usage = usage_object(total_usage(usages, num_choices=self._num_tried))
-        return b"data: " + _encode(self._envelope() | {"choices": [], "usage": usage}) + b"\n\n" + _DONE
+        usage = completion_usage(usages, num_choices=self._num_tried)
+        return _event(self._chunk_object([], usage)) + _DONE
 
     def on_error(self, error: MlxctlError) -> bytes:
         """Return the error object and the end mark, without a finish_reason."""
@@ -93,20 +117,32 @@ class OpenAICompletionsFormatter:
         best: list[TextResult] = []
         for start in range(0, len(results), self._num_tried):
             best += self._best(results[start : start + self._num_tried])
-        choices = [
-            {
-                "text": result.text,
-                "index": index,
-                "logprobs": TextLogprobs().write(result.logprobs) if self._wants_logprobs else None,
-                "finish_reason": _finish_reason(result),
-            }
-            for index, result in enumerate(best)
-        ]
-        usage = total_usage([result.usage for result in results], num_choices=self._num_tried)
-        return _encode(self._envelope() | {"choices": choices, "usage": usage_object(usage)})
+        return _encode(
+            TextCompletion(
+                id=self._id,
+                object="text_completion",
+                created=self._created,
+                model=self._model,
+                system_fingerprint=self._system_fingerprint,
+                choices=[
+                    TextChoice(
+                        text=result.text,
+                        index=index,
+                        logprobs=TextLogprobsWriter().write(result.logprobs)
+                        if self._wants_logprobs
+                        else None,
+                        finish_reason=_finish_reason(result),
+                    )
+                    for index, result in enumerate(best)
+                ],
+                usage=completion_usage([result.usage for result in results], num_choices=self._num_tried),
+            )
+        )
 
     def _best(self, results: Sequence[TextResult]) -> Sequence[TextResult]:
-        """Return the answers whose tokens were likeliest on average, best first; one without any token comes last."""
+        """Return the answers whose tokens were likeliest on average, best first; one without any token comes
+        last.
+        """
         if self._num_tried == self._num_wanted:
             return results
         return sorted(results, key=self._likelihood, reverse=True)[: self._num_wanted]
@@ -115,23 +151,78 @@ class OpenAICompletionsFormatter:
         generated = result.logprobs[result.usage.num_prompt_tokens if self._scores_prompt else 0 :]
         return fmean(token.logprob or 0.0 for token in generated) if generated else float("-inf")
 
-    def _envelope(self) -> dict[str, object]:
-        return {
-            "id": self._id,
-            "object": "text_completion",
-            "created": self._created,
-            "model": self._model,
-            "system_fingerprint": self._system_fingerprint,
-        }
+    def _frame(self, number: int) -> tuple[bytes, bytes]:
+        """Return the bytes of a chunk before and behind its text."""
+        # Inside a JSON string the quotes would be escaped, so the pattern occurs once.
+        head, tail = self._chunk(number).split(b'"text":""')
+        return head + b'"text":', tail
 
     def _text(self, event: TextDelta, number: int) -> bytes:
-        logprobs = _encode(self._logprobs[number].write(event.logprobs)) if self._wants_logprobs else b"null"
-        return self._chunk(number, _encode(event.text), logprobs=logprobs)
+        if self._wants_logprobs:
+            logprobs = self._logprobs[number].write(event.logprobs)
+            return self._chunk(number, event.text, logprobs=logprobs)
+        head, tail = self._frames[number]
+        return head + _encode(event.text) + tail
 
-    def _chunk(self, number: int, text: bytes, *, logprobs: bytes = b"null", finish_reason: bytes = b"null") -> bytes:
-        choice = b',"index":%d,"logprobs":%b,"finish_reason":%b}]' % (number, logprobs, finish_reason)
-        return self._head + text + choice + self._tail
+    def _chunk(
+        self,
+        number: int,
+        text: str = "",
+        *,
+        logprobs: TextLogprobs | None = None,
+        finish_reason: TextFinishReason | None = None,
+    ) -> bytes:
+        choice = TextChunkChoice(text=text, index=number, logprobs=logprobs, finish_reason=finish_reason)
+        # With include_usage every chunk has the key.
+        return _event(self._chunk_object([choice], None if self._include_usage else UNSET))
+
+    def _chunk_object(
+        self, choices: list[TextChunkChoice], usage: CompletionUsage | UnsetType | None
+    ) -> TextChunk:
+        return TextChunk(
+            id=self._id,
+            object="text_completion",
+            created=self._created,
+            model=self._model,
+            system_fingerprint=self._system_fingerprint,
+            choices=choices,
+            usage=usage,
+        )
 
 
-def _finish_reason(end: Finished | TextResult) -> str:
+class TextLogprobsWriter:
+    """Writes the `logprobs` of one choice, piece by piece, with running character offsets."""
+
+    def __init__(self) -> None:
+        self._num_characters = 0
+
+    def write(self, logprobs: Iterable[TokenLogprob]) -> TextLogprobs:
+        """Return the lists for the next tokens."""
+        tokens: list[str] = []
+        chosen: list[float | None] = []
+        candidates: list[dict[str, float] | None] = []
+        offsets: list[int] = []
+        for token in logprobs:
+            tokens.append(token.token)
+            others = {candidate.token: max(candidate.logprob, LOWEST) for candidate in token.top}
+            logprob = None if token.logprob is None else max(token.logprob, LOWEST)
+            chosen.append(logprob)
+            candidates.append(None if logprob is None else others | {token.token: logprob})
+            offsets.append(self._num_characters)
+            self._num_characters += _num_starting_characters(token.data)
+        return TextLogprobs(
+            tokens=tokens, token_logprobs=chosen, top_logprobs=candidates, text_offset=offsets
+        )
+
+
+def _num_starting_characters(data: bytes) -> int:
+    """Count the characters that start in these bytes; one may continue in the next token."""
+    return sum(byte & 0xC0 != 0x80 for byte in data)
+
+
+def _event(chunk: TextChunk) -> bytes:
+    return b"data: " + _encode(chunk) + b"\n\n"
+
+
+def _finish_reason(end: Finished | TextResult) -> TextFinishReason:
     return "length" if end.reason == "length" else "stop"

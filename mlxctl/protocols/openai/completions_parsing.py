@@ -1,4 +1,6 @@
-"""From a completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in every refusal."""
+"""From a completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in
+every refusal.
+"""
 
 import msgspec
 
@@ -22,12 +24,19 @@ def decode_completion(body: bytes) -> schema.CompletionRequest:
         message = "suffix is not supported: models here continue a text, they do not fill a gap; leave it out"
         raise InvalidRequest(message, param="suffix", code="unsupported_parameter")
     if request.max_tokens == 0 and not request.echo:
-        raise InvalidRequest("max_tokens is 0, so that there is nothing to answer; ask for more, or for echo", param="max_tokens")
+        raise InvalidRequest(
+            "max_tokens is 0, so that there is nothing to answer; ask for more, or for echo",
+            param="max_tokens",
+        )
     num_tried, num_wanted = num_candidates(request), request.n or 1
     if num_tried < num_wanted:
-        raise InvalidRequest(f"best_of is {num_tried}, but n asks for {num_wanted}; best_of must be as large", param="best_of")
+        raise InvalidRequest(
+            f"best_of is {num_tried}, but n asks for {num_wanted}; best_of must be as large", param="best_of"
+        )
     if request.stream and num_tried > num_wanted:
-        raise InvalidRequest("best_of cannot be streamed: which answer is best is known at the end", param="best_of")
+        raise InvalidRequest(
+            "best_of cannot be streamed: which answer is best is known at the end", param="best_of"
+        )
     return request
 
 
@@ -63,4 +72,6 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
 def _sampling(request: schema.CompletionRequest) -> SamplingOptions:
     # The best candidates are found by their log-probabilities, asked for or not.
     is_ranked = num_candidates(request) > (request.n or 1)
-    return sampling_options(request, num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs)
+    return sampling_options(
+        request, num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs
+    )

@@ -1,17 +1,26 @@
-"""The body of `POST /v1/completions`: text to be continued as it is, as OpenAI documented it before chats, plus what users of other
-servers send (how to sample, what form the answer has). Null means unsaid everywhere; fields that are not here are ignored.
+"""The body of `POST /v1/completions`: text to be continued as it is, as OpenAI documented it before chats,
+plus what users of other servers send (how to sample, what form the answer has). Null means unsaid everywhere;
+fields that are not here are ignored.
 """
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
+from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.ranges import MaxTokensOrNone, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.structured_output import FormFields
 
 
 class CompletionRequest(FormFields, kw_only=True):
-    """The whole body. A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists."""
+    """The whole body.
+
+    A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists.
+    """
 
     model: Name
     prompt: TextInputs
@@ -29,3 +38,60 @@ class CompletionRequest(FormFields, kw_only=True):
     cache_mode: CacheMode | None = None
     cache_salt: CacheSalt | None = None
     ttl: TtlSeconds | None = None
+
+
+class TextLogprobs(Struct):
+    """Log probabilities as four parallel lists; the first token of an echoed prompt has none."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
+    text_offset: list[int]
+
+
+TextFinishReason = Literal["stop", "length"]
+
+
+class TextChoice(Struct):
+    """One choice of a completion."""
+
+    text: str
+    index: int
+    logprobs: TextLogprobs | None
+    finish_reason: TextFinishReason
+
+
+class TextCompletion(Struct):
+    """A completion."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    system_fingerprint: str | None
+    choices: list[TextChoice]
+    usage: CompletionUsage
+
+
+class TextChunkChoice(Struct):
+    """A piece of one choice."""
+
+    text: str
+    index: int
+    logprobs: TextLogprobs | None
+    finish_reason: TextFinishReason | None
+
+
+class TextChunk(Struct):
+    """A chunk of a stream.
+
+    With `include_usage` the last one has the usage and no choice; the others have null.
+    """
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    system_fingerprint: str | None
+    choices: list[TextChunkChoice]
+    usage: CompletionUsage | UnsetType | None = UNSET

@@ -8,7 +8,12 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.openai.embeddings_schema import EmbeddingsRequest
+from mlxctl.protocols.openai.embeddings_schema import (
+    Embedding,
+    EmbeddingList,
+    EmbeddingsRequest,
+    EmbeddingUsage,
+)
 from mlxctl.protocols.openai.text_inputs import read_texts
 
 MAX_TEXTS = 2048
@@ -25,10 +30,14 @@ class OpenAIEmbeddingsFormatter:
         asked = decode_body(body, _DECODER)
         texts = read_texts(asked.input, "input")
         if len(texts) > MAX_TEXTS:
-            raise InvalidRequest(f"input has {len(texts)} texts; a request may have {MAX_TEXTS}", param="input")
+            raise InvalidRequest(
+                f"input has {len(texts)} texts; a request may have {MAX_TEXTS}", param="input"
+            )
         if "" in texts or () in texts:
             place = next(place for place, text in enumerate(texts) if not text)
-            raise InvalidRequest(f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]")
+            raise InvalidRequest(
+                f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]"
+            )
         self._model = asked.model
         self._is_packed = asked.encoding_format == "base64"
         if asked.prompt_name is not None and not isinstance(texts[0], str):
@@ -45,11 +54,11 @@ class OpenAIEmbeddingsFormatter:
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the list of embeddings."""
         data = [
-            {"object": "embedding", "index": index, "embedding": self._vector(packed)}
+            Embedding(object="embedding", index=index, embedding=self._vector(packed))
             for index, packed in enumerate(result.vectors)
         ]
-        usage = {"prompt_tokens": result.num_prompt_tokens, "total_tokens": result.num_prompt_tokens}
-        return msgspec.json.encode({"object": "list", "data": data, "model": self._model, "usage": usage})
+        usage = EmbeddingUsage(prompt_tokens=result.num_prompt_tokens, total_tokens=result.num_prompt_tokens)
+        return msgspec.json.encode(EmbeddingList(object="list", data=data, model=self._model, usage=usage))
 
     def _vector(self, packed: bytes) -> str | list[float]:
         # NOTE: every machine that this runs on is little-endian, as the protocol is.

@@ -1,9 +1,20 @@
-"""Errors in OpenAI's words: `{"error": {"message", "type", "param", "code"}}`. All four keys are always there."""
+"""Errors in OpenAI's words: `{"error": {"message", "type", "param", "code"}}`.
+
+All four keys are always there.
+"""
 
 import msgspec
+from msgspec import Struct
 
 from mlxctl import errors
-from mlxctl.errors import Conflict, ContextTooLong, InvalidRequest, MlxctlError, ModelUnavailable, UnknownModel
+from mlxctl.errors import (
+    Conflict,
+    ContextTooLong,
+    InvalidRequest,
+    MlxctlError,
+    ModelUnavailable,
+    UnknownModel,
+)
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
 # The nearest ancestor in this table decides: (HTTP status, type, code).
@@ -31,6 +42,21 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
 }
 
 
+class OpenAIErrorDetail(Struct):
+    """What went wrong; `param` names the field."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(Struct):
+    """An error body."""
+
+    error: OpenAIErrorDetail
+
+
 def openai_error(error: MlxctlError, *, prompt_field: str = "messages") -> ErrorBody:
     """Return what to answer instead of a result; `prompt_field` is what the route calls its prompt."""
     status, _, _ = _answer(error)
@@ -42,7 +68,9 @@ def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
     """Return the error object as JSON, the same in a body and in a stream."""
     _, kind, code = _answer(error)
     param = _param(error, prompt_field)
-    return msgspec.json.encode({"error": {"message": error_message(error), "type": kind, "param": param, "code": code}})
+    return msgspec.json.encode(
+        OpenAIError(OpenAIErrorDetail(message=error_message(error), type=kind, param=param, code=code))
+    )
 
 
 def _answer(error: MlxctlError) -> tuple[int, str, str | None]:

@@ -1,7 +1,8 @@
 """Tools that take any text (OpenAI's `custom` tools): to a model they are functions of one string.
 
-The format of such an input may be a regular expression, which every call is held to, or a Lark grammar. The latter is told to the
-model and not enforced: in most formats of calls the text is a JSON string, in which a grammar of the text cannot be followed.
+The format of such an input may be a regular expression, which every call is held to, or a Lark grammar. The
+latter is told to the model and not enforced: in most formats of calls the text is a JSON string, in which a
+grammar of the text cannot be followed.
 """
 
 import json
@@ -31,8 +32,12 @@ class InputGrammar(Struct):
     syntax: Literal["lark", "regex"]
 
 
-def freeform_spec(name: str, *, description: str | None, grammar: InputGrammar | None, param: str) -> ToolSpec:
-    """Return the function that a model is offered as `name`; `param` is the field of the grammar's definition."""
+def freeform_spec(
+    name: str, *, description: str | None, grammar: InputGrammar | None, param: str
+) -> ToolSpec:
+    """Return the function that a model is offered as `name`; `param` is the field of the grammar's
+    definition.
+    """
     text: dict[str, Any] = {"type": "string"}
     told, pattern = description or "", ""
     if grammar is not None and grammar.syntax == "regex":
@@ -40,7 +45,12 @@ def freeform_spec(name: str, *, description: str | None, grammar: InputGrammar |
         text["pattern"] = f"^(?:{pattern})$"
     elif grammar is not None:
         told += f"\n\nThe input has to follow this grammar, in the syntax of Lark:\n{grammar.definition}"
-    parameters = {"type": "object", "properties": {"input": text}, "required": ["input"], "additionalProperties": False}
+    parameters = {
+        "type": "object",
+        "properties": {"input": text},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
     return ToolSpec(
         name=name,
         description=told.strip(),
@@ -57,7 +67,10 @@ def freeform_arguments(text: str) -> str:
 
 
 class FreeformInput:
-    """Reads the text out of a call's arguments as they come. Arguments of another form are the text themselves."""
+    """Reads the text out of a call's arguments as they come.
+
+    Arguments of another form are the text themselves.
+    """
 
     def __init__(self) -> None:
         self._held = ""

@@ -1,23 +1,38 @@
-"""Log-probabilities in the words of chat completions and responses."""
+"""Log probabilities as chat completions and responses write them."""
 
 from collections.abc import Iterable
 
 from mlxctl.ir import TokenLogprob, TopLogprob
+from mlxctl.protocols.openai.chat_answers import ChatLogprobs, LogprobCandidate, SampledTokenLogprob
 
-# JSON has no infinity; this is the value that the protocol documents for "very unlikely".
+# JSON has no infinity; OpenAI documents this value for very unlikely tokens.
 LOWEST = -9999.0
 
 
-def logprobs_object(logprobs: Iterable[TokenLogprob]) -> dict[str, object]:
-    """Return the `logprobs` object of a choice."""
-    return {"content": [token_object(token) for token in logprobs], "refusal": None}
+def chat_logprobs(logprobs: Iterable[TokenLogprob]) -> ChatLogprobs | None:
+    """Return the `logprobs` of a choice, None without any token."""
+    content = token_logprobs(logprobs)
+    return ChatLogprobs(content=content, refusal=None) if content else None
 
 
-def token_object(token: TokenLogprob) -> dict[str, object]:
-    """Return the object of one token."""
-    return _candidate(token) | {"top_logprobs": [_candidate(candidate) for candidate in token.top]}
+def token_logprobs(logprobs: Iterable[TokenLogprob]) -> list[SampledTokenLogprob]:
+    """Return sampled tokens with their candidates."""
+    return [
+        SampledTokenLogprob(
+            token=token.token,
+            bytes=list(token.data),
+            logprob=_finite(token),
+            top_logprobs=[
+                LogprobCandidate(
+                    token=candidate.token, bytes=list(candidate.data), logprob=_finite(candidate)
+                )
+                for candidate in token.top
+            ],
+        )
+        for token in logprobs
+    ]
 
 
-def _candidate(token: TokenLogprob | TopLogprob) -> dict[str, object]:
-    assert token.logprob is not None, "only the first token of a prompt has none, and these protocols tell no prompts"
-    return {"token": token.token, "bytes": list(token.data), "logprob": max(token.logprob, LOWEST)}
+def _finite(token: TokenLogprob | TopLogprob) -> float:
+    assert token.logprob is not None, "only the first token of a prompt has none, and prompts are not written"
+    return max(token.logprob, LOWEST)

@@ -1,4 +1,6 @@
-"""Texts as OpenAI's older routes take them: one text, a list of texts, the token ids of one text, or a list of such lists."""
+"""Texts as OpenAI's older routes take them: one text, a list of texts, the token ids of one text, or a list
+of such lists.
+"""
 
 from typing import Annotated, TypeVar
 
@@ -13,7 +15,10 @@ TextInputs = str | list[str | TokenId | list[TokenId]]
 
 
 def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ...]:
-    """Return what the field holds as separate texts. Raises InvalidRequest when it is empty, or mixes the kinds."""
+    """Return what the field holds as separate texts.
+
+    Raises InvalidRequest when it is empty, or mixes the kinds.
+    """
     if isinstance(texts, str):
         return (texts,)
     if not texts:
@@ -28,9 +33,14 @@ def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ..
 
 
 def _all(items: list[str | int | list[int]], kind: type[Item], field: str, name: str) -> list[Item]:
-    """Return the items as what the first one is. Raises InvalidRequest at the first that is something else."""
+    """Return the items as what the first one is.
+
+    Raises InvalidRequest at the first that is something else.
+    """
     fitting: list[Item] = [item for item in items if isinstance(item, kind)]
     if len(fitting) < len(items):
         index = next(index for index, item in enumerate(items) if not isinstance(item, kind))
-        raise InvalidRequest(f"{field}[{index}] is something else than the {name} before it", param=f"{field}[{index}]")
+        raise InvalidRequest(
+            f"{field}[{index}] is something else than the {name} before it", param=f"{field}[{index}]"
+        )
     return fitting

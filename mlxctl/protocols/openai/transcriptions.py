@@ -6,16 +6,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
 from mlxctl.protocols.complaints import explain
-from mlxctl.protocols.openai.transcriptions_schema import TranscriptionForm, TranslationForm
+from mlxctl.protocols.openai.transcriptions_schema import (
+    Transcription,
+    TranscriptionForm,
+    TranscriptionSegment,
+    TranscriptionUsage,
+    TranslationForm,
+    VerboseTranscription,
+)
 
-_FORMS: dict[SpeechTask, type[TranslationForm]] = {"transcribe": TranscriptionForm, "translate": TranslationForm}
+_FORMS: dict[SpeechTask, type[TranslationForm]] = {
+    "transcribe": TranscriptionForm,
+    "translate": TranslationForm,
+}
 _LISTS = ("timestamp_granularities",)
 # OpenAI's own models take these, and what they ask for would be missing in the answer.
-_NOT_HONOURED = ("chunking_strategy", "include", "keywords", "known_speaker_names", "known_speaker_references", "languages")
+_NOT_HONORED = (
+    "chunking_strategy",
+    "include",
+    "keywords",
+    "known_speaker_names",
+    "known_speaker_references",
+    "languages",
+)
 # OpenAI counts where a window begins in frames of the spectrum, of a hundredth of a second each.
 _FRAME_SAMPLES = 160
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
@@ -42,7 +60,7 @@ class OpenAITranscriptionFormatter:
     def parse(self, fields: Mapping[str, list[bytes]]) -> AskedTranscription:
         """Read a form, each field with all its values. Raises InvalidRequest."""
         values = {name.removesuffix("[]"): given for name, given in fields.items()}
-        if refused := next((name for name in _NOT_HONOURED if name in values), None):
+        if refused := next((name for name in _NOT_HONORED if name in values), None):
             raise InvalidRequest(f"{refused} is not supported here; leave it out", param=refused)
         form = _read(values, _FORMS[self._task])
         language = None
@@ -68,8 +86,7 @@ class OpenAITranscriptionFormatter:
         """Return the answer in the form that was asked for."""
         match self._format:
             case "json":
-                usage = {"usage": {"type": "duration", "seconds": math.ceil(result.duration_seconds)}}
-                return msgspec.json.encode({"text": result.text, **(usage if self._task == "transcribe" else {})})
+                return msgspec.json.encode(Transcription(text=result.text, usage=self._usage(result)))
             case "verbose_json":
                 return msgspec.json.encode(self._verbose(result))
             case "text":
@@ -79,16 +96,20 @@ class OpenAITranscriptionFormatter:
             case "vtt":
                 return ("WEBVTT\n\n" + _cues(result, _vtt_cue)).encode()
 
-    def _verbose(self, result: TranscriptionResult) -> dict[str, Any]:
-        usage = {"usage": {"type": "duration", "seconds": math.ceil(result.duration_seconds)}}
-        return {
-            "task": self._task,
-            "language": "en" if self._task == "translate" else result.language or "en",
-            "duration": round(result.duration_seconds, 3),
-            "text": result.text,
-            "segments": [_segment(number, segment) for number, segment in enumerate(result.segments)],
-            **(usage if self._task == "transcribe" else {}),
-        }
+    def _verbose(self, result: TranscriptionResult) -> VerboseTranscription:
+        return VerboseTranscription(
+            task=self._task,
+            language="en" if self._task == "translate" else result.language or "en",
+            duration=round(result.duration_seconds, 3),
+            text=result.text,
+            segments=[_segment(number, segment) for number, segment in enumerate(result.segments)],
+            usage=self._usage(result),
+        )
+
+    def _usage(self, result: TranscriptionResult) -> TranscriptionUsage | UnsetType:
+        if self._task == "translate":
+            return UNSET
+        return TranscriptionUsage(type="duration", seconds=math.ceil(result.duration_seconds))
 
 
 def _read(values: Mapping[str, list[bytes]], schema: type[TranslationForm]) -> TranslationForm:
@@ -112,26 +133,28 @@ def _refuse_unknown_ways(form: TranscriptionForm) -> None:
     if form.stream:
         raise InvalidRequest("stream is not supported for transcriptions here; leave it out", param="stream")
     if "word" in form.timestamp_granularities:
-        message = "timestamp_granularities: times of single words are not known here; ask for those of segments"
+        message = (
+            "timestamp_granularities: times of single words are not known here; ask for those of segments"
+        )
         raise InvalidRequest(message, param="timestamp_granularities")
     if form.timestamp_granularities and form.response_format != "verbose_json":
         message = "timestamp_granularities needs response_format verbose_json; no other has times that could be chosen"
         raise InvalidRequest(message, param="timestamp_granularities")
 
 
-def _segment(number: int, segment: SpeechSegment) -> dict[str, Any]:
-    return {
-        "id": number,
-        "seek": segment.seek // _FRAME_SAMPLES,
-        "start": round(segment.start, 3),
-        "end": round(segment.end, 3),
-        "text": segment.text,
-        "tokens": segment.token_ids,
-        "temperature": segment.temperature,
-        "avg_logprob": segment.mean_logprob,
-        "compression_ratio": segment.compression_ratio,
-        "no_speech_prob": segment.no_speech,
-    }
+def _segment(number: int, segment: SpeechSegment) -> TranscriptionSegment:
+    return TranscriptionSegment(
+        id=number,
+        seek=segment.seek // _FRAME_SAMPLES,
+        start=round(segment.start, 3),
+        end=round(segment.end, 3),
+        text=segment.text,
+        tokens=list(segment.token_ids),
+        temperature=segment.temperature,
+        avg_logprob=segment.mean_logprob,
+        compression_ratio=segment.compression_ratio,
+        no_speech_prob=segment.no_speech,
+    )
 
 
 def _cues(result: TranscriptionResult, cue: Callable[[int, SpeechSegment], str]) -> str:

@@ -1,11 +1,12 @@
 """The form of `POST /v1/audio/transcriptions` and `/v1/audio/translations` as OpenAI documents it.
 
-Fields that are not here are ignored; those that would change the answer and are not honoured are refused by name.
+Fields that are not here are ignored; those that would change the answer and are not honored are refused by
+name.
 """
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from mlxctl.protocols.ranges import Name
 
@@ -28,3 +29,43 @@ class TranscriptionForm(TranslationForm, kw_only=True):
     language: Name | None = None
     stream: bool = False
     timestamp_granularities: list[Literal["segment", "word"]] = field(default_factory=list)
+
+
+class TranscriptionUsage(Struct):
+    """Duration of the audio, rounded up to seconds."""
+
+    type: Literal["duration"]
+    seconds: int
+
+
+class Transcription(Struct):
+    """The text; a translation has no usage."""
+
+    text: str
+    usage: TranscriptionUsage | UnsetType = UNSET
+
+
+class TranscriptionSegment(Struct):
+    """A segment; times in seconds, `seek` is the start of its window in hundredths of a second."""
+
+    id: int
+    seek: int
+    start: float
+    end: float
+    text: str
+    tokens: list[int]
+    temperature: float
+    avg_logprob: float
+    compression_ratio: float
+    no_speech_prob: float
+
+
+class VerboseTranscription(Struct):
+    """The text with its segments; `duration` is in seconds."""
+
+    task: Literal["transcribe", "translate"]
+    language: str
+    duration: float
+    text: str
+    segments: list[TranscriptionSegment]
+    usage: TranscriptionUsage | UnsetType = UNSET

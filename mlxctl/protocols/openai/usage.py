@@ -1,28 +1,46 @@
-"""Token counts in OpenAI's words."""
+"""Token counts of chat completions and completions."""
 
 from collections.abc import Sequence
+
+from msgspec import Struct
 
 from mlxctl.ir import Usage
 
 
-def usage_object(usage: Usage) -> dict[str, object]:
-    """Return the `usage` object of completions: cached tokens are part of the prompt's, thinking tokens of the completion's."""
-    return {
-        "prompt_tokens": usage.num_prompt_tokens,
-        "completion_tokens": usage.num_completion_tokens,
-        "total_tokens": usage.num_prompt_tokens + usage.num_completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.num_cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.num_thinking_tokens},
-    }
+class CachedTokens(Struct):
+    """Prompt tokens that the prefix cache held."""
+
+    cached_tokens: int
 
 
-def total_usage(usages: Sequence[Usage], *, num_choices: int) -> Usage:
-    """Return what all answers cost together: each prompt once, as the first of its `num_choices` found it, and every answer."""
+class ReasoningTokens(Struct):
+    """Completion tokens that were thinking."""
+
+    reasoning_tokens: int
+
+
+class CompletionUsage(Struct):
+    """Token counts; cached tokens are part of the prompt's, thinking tokens of the completion's."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens
+    completion_tokens_details: ReasoningTokens
+
+
+def completion_usage(usages: Sequence[Usage], *, num_choices: int) -> CompletionUsage:
+    """Return the sum over all choices.
+
+    The `num_choices` usages of each prompt follow each other; a prompt counts once, as its first choice saw it.
+    """
     firsts = usages[::num_choices]
-    return Usage(
-        num_prompt_tokens=sum(usage.num_prompt_tokens for usage in firsts),
-        num_cached_tokens=sum(usage.num_cached_tokens for usage in firsts),
-        num_kept_tokens=sum(usage.num_kept_tokens for usage in firsts),
-        num_completion_tokens=sum(usage.num_completion_tokens for usage in usages),
-        num_thinking_tokens=sum(usage.num_thinking_tokens for usage in usages),
+    num_prompt_tokens = sum(usage.num_prompt_tokens for usage in firsts)
+    num_completion_tokens = sum(usage.num_completion_tokens for usage in usages)
+    return CompletionUsage(
+        prompt_tokens=num_prompt_tokens,
+        completion_tokens=num_completion_tokens,
+        total_tokens=num_prompt_tokens + num_completion_tokens,
+        prompt_tokens_details=CachedTokens(sum(usage.num_cached_tokens for usage in firsts)),
+        completion_tokens_details=ReasoningTokens(sum(usage.num_thinking_tokens for usage in usages)),
     )

@@ -1,1 +1,4 @@
-"""Glue between HTTP and decisions taken elsewhere: one concern per file. It refuses early and adds headers, nothing else."""
+"""Glue between HTTP and decisions taken elsewhere: one concern per file.
+
+It refuses early and adds headers, nothing else.
+"""

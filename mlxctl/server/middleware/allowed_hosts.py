@@ -1,7 +1,8 @@
 """Refuse requests whose Host header is malformed, or names somebody else.
 
-SEC: a web page can point its own host name at 127.0.0.1 (DNS rebinding) and then read a local server as its own origin. Such
-requests carry the page's name, so a server that listens on loopback answers loopback names only, and those a person added.
+SEC: a web page can point its own host name at 127.0.0.1 (DNS rebinding) and then read a local server as its
+own origin. Such requests carry the page's name, so a server that listens on loopback answers loopback names
+only, and those a person added.
 """
 
 import ipaddress
@@ -17,7 +18,9 @@ _HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([\w.~%!$&'()*+;=-]+))(?::[0-9]{1,
 
 
 class AllowedHosts:
-    """Listening beyond loopback and given no names, any Host is answered: which names lead there cannot be known."""
+    """Listening beyond loopback and given no names, any Host is answered: which names lead there cannot be
+    known.
+    """
 
     def __init__(self, *, bound_host: str, allowed_hosts: Sequence[str]) -> None:
         self._names = {_normalized(name) for name in (*allowed_hosts, bound_host)}
@@ -31,11 +34,14 @@ class AllowedHosts:
         parts = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if parts is None:
             offered = ", ".join(hosts)[:256]
-            raise InvalidRequest(f"the Host header {offered!r} is malformed; send one NAME or NAME:PORT", code="invalid_host")
+            raise InvalidRequest(
+                f"the Host header {offered!r} is malformed; send one NAME or NAME:PORT", code="invalid_host"
+            )
         name = _normalized(parts[1] or parts[2])
         if not self._is_open and name not in self._names and not _is_loopback(name):
             raise InvalidRequest(
-                f"this server does not answer to the host name {name!r}; add it to server.allowed_hosts", code="host_not_allowed"
+                f"this server does not answer to the host name {name!r}; add it to server.allowed_hosts",
+                code="host_not_allowed",
             )
 
 

@@ -7,11 +7,13 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import AuthenticationFailed, PermissionDenied
 from mlxctl.policy import KeyCheck
-from mlxctl.server.access import Access
+from mlxctl.server.route import Access
 
 
 class Authentication:
-    """Leaves in `request.context` who the caller is: a name, never the key; what it may do; and its cache scope."""
+    """Leaves in `request.context` who the caller is: a name, never the key; what it may do; and its cache
+    scope.
+    """
 
     def __init__(self, keys: KeyCheck, access: Mapping[str, Access]) -> None:
         self._keys = keys
@@ -20,7 +22,12 @@ class Authentication:
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Let the caller in, or raise AuthenticationFailed. On an open route a stranger is let in as None."""
         context = request.context
-        context.caller, context.may_administer, context.may_see_others, context.cache_scope = None, False, False, b""
+        context.caller, context.may_administer, context.may_see_others, context.cache_scope = (
+            None,
+            False,
+            False,
+            b"",
+        )
         try:
             caller = self._keys.identify(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")
@@ -34,11 +41,19 @@ class Authentication:
             context.may_see_others = self._keys.may_see_others(caller)
             context.cache_scope = caller.cache_scope
 
-    async def process_resource(self, request: Request, response: Response, _: object, __: dict[str, Any]) -> None:  # noqa: ARG002
+    async def process_resource(
+        self,
+        request: Request,
+        response: Response,  # noqa: ARG002
+        _: object,
+        __: dict[str, Any],
+    ) -> None:
         """Raise PermissionDenied where the route needs another key."""
         access = self._access[request.uri_template or ""]
         if access in ("admin", "all_callers") and not request.context.may_administer:
-            raise PermissionDenied(f"{request.path} administers this server, or shows what others asked: it needs an admin key")
+            raise PermissionDenied(
+                f"{request.path} administers this server, or shows what others asked: it needs an admin key"
+            )
         if access == "all_callers" and not request.context.may_see_others:
             raise PermissionDenied(
                 f"{request.path} is about all callers, and this server has several API keys: it needs an admin key; "

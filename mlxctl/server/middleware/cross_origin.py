@@ -1,6 +1,9 @@
-"""Let pages of chosen origins call the server from a browser (CORS). Mounted only when origins were configured.
+"""Let pages of chosen origins call the server from a browser (CORS).
 
-SEC: `access-control-allow-credentials` is never sent, with a wildcard or without: callers send their key in a header.
+Mounted only when origins were configured.
+
+SEC: `access-control-allow-credentials` is never sent, with a wildcard or without: callers send their key in a
+header.
 """
 
 from collections.abc import Sequence
@@ -38,7 +41,9 @@ class CrossOrigin:
         """Name the origin, so that the browser hands the answer to the page."""
         response.append_header("vary", "Origin")
         if (allowed := self._allowed(request)) is not None:
-            response.set_headers({"access-control-allow-origin": allowed, "access-control-expose-headers": _EXPOSED})
+            response.set_headers(
+                {"access-control-allow-origin": allowed, "access-control-expose-headers": _EXPOSED}
+            )
 
     def _allowed(self, request: Request) -> str | None:
         origin = request.get_header("origin")

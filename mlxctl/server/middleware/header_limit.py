@@ -7,7 +7,8 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import HeadersTooLarge
 
-# The spaces, version and line ends of a request line; the colon, space and line end of a header; the empty line at the end.
+# The spaces, version and line ends of a request line; the colon, space and line end of a header; the empty
+# line at the end.
 _LINE_BYTES, _HEADER_BYTES, _END_BYTES = 12, 4, 2
 
 
@@ -21,7 +22,11 @@ class HeaderLimit:
         """Raise HeadersTooLarge."""
         scope = request.scope
         query = scope["query_string"]
-        target_bytes = len(scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")) + len(query) + bool(query)
+        target_bytes = (
+            len(scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape"))
+            + len(query)
+            + bool(query)
+        )
         header_bytes = sum(len(name) + len(value) + _HEADER_BYTES for name, value in scope["headers"])
         if len(request.method) + target_bytes + _LINE_BYTES + header_bytes + _END_BYTES > self._limit_bytes:
             raise HeadersTooLarge(limit_bytes=self._limit_bytes)

@@ -2,7 +2,6 @@
 
 import re
 import secrets
-from typing import Any
 
 from falcon.asgi import Request, Response
 
@@ -13,8 +12,9 @@ _HARMLESS = re.compile(r"[A-Za-z0-9._-]{1,128}")
 class RequestId:
     """Takes over the client's `x-request-id` or makes one up."""
 
-    async def process_response(self, request: Request, response: Response, _: Any, __: bool) -> None:
-        """Name the request in the answer."""
+    async def process_request(self, request: Request, response: Response) -> None:
+        """Set the request's id; resources pass it on to the engine."""
         offered = request.get_header("x-request-id") or ""
         request_id = offered if _HARMLESS.fullmatch(offered) else f"req_{secrets.token_hex(12)}"
+        request.context.request_id = request_id
         response.set_headers({"x-request-id": request_id, "request-id": request_id})

@@ -11,7 +11,10 @@ from textual.theme import Theme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Rich color names or hex values; None leaves the terminal's own color. `syntax` is a Pygments or Rich ANSI style."""
+    """Rich color names or hex values; None leaves the terminal's own color.
+
+    `syntax` is a Pygments or Rich ANSI style.
+    """
 
     heading: str
     inline_code: str

@@ -1,8 +1,10 @@
 """Parse the Markdown that language models write, and keep every visible character of it.
 
-CommonMark with tables and strikethrough, except where CommonMark would delete or merge text that a model meant literally:
+CommonMark with tables and strikethrough, except where CommonMark would delete or merge text that a model
+meant literally:
 
-- HTML, character entities, autolinks and reference definitions are text: `List<String>`, `&amp;`, `<https://a.b>`.
+- HTML, character entities, autolinks and reference definitions are text: `List<String>`, `&amp;`,
+  `<https://a.b>`.
 - A backslash stays visible; the character behind it is literal: `\\( a \\)`, `C:\\_new`.
 - `*` inside a word or an expression and `__` are text: `2*3*4`, `x**2`, `__init__`.
 - `[text](target)` is a link only when the target looks like a URL or a path: `array[i](x)` is not.
@@ -22,13 +24,17 @@ _DISABLED = ["html_block", "html_inline", "entity", "autolink", "reference", "lh
 # Deep enough for what people nest; deeper text is shown without formatting.
 _MAX_NESTING = 50
 _ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_LINK = re.compile(r'\[([^\[\]\n]{1,500})\]\(([^\s()]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,200}){0,5}(?: +"[^"\n]{0,500}")?)\)')
+_LINK = re.compile(
+    r'\[([^\[\]\n]{1,500})\]\(([^\s()]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,200}){0,5}(?: +"[^"\n]{0,500}")?)\)'
+)
 _TARGET_MARKS = frozenset(":/#.")
 _HIDDEN = re.compile(r"[\W_]+")
 
 
 def parse(source: str) -> list[Token]:
-    """Return the tokens of the source; as one unformatted block where formatting would lose a letter or a digit."""
+    """Return the tokens of the source; as one unformatted block where formatting would lose a letter or a
+    digit.
+    """
     try:
         tokens = _PARSER.parse(source)
     except RecursionError:
@@ -56,7 +62,11 @@ def _unformatted(source: str) -> Token:
 
 def _escape(state: StateInline, silent: bool) -> bool:
     """Keep a backslash, and take the character behind it literally."""
-    if state.src[state.pos] != "\\" or state.pos + 1 >= state.posMax or state.src[state.pos + 1] not in _ESCAPABLE:
+    if (
+        state.src[state.pos] != "\\"
+        or state.pos + 1 >= state.posMax
+        or state.src[state.pos + 1] not in _ESCAPABLE
+    ):
         return False
     if not silent:
         state.pending += state.src[state.pos : state.pos + 2]

@@ -1,4 +1,6 @@
-"""Draw parsed Markdown with Rich: left-aligned headings, code on a background of its own, numbers as they were written."""
+"""Draw parsed Markdown with Rich: left-aligned headings, code on a background of its own, numbers as they
+were written.
+"""
 
 from typing import ClassVar
 
@@ -23,9 +25,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.tui.control_characters import visible_controls
 from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.parser import parse
+from mlxctl.tui.terminal import escape_control_characters
 
 # With fewer columns for a cell a table cannot be read.
 _MIN_CELL_WIDTH = 6
@@ -62,7 +64,14 @@ class _Code(CodeBlock):
         if self.label:
             yield Padding(Text(self.label, overflow="fold"), (0, 1), style="markdown.code_label")
         background = self.background or "default"
-        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1), background_color=background)
+        yield Syntax(
+            code,
+            self.lexer_name,
+            theme=self.theme,
+            word_wrap=True,
+            padding=(0, 1),
+            background_color=background,
+        )
 
 
 class _BlockQuote(BlockQuote):
@@ -70,7 +79,9 @@ class _BlockQuote(BlockQuote):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         indent = 2 if options.max_width >= _MIN_INDENTED_WIDTH else 0
-        for line in console.render_lines(self.elements, options.update(width=options.max_width - indent), style=self.style):
+        for line in console.render_lines(
+            self.elements, options.update(width=options.max_width - indent), style=self.style
+        ):
             yield Segment("▌ "[:indent], self.style)
             yield from line
             yield Segment("\n")
@@ -95,7 +106,9 @@ class _Table(TableElement):
         for column in header:
             heading = column.content.copy()
             heading.stylize("markdown.table.header")
-            table.add_column(heading, justify=column.justify if column.justify != "default" else "left", overflow="fold")
+            table.add_column(
+                heading, justify=column.justify if column.justify != "default" else "left", overflow="fold"
+            )
         for row in rows:
             table.add_row(*(cell.content for cell in row))
         yield table
@@ -105,7 +118,7 @@ class _List(ListElement):
     """Numbers stand as written, but a list of equal numbers is counted."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        items = [item for item in self.items if isinstance(item, _Item)]
+        items = [item for item in self.items if isinstance(item, _MarkedListItem)]
         marks = [item.mark for item in items]
         if len(items) > 1 and len(set(marks)) == 1 and marks[0][:-1].isdigit():
             first = int(marks[0][:-1])
@@ -115,11 +128,11 @@ class _List(ListElement):
             yield from item.render_with(mark.rjust(width), console, options)
 
 
-class _Item(ListItem):
+class _MarkedListItem(ListItem):
     mark = "•"
 
     @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> "_Item":  # noqa: ARG003 -- Rich calls it so
+    def create(cls, markdown: Markdown, token: Token) -> "_MarkedListItem":  # noqa: ARG003 -- Rich calls it so
         item = cls()
         if token.info:
             item.mark = f"{token.info}{token.markup}"
@@ -131,8 +144,12 @@ class _Item(ListItem):
         """Draw the item behind its mark."""
         is_indented = options.max_width >= max(_MIN_INDENTED_WIDTH, 2 * len(mark))
         indent = len(mark) + 2 if is_indented else 0
-        style = console.get_style("markdown.item.number" if mark.strip()[0].isdigit() else "markdown.item.bullet")
-        lines = console.render_lines(self.elements, options.update(width=options.max_width - indent), style=self.style)
+        style = console.get_style(
+            "markdown.item.number" if mark.strip()[0].isdigit() else "markdown.item.bullet"
+        )
+        lines = console.render_lines(
+            self.elements, options.update(width=options.max_width - indent), style=self.style
+        )
         if not is_indented:
             yield Text(mark.strip())
         for index, line in enumerate(lines or [[]]):
@@ -142,7 +159,10 @@ class _Item(ListItem):
 
 
 class MarkdownText(Markdown):
-    """Markdown source as a Rich renderable. With `continues_code` its first code block is the rest of one that was cut."""
+    """Markdown source as a Rich renderable.
+
+    With `continues_code` its first code block is the rest of one that was cut.
+    """
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
@@ -154,12 +174,12 @@ class MarkdownText(Markdown):
         "table_open": _Table,
         "bullet_list_open": _List,
         "ordered_list_open": _List,
-        "list_item_open": _Item,
+        "list_item_open": _MarkedListItem,
     }
     inlines = Markdown.inlines | {"link_text", "link_target"}
 
     def __init__(self, source: str, palette: Palette, *, continues_code: bool = False) -> None:
-        self.markup = visible_controls(source)
+        self.markup = escape_control_characters(source)
         self.parsed = parse(self.markup)
         self.palette = palette
         self.continues_code = continues_code
@@ -175,6 +195,10 @@ class MarkdownText(Markdown):
             for part in super().__rich_console__(console, options):
                 for segment in [part] if isinstance(part, Segment) else console.render(part, options):
                     # Rich begins a list or a table with an empty line, even where nothing stands above.
-                    is_blank = is_blank and not segment.text.strip() and (segment.style is None or segment.style.bgcolor is None)
+                    is_blank = (
+                        is_blank
+                        and not segment.text.strip()
+                        and (segment.style is None or segment.style.bgcolor is None)
+                    )
                     if not is_blank:
                         yield segment

@@ -1,4 +1,7 @@
-"""The chat screen: questions go to the conversation and the model, answers to the transcript. UI thread only."""
+"""The chat screen: questions go to the conversation and the model, answers to the transcript.
+
+UI thread only.
+"""
 
 import asyncio
 import time
@@ -11,25 +14,37 @@ from textual.binding import Binding
 from textual.widgets import Footer
 from textual.worker import Worker, WorkerCancelled
 
-from mlxctl.errors import CapacityError, ConnectionLost, EngineError, MlxctlError, ServerUnreachable, StoreError
-from mlxctl.tui.coalescing import coalesce
-from mlxctl.tui.conversation import Conversation, Said
-from mlxctl.tui.earlier import Earlier
-from mlxctl.tui.exchange import Exchange
-from mlxctl.tui.garbage import collect_all, collect_recent, keep_collections_short
-from mlxctl.tui.keys import COMMANDS, SCROLL_KEYS, Command
+from mlxctl.errors import (
+    CapacityError,
+    ConnectionLost,
+    EngineError,
+    MlxctlError,
+    ServerUnreachable,
+    StoreError,
+)
+from mlxctl.tui.backend_connection import HINTS, open_backend, ready_text
+from mlxctl.tui.chat_commands import (
+    COMMANDS,
+    SCROLL_KEYS,
+    ChatCommand,
+    SlashCommand,
+    UnknownCommand,
+    read_input,
+)
+from mlxctl.tui.chat_turn import ChatTurn
+from mlxctl.tui.conversation import ChatMessage, Conversation
+from mlxctl.tui.event_batching import batch_events
+from mlxctl.tui.gc_tuning import collect_all, collect_recent, limit_collections
+from mlxctl.tui.history_loader import HistoryLoader, replay
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.tui.opening import HINTS, greeting, open_partner
-from mlxctl.tui.pace import Pace
-from mlxctl.tui.replay import replay
-from mlxctl.tui.screens.windows import ChatWindows
-from mlxctl.tui.slash import SlashCommand, UnknownCommand, read_input
-from mlxctl.tui.widgets.answer import Answer
+from mlxctl.tui.screens.actions import ChatActions
+from mlxctl.tui.throughput_meter import ThroughputMeter
+from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
-from mlxctl.tui.widgets.header import Header
+from mlxctl.tui.widgets.header import ChatHeader
 from mlxctl.tui.widgets.notice import Kind, Notice
-from mlxctl.tui.widgets.question import Question
+from mlxctl.tui.widgets.question import QuestionWidget
 from mlxctl.tui.widgets.status_line import Status, StatusLine
 from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
 from mlxctl.tui.widgets.transcript import Transcript
@@ -45,17 +60,24 @@ _MIN_HEIGHT_WITH_HEADER = 18
 _DISCONNECTED = "server not reachable"
 
 
-class ChatScreen(ChatWindows):
-    """One conversation with one partner."""
+class ChatScreen(ChatActions):
+    """One conversation with one backend."""
 
     DEFAULT_CSS = """
     ChatScreen { layers: base top; &.-too-small > * { display: none; } &.-too-small > TooSmall { display: block; }
-        &.-low > Header { display: none; } }
+        &.-low > ChatHeader { display: none; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
         *(
             # With priority where Textual's own binding, which is not shown, has it.
-            Binding(item.keys, item.action, item.word, bool(item.word), item.shown_as, priority=item.action.startswith("app."))
+            Binding(
+                item.keys,
+                item.action,
+                item.footer_label,
+                bool(item.footer_label),
+                item.display_keys,
+                priority=item.action.startswith("app."),
+            )
             for item in COMMANDS
         ),
         *(Binding(keys, action, show=False) for keys, action in SCROLL_KEYS),
@@ -64,23 +86,23 @@ class ChatScreen(ChatWindows):
     def compose(self) -> ComposeResult:
         """Transcript above, input below, numbers and keys at the bottom."""
         transcript = Transcript()
-        self._earlier = Earlier(transcript, self._conversation.said)
-        yield Header()
+        self._history = HistoryLoader(transcript, self._conversation.messages)
+        yield ChatHeader()
         yield transcript
-        yield FindBar(transcript, complete=self._draw_all)
+        yield FindBar(transcript, load_history=self._load_all_history)
         yield Composer()
         yield StatusLine()
         yield Footer(show_command_palette=False)
         yield TooSmall()
 
     async def on_mount(self) -> None:
-        """Show the first frame, and open the partner behind it."""
-        self._opening_notice = Notice(f"Connecting to {self._partner.where} …")
+        """Show the first frame, and open the backend behind it."""
+        self._opening_notice = Notice(f"Connecting to {self._backend.address} …")
         self._interrupted_at = 0.0
         self.query_one(Composer).focus()
         self._show_attached(self._attached)
         await self._transcript.add(self._opening_notice)
-        if not self._conversation.said:
+        if not self._conversation.messages:
             await self._transcript.add(Notice(HINTS))
         self._show_status()
         self.set_interval(_STATUS_SECONDS, self._show_status)
@@ -103,7 +125,7 @@ class ChatScreen(ChatWindows):
 
     def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
         """An answer began or ended: other keys apply."""
-        if changed.worker is self._answering:
+        if changed.worker is self._answer_worker:
             self.refresh_bindings()
 
     @on(QuestionSubmitted)
@@ -113,34 +135,34 @@ class ChatScreen(ChatWindows):
         match read_input(submitted.text):
             case UnknownCommand(message=message):
                 self.notify(message, severity="warning", markup=False)
-                composer.give_back(submitted.text)
+                composer.restore_question(submitted.text)
             case SlashCommand(command=command, argument=argument):
-                composer.remember(submitted.text)
+                composer.add_to_history(submitted.text)
                 await self._run_command(command, argument)
             case str() as question:
-                if (reason := self._refuses_question()) is not None:
+                if (reason := self._question_rejection()) is not None:
                     self.notify(reason, severity="warning", markup=False)
-                    composer.give_back(submitted.text)
+                    composer.restore_question(submitted.text)
                 else:
-                    composer.remember(submitted.text)
+                    composer.add_to_history(submitted.text)
                     await self._ask(question)
 
-    def _refuses_question(self) -> str | None:
+    def _question_rejection(self) -> str | None:
         if self._is_busy:
             return "An answer is in progress. Esc stops it."
         if self._opened.is_set() and self._model is None:
             return "There is no model to ask. See the error above."
-        if self._attached and (reason := self._refuses_images):
+        if self._attached and (reason := self._image_rejection):
             return f"{reason} /image without a file removes the attached images."
         return None
 
     async def _ask(self, question: str) -> None:
-        self._conversation.ask(question, self._take_attached())
-        await self._transcript.add(Question(question, num_images=len(self._conversation.last_images)))
+        self._conversation.add_question(question, self._take_attached())
+        await self._transcript.add(QuestionWidget(question, num_images=len(self._conversation.last_images)))
         self._save()
-        self._answering = self._answer()
+        self._answer_worker = self._answer()
 
-    async def _run_command(self, command: Command, argument: str) -> None:
+    async def _run_command(self, command: ChatCommand, argument: str) -> None:
         if argument:
             await self._run_with_argument(command.action, argument)
         elif command.action == "app.quit":
@@ -149,9 +171,11 @@ class ChatScreen(ChatWindows):
             await self.run_action(command.action)
 
     @on(PasteFolded)
-    def say_folded(self, folded: PasteFolded) -> None:
+    def notify_paste_folded(self, folded: PasteFolded) -> None:
         """Say where a long paste went."""
-        self.notify(f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full.")
+        self.notify(
+            f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full."
+        )
 
     @on(InterruptPressed)
     def action_interrupt(self) -> None:
@@ -165,26 +189,26 @@ class ChatScreen(ChatWindows):
             self.notify("Press Ctrl-C again to quit.", timeout=_QUIT_SECONDS)
 
     @on(TopNear)
-    def draw_more(self) -> None:
+    def load_more_history(self) -> None:
         """Draw what was said before the first that is to be seen."""
-        if self._earlier.is_waiting:
-            self._draw_near()
+        if self._history.has_more:
+            self._load_near_history()
 
     def action_stop(self) -> None:
         """Stop the answer."""
-        if self._answering is not None and self._is_busy:
-            self._answering.cancel()
+        if self._answer_worker is not None and self._is_busy:
+            self._answer_worker.cancel()
 
     async def action_regenerate(self) -> None:
         """Answer the last question again."""
         if self._is_busy:
             self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif self._model is None or (before := self._conversation.forget_answer()) is None:
+        elif self._model is None or (before := self._conversation.remove_answer()) is None:
             self.notify("There is no question to retry.", severity="warning")
         else:
-            await self._draw_last_question()
+            await self._load_last_question()
             await self._transcript.drop_answer()
-            self._answering = self._answer(before)
+            self._answer_worker = self._answer(before)
 
     async def action_edit_last(self) -> None:
         """Take the last question back into the input."""
@@ -194,71 +218,71 @@ class ChatScreen(ChatWindows):
             self.notify("There is no question to edit.", severity="warning")
         else:
             self._show_attached(self._conversation.last_images)
-            text = self._conversation.take_back_question() or ""
-            await self._draw_last_question()
+            text = self._conversation.remove_question() or ""
+            await self._load_last_question()
             await self._transcript.drop_question()
-            self.query_one(Composer).give_back(text)
+            self.query_one(Composer).restore_question(text)
 
     async def action_new(self) -> None:
         """Start a new conversation; the one before is kept."""
-        await self._settle()
-        self._keeper.begin()
-        await self._turn_to(Conversation())
+        await self._stop_and_save()
+        self._autosave.start_new_chat()
+        await self._show_conversation(Conversation())
         await self._transcript.add(Notice("New chat."))
 
-    async def _settle(self) -> None:
+    async def _stop_and_save(self) -> None:
         """Stop the answer that is on its way, and keep the conversation as it is then."""
-        if self._answering is not None and self._is_busy:
-            self._answering.cancel()
+        if self._answer_worker is not None and self._is_busy:
+            self._answer_worker.cancel()
             with suppress(WorkerCancelled):
-                await self._answering.wait()
+                await self._answer_worker.wait()
         await self._save().wait()
 
-    async def _turn_to(self, conversation: Conversation) -> None:
+    async def _show_conversation(self, conversation: Conversation) -> None:
         """Show another conversation instead."""
         self._conversation = conversation
-        self._pace = Pace()
-        await self._earlier.forget()
+        self._throughput = ThroughputMeter()
+        await self._history.cancel()
         await self._transcript.clear()
         collect_all()
-        self._earlier = Earlier(self._transcript, conversation.said)
-        await self._draw_near().wait()
+        self._history = HistoryLoader(self._transcript, conversation.messages)
+        await self._load_near_history().wait()
 
     @work(group="open")
     async def _open(self) -> None:
-        """Open the partner, and draw earlier messages before it is there."""
+        """Open the backend, and draw earlier messages before it is there."""
         await asyncio.to_thread(_import_drawing)
-        await self._draw_near().wait()
-        self._become("loading")
-        self._model = await open_partner(self._partner, say=self._say_opening)
-        self._become("ready" if self._model is not None else "no model")
+        await self._load_near_history().wait()
+        self._set_state("loading")
+        self._model = await open_backend(self._backend, show=self._show_connection_status)
+        self._set_state("ready" if self._model is not None else "no model")
         if self._model is not None:
-            self._opening_notice.say(greeting(self._model))
-        keep_collections_short()
+            self._opening_notice.set_message(ready_text(self._model))
+        limit_collections()
         self._opened.set()
 
     @work(group="open")
     async def _switch(self, name: str) -> None:
         """Load another model; a question that is asked meanwhile waits for it."""
         self._model = None
-        self._become(f"loading {name}")
+        self._set_state(f"loading {name}")
         # What is said later about loading stands where it began, above the questions that wait for it.
         self._opening_notice = Notice(f"Loading {name} …")
         await self._transcript.add(self._opening_notice)
         try:
-            self._model = await self._partner.switch(name)
+            self._model = await self._backend.switch(name)
         except MlxctlError as error:
-            self._become("no model")
-            self._opening_notice.say(f"{error}. /model chooses another model.", kind="error")
+            self._set_state("no model")
+            self._opening_notice.set_message(f"{error}. /model chooses another model.", kind="error")
         else:
-            self._become("ready")
-            self._opening_notice.say(greeting(self._model))
+            self._set_state("ready")
+            self._opening_notice.set_message(ready_text(self._model))
         finally:
             self._opened.set()
 
-    def _say_opening(self, text: str, kind: Kind) -> None:
-        self._become("waiting for the server")
-        self._opening_notice.say(text, kind=kind)
+    def _show_connection_status(self, text: str, kind: Kind) -> None:
+        self._set_state("waiting for the server")
+        self._opening_notice.set_message(text, kind=kind)
 
     @work(group="check", exclusive=True)
     async def _check(self) -> None:
@@ -266,7 +290,7 @@ class ChatScreen(ChatWindows):
         if self._is_busy or self._model is None or self._state not in ("ready", _DISCONNECTED):
             return
         try:
-            await self._partner.check()
+            await self._backend.check()
         except ServerUnreachable:
             state = _DISCONNECTED
         except MlxctlError:
@@ -275,56 +299,56 @@ class ChatScreen(ChatWindows):
         else:
             state = "ready"
         if not self._is_busy and self._state in ("ready", _DISCONNECTED):
-            self._become(state)
+            self._set_state(state)
 
     @work(group="earlier")
-    async def _draw_near(self) -> None:
-        await self._earlier.draw(while_wanted=lambda: self._transcript.is_near_top)
+    async def _load_near_history(self) -> None:
+        await self._history.load(while_wanted=lambda: self._transcript.is_near_top)
 
-    async def _draw_all(self) -> None:
-        await self._earlier.draw()
+    async def _load_all_history(self) -> None:
+        await self._history.load()
 
-    async def _draw_last_question(self) -> None:
-        await self._earlier.draw(while_wanted=lambda: not self._transcript.has_question)
+    async def _load_last_question(self) -> None:
+        await self._history.load(while_wanted=lambda: not self._transcript.has_question)
 
     @work(group="answer", exclusive=True)
-    async def _answer(self, before: Sequence[Said] = ()) -> None:
+    async def _answer(self, before: Sequence[ChatMessage] = ()) -> None:
         """Have the last question answered; text that came stays, or the answer `before` when nothing came."""
-        answer = Answer()
+        answer = AnswerWidget()
         state = "ready"
         await self._transcript.add(answer)
         try:
             await self._opened.wait()
             await self._stream(answer)
-            answer.end()
+            answer.finish()
         except asyncio.CancelledError:
             kept = await self._keep(answer, before)
-            answer.end(Notice(f"Stopped. {kept} ^R retries, ^L edits the question.", kind="warning"))
+            answer.finish(Notice(f"Stopped. {kept} ^R retries, ^L edits the question.", kind="warning"))
             raise
         except (EngineError, CapacityError) as error:
             kept = await self._keep(answer, before)
-            answer.end(Notice(f"{error}. {kept} ^R retries.", kind="error"))
+            answer.finish(Notice(f"{error}. {kept} ^R retries.", kind="error"))
             if isinstance(error, ServerUnreachable | ConnectionLost):
                 state = _DISCONNECTED
         except MlxctlError as error:
             if before:
-                answer.end(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
+                answer.finish(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
             else:
-                answer.end(Notice(f"{error}. The question is back in the input.", kind="error"))
+                answer.finish(Notice(f"{error}. The question is back in the input.", kind="error"))
                 # Behind them comes what was attached while the answer was on its way.
                 self._show_attached((*self._conversation.last_images, *self._attached))
-                self.query_one(Composer).give_back(self._conversation.take_back_question() or "")
+                self.query_one(Composer).restore_question(self._conversation.remove_question() or "")
         finally:
-            self._become(state if self._model is not None else "no model")
+            self._set_state(state if self._model is not None else "no model")
             self._save()
             self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
 
-    async def _keep(self, answer: Answer, before: Sequence[Said]) -> str:
+    async def _keep(self, answer: AnswerWidget, before: Sequence[ChatMessage]) -> str:
         """Restore the answer `before` when nothing came instead; returns what to say of it."""
         if self._conversation.is_answered:
             return "Partial answer kept."
-        for said in before:
-            self._conversation.add(said)
+        for messages in before:
+            self._conversation.add(messages)
         await answer.show(replay(before))
         return "Previous answer kept." if before else "No output."
 
@@ -332,7 +356,9 @@ class ChatScreen(ChatWindows):
     async def _save(self) -> None:
         model = self._model.name if self._model is not None else ""
         try:
-            await self._keeper.save(self._conversation.said, model=model, system_prompt=self._options.system_prompt)
+            await self._autosave.save(
+                self._conversation.messages, model=model, system_prompt=self._options.system_prompt
+            )
         except StoreError as error:
             self.notify(f"The chat is not saved: {error}", severity="warning", markup=False)
 
@@ -340,25 +366,29 @@ class ChatScreen(ChatWindows):
         if not self._is_busy:
             collect_recent()
 
-    async def _stream(self, answer: Answer) -> None:
+    async def _stream(self, answer: AnswerWidget) -> None:
         if self._model is None:
             raise EngineError("there is no model to ask")
-        self._become("answering")
-        self._pace = Pace()
-        exchange = Exchange(self._partner, self._model, self._conversation, self._options, ask=self._ask_about)
-        async with aclosing(coalesce(self._pace.watch(exchange.run()), seconds=DELTA_SECONDS)) as batches:
+        self._set_state("answering")
+        self._throughput = ThroughputMeter()
+        turn = ChatTurn(
+            self._backend, self._model, self._conversation, self._options, confirm_call=self._confirm_call
+        )
+        async with aclosing(
+            batch_events(self._throughput.watch(turn.run()), seconds=DELTA_SECONDS)
+        ) as batches:
             async for batch in batches:
                 await answer.show(batch)
 
     def _show_status(self) -> None:
         model = self._model.name if self._model else "no model yet"
-        self.query_one(Header).show(model, self._conversation.title)
+        self.query_one(ChatHeader).show(model, self._conversation.title)
         self.query_one(StatusLine).show(
             Status(
                 model=model,
                 state=self._state,
                 seconds=time.monotonic() - self._state_since,
-                numbers=self._pace.numbers(),
+                metrics=self._throughput.metrics(),
                 context_length=self._model.context_length if self._model else None,
                 has_tools=self._options.uses_tools,
             )
@@ -369,7 +399,7 @@ def _import_drawing() -> None:
     """Import what draws answers while the screen is already there."""
     from rich.syntax import Syntax
 
-    from mlxctl.tui.widgets.prose import Prose
+    from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
-    assert Prose is not None, "imported for what it takes with it"
+    assert MarkdownSegment is not None, "imported for what it takes with it"
     Syntax("pass", "python").highlight("pass")

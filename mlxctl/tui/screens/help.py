@@ -6,7 +6,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from mlxctl.tui.keys import COMMANDS, INPUT_KEYS
+from mlxctl.tui.chat_commands import COMMANDS, INPUT_KEYS
 
 _STATUS = """\
 tok/s    tokens per second (~ estimated while streaming)
@@ -30,7 +30,7 @@ class HelpScreen(ModalScreen[None]):
         commands = []
         for command in COMMANDS:
             name = f"/{command.names[0]} {command.argument}".rstrip() if command.names else ""
-            key = "F1, ^G" if command.action == "help" else command.shown_as
+            key = "F1, ^G" if command.action == "help" else command.display_keys
             commands.append(f"{key:<8}{name:<16}{command.help}")
         keys = [f"{shown:<18}{text}" for shown, text in INPUT_KEYS]
         with VerticalScroll() as box:

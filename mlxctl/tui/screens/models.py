@@ -12,8 +12,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mlxctl.errors import MlxctlError
-from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.partner import ModelChoice
+from mlxctl.tui.chat_backend import SelectableModel
+from mlxctl.tui.terminal import escape_control_characters
 
 
 class ModelsScreen(ModalScreen[str | None]):
@@ -29,9 +29,11 @@ class ModelsScreen(ModalScreen[str | None]):
     """
     BINDINGS = [Binding("escape,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual declares it so
 
-    def __init__(self, find_choices: Callable[[], Awaitable[Sequence[ModelChoice]]], *, current: str) -> None:
+    def __init__(
+        self, list_models: Callable[[], Awaitable[Sequence[SelectableModel]]], *, current: str
+    ) -> None:
         super().__init__()
-        self._find_choices = find_choices
+        self._list_models = list_models
         self._current = current
 
     def compose(self) -> ComposeResult:
@@ -39,14 +41,14 @@ class ModelsScreen(ModalScreen[str | None]):
         with Vertical() as box:
             box.border_title = "Choose a model (Enter selects, Esc closes)"
             yield OptionList()
-            yield Static("Looking for models …", id="remark", markup=False)
+            yield Static("Looking for models …", id="status", markup=False)
 
     def on_mount(self) -> None:
         """Ask for the models, beside the screen."""
-        self._look()
+        self._load_models()
 
     @on(OptionList.OptionSelected)
-    def take(self, selected: OptionList.OptionSelected) -> None:
+    def choose(self, selected: OptionList.OptionSelected) -> None:
         """Give the name back, or None for the model that is loaded already."""
         self.dismiss(None if selected.option_id == self._current else selected.option_id)
 
@@ -55,19 +57,23 @@ class ModelsScreen(ModalScreen[str | None]):
         self.dismiss(None)
 
     @work
-    async def _look(self) -> None:
+    async def _load_models(self) -> None:
         try:
-            choices = await self._find_choices()
+            models = await self._list_models()
         except MlxctlError as error:
-            self.query_one("#remark", Static).update(str(error))
+            self.query_one("#status", Static).update(str(error))
             return
         options = self.query_one(OptionList)
-        options.add_options([Option(self._line(choice), id=choice.name, disabled=not choice.is_usable) for choice in choices])
-        self.query_one("#remark", Static).update("The conversation continues with it.")
-        names = [choice.name for choice in choices]
+        options.add_options(
+            [Option(self._line(model), id=model.name, disabled=not model.is_usable) for model in models]
+        )
+        self.query_one("#status", Static).update("The conversation continues with it.")
+        names = [model.name for model in models]
         options.highlighted = names.index(self._current) if self._current in names else 0
         options.focus()
 
-    def _line(self, choice: ModelChoice) -> Content:
-        mark = "● " if choice.name == self._current else "  "
-        return Content.assemble(mark, (visible_controls(choice.name), "bold"), (f"  {choice.note}", "dim"))
+    def _line(self, model: SelectableModel) -> Content:
+        mark = "● " if model.name == self._current else "  "
+        return Content.assemble(
+            mark, (escape_control_characters(model.name), "bold"), (f"  {model.note}", "dim")
+        )

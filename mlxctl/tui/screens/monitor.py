@@ -11,8 +11,17 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
 from mlxctl.errors import MlxctlError
-from mlxctl.tui.observation import Observation, Trends
-from mlxctl.tui.request_table import COLUMNS, WORD_COLUMNS, cache_words, memory_words, row
+from mlxctl.tui.observation import (
+    COLUMNS,
+    TEXT_COLUMNS,
+    Observation,
+    Trends,
+    cache_summary,
+    memory_summary,
+    request_row,
+)
+from mlxctl.tui.preferences import Preferences
+from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.widgets.plot import Plot
 
 Observe = Callable[[], Awaitable[Observation]]
@@ -30,16 +39,16 @@ class MonitorScreen(Screen[None]):
         & #memory { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
         & DataTable { height: 1fr; padding: 0 1; } }
     """
-    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "hold", "Pause")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "pause", "Pause")]  # noqa: RUF012 -- Textual declares it so
 
-    def __init__(self, observe: Observe, *, where: str, interval_seconds: float = 1.0) -> None:
+    def __init__(self, observe: Observe, *, address: str, interval_seconds: float = 1.0) -> None:
         super().__init__()
         self._observe = observe
-        self._where = where
+        self._where = address
         self._interval_seconds = interval_seconds
         self._trends = Trends()
-        self._is_held = False
-        self._is_looking = False
+        self._is_paused = False
+        self._is_refreshing = False
 
     def compose(self) -> ComposeResult:
         """Plots above, the requests below."""
@@ -58,8 +67,8 @@ class MonitorScreen(Screen[None]):
     def on_mount(self) -> None:
         """Ask at once, and then in turn."""
         self.query_one(DataTable).add_columns(*_aligned(COLUMNS))
-        self._look()
-        self.set_interval(self._interval_seconds, self._look)
+        self._update()
+        self.set_interval(self._interval_seconds, self._update)
 
     def action_leave(self) -> None:
         """Go back to the chat, or end when there is none below."""
@@ -68,42 +77,73 @@ class MonitorScreen(Screen[None]):
         else:
             self.app.exit()
 
-    def action_hold(self) -> None:
-        """Keep the picture still, or let it go on."""
-        self._is_held = not self._is_held
-        self._say("paused; Space continues" if self._is_held else "")
+    def action_pause(self) -> None:
+        """Keep the image still, or let it go on."""
+        self._is_paused = not self._is_paused
+        self._set_message("paused; Space continues" if self._is_paused else "")
 
-    @work(group="look")
-    async def _look(self) -> None:
+    @work(group="update")
+    async def _update(self) -> None:
         # A slow server is not asked again before it has answered.
-        if self._is_held or self._is_looking:
+        if self._is_paused or self._is_refreshing:
             return
-        self._is_looking = True
+        self._is_refreshing = True
         try:
             self._trends.add(await self._observe())
         except MlxctlError as error:
-            self._say(str(error))
+            self._set_message(str(error))
         else:
-            self._say("")
+            self._set_message("")
             self._show()
         finally:
-            self._is_looking = False
+            self._is_refreshing = False
 
     def _show(self) -> None:
         now = self._trends.last
         assert now is not None, "shown after a look"
         for plot in self.query(Plot):
             plot.show(getattr(self._trends, plot.id or ""))
-        self.query_one("#memory", Static).update(f"{cache_words(now)}\n{memory_words(now)}")
+        self.query_one("#memory", Static).update(f"{cache_summary(now)}\n{memory_summary(now)}")
         table = self.query_one(DataTable)
-        place = table.cursor_row
+        row_index = table.cursor_row
         table.clear()
-        table.add_rows([_aligned(row(view)) for view in now.requests[:_MAX_ROWS]])
-        table.move_cursor(row=place)
+        table.add_rows([_aligned(request_row(view)) for view in now.requests[:_MAX_ROWS]])
+        table.move_cursor(row=row_index)
 
-    def _say(self, words: str) -> None:
-        self.query_one("#head", Static).update(f"{self._where}  {words}")
+    def _set_message(self, text: str) -> None:
+        self.query_one("#head", Static).update(f"{self._where}  {text}")
 
 
 def _aligned(cells: Sequence[str]) -> list[Text]:
-    return [Text(cell, justify="left" if column in WORD_COLUMNS else "right") for column, cell in zip(COLUMNS, cells, strict=True)]
+    return [
+        Text(cell, justify="left" if column in TEXT_COLUMNS else "right")
+        for column, cell in zip(COLUMNS, cells, strict=True)
+    ]
+
+
+class MonitorApp(TerminalApp):
+    """Runs until a person quits, and then awaits `close`."""
+
+    TITLE = "mlxctl top"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self,
+        observe: Observe,
+        *,
+        address: str,
+        interval_seconds: float,
+        close: Callable[[], Awaitable[None]],
+        preferences: Preferences | None = None,
+    ) -> None:
+        super().__init__(preferences)
+        self._monitor = MonitorScreen(observe, address=address, interval_seconds=interval_seconds)
+        self._close_source = close
+
+    def get_default_screen(self) -> MonitorScreen:
+        """The monitor."""
+        return self._monitor
+
+    async def on_unmount(self) -> None:
+        """End the connections."""
+        await self._close_source()

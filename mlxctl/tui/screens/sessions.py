@@ -13,13 +13,13 @@ from textual.widgets.option_list import Option
 
 from mlxctl.errors import StoreError
 from mlxctl.stores import SessionSummary
-from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.keeper import EarlierChat, Keeper
+from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
+from mlxctl.tui.terminal import escape_control_characters
 
 _MAX_SHOWN = 200
 
 
-class SessionsScreen(ModalScreen[EarlierChat | None]):
+class SessionsScreen(ModalScreen[SavedChat | None]):
     """Gives back the chat to go on with, or None."""
 
     DEFAULT_CSS = """
@@ -34,13 +34,13 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         Binding("escape", "cancel", "Close"),
         Binding("down", "move(1)", show=False, priority=True),
         Binding("up", "move(-1)", show=False, priority=True),
-        Binding("delete,ctrl+d", "forget", "Delete", priority=True),
+        Binding("delete,ctrl+d", "delete", "Delete", priority=True),
     ]
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, autosave: SessionAutosave) -> None:
         super().__init__()
-        self._keeper = keeper
-        self._asked_to_forget = ""
+        self._autosave = autosave
+        self._confirmed_id = ""
 
     def compose(self) -> ComposeResult:
         """The search words, and the chats that contain them."""
@@ -48,7 +48,7 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
             box.border_title = "Chats (Enter opens, ^D deletes, Esc closes)"
             yield Input(placeholder="Search titles and messages", id="words", compact=True)
             yield OptionList(id="chats")
-            yield Static(id="remark", markup=False)
+            yield Static(id="status", markup=False)
 
     def on_mount(self) -> None:
         """Show the last ones."""
@@ -82,29 +82,29 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         """Give nothing back."""
         self.dismiss(None)
 
-    @work(group="forget", exclusive=True)
-    async def action_forget(self) -> None:
+    @work(group="delete", exclusive=True)
+    async def action_delete(self) -> None:
         """Delete the highlighted chat at the second press."""
         session_id = self._highlighted()
         if session_id is None:
             return
-        if self._asked_to_forget != session_id:
-            self._asked_to_forget = session_id
-            self._remark("Press again to delete this chat.")
+        if self._confirmed_id != session_id:
+            self._confirmed_id = session_id
+            self._set_status("Press again to delete this chat.")
             return
         try:
-            await self._keeper.delete(session_id)
+            await self._autosave.delete(session_id)
         except StoreError as error:
-            self._remark(str(error))
+            self._set_status(str(error))
         else:
             self._search(self.query_one(Input).value)
 
     @work(group="search", exclusive=True)
-    async def _search(self, words: str) -> None:
+    async def _search(self, query: str) -> None:
         try:
-            found = await self._keeper.search(words)
+            found = await self._autosave.search(query)
         except StoreError as error:
-            self._remark(str(error))
+            self._set_status(str(error))
             return
         chats = self.query_one(OptionList)
         chats.clear_options()
@@ -112,30 +112,32 @@ class SessionsScreen(ModalScreen[EarlierChat | None]):
         if found:
             chats.highlighted = 0
         more = f", the last {_MAX_SHOWN} are shown" if len(found) > _MAX_SHOWN else ""
-        self._remark(f"{len(found)} chat{'' if len(found) == 1 else 's'}{more}" if found else self._nothing(words))
+        self._set_status(
+            f"{len(found)} chat{'' if len(found) == 1 else 's'}{more}" if found else self._empty_text(query)
+        )
 
     @work(group="open", exclusive=True)
     async def _open(self, session_id: str) -> None:
         try:
-            self.dismiss(await self._keeper.load(session_id))
+            self.dismiss(await self._autosave.load(session_id))
         except StoreError as error:
-            self._remark(str(error))
+            self._set_status(str(error))
 
-    def _nothing(self, words: str) -> str:
-        if not self._keeper.keeps:
+    def _empty_text(self, query: str) -> str:
+        if not self._autosave.is_enabled:
             return "Chats are not saved (--no-save)."
-        return "No chat contains these words." if words.strip() else "No saved chats yet."
+        return "No chat contains these words." if query.strip() else "No saved chats yet."
 
     def _highlighted(self) -> str | None:
         option = self.query_one(OptionList).highlighted_option
         return None if option is None else option.id
 
-    def _remark(self, words: str) -> None:
-        self.query_one("#remark", Static).update(words)
+    def _set_status(self, query: str) -> None:
+        self.query_one("#status", Static).update(query)
 
 
 def _line(summary: SessionSummary) -> Content:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
     messages = f"{summary.num_messages:>4} message{'' if summary.num_messages == 1 else 's'}"
     details = "  ".join(filter(None, (when, messages, summary.model, summary.id)))
-    return Content.assemble((visible_controls(summary.title), "bold"), "\n", (details, "dim"))
+    return Content.assemble((escape_control_characters(summary.title), "bold"), "\n", (details, "dim"))

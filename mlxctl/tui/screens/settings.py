@@ -1,4 +1,7 @@
-"""F2, /settings: system prompt, sampling, thinking and demo tools. Nothing is applied before everything is valid."""
+"""F2, /settings: system prompt, sampling, thinking and demo tools.
+
+Nothing is applied before everything is valid.
+"""
 
 from dataclasses import dataclass
 
@@ -9,11 +12,11 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
-from mlxctl.tui.options import ChatOptions, ThinkingChoice
+from mlxctl.tui.conversation import ChatOptions, ThinkingChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Range:
+class _NumberField:
     label: str
     least: float
     most: float
@@ -33,12 +36,16 @@ class _Range:
         return number
 
 
-_RANGES = {
-    "temperature": _Range(label="Temperature", least=0, most=100),
-    "top_p": _Range(label="Top p", least=0.001, most=1),
-    "max_tokens": _Range(label="Max tokens", least=1, most=10_000_000, is_whole=True),
+_NUMBER_FIELDS = {
+    "temperature": _NumberField(label="Temperature", least=0, most=100),
+    "top_p": _NumberField(label="Top p", least=0.001, most=1),
+    "max_tokens": _NumberField(label="Max tokens", least=1, most=10_000_000, is_whole=True),
 }
-_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (("Model default", "default"), ("On", "on"), ("Off", "off"))
+_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (
+    ("Model default", "default"),
+    ("On", "on"),
+    ("Off", "off"),
+)
 _TOOLS = (("Off", "off"), ("On, run calls automatically", "run"), ("On, ask before each call", "ask"))
 
 
@@ -55,7 +62,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         & Label { width: 16; color: $text-muted; }
         & Input { width: 1fr; } & Select { width: 1fr; }
         & Static.hint { color: $text-muted; }
-        & Static#complaint { color: $text-error; height: auto; }
+        & Static#error { color: $text-error; height: auto; }
         & Button { margin: 0 0 0 2; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual declares it so
@@ -74,20 +81,29 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             box.border_title = "Settings  ^S Apply  Esc Cancel"
             yield Static("System prompt", classes="hint")
             yield TextArea(self._options.system_prompt, id="system_prompt", placeholder="none")
-            for name, allowed in _RANGES.items():
+            for name, number_field in _NUMBER_FIELDS.items():
                 value = getattr(self._options, name)
                 with Horizontal():
-                    yield Label(allowed.label)
-                    yield Input("" if value is None else f"{value:g}", placeholder="model default", id=name, compact=True)
+                    yield Label(number_field.label)
+                    yield Input(
+                        "" if value is None else f"{value:g}",
+                        placeholder="model default",
+                        id=name,
+                        compact=True,
+                    )
             with Horizontal():
                 yield Label("Thinking")
-                yield Select(_THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True)
+                yield Select(
+                    _THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True
+                )
             with Horizontal():
                 yield Label("Demo tools")
-                # Not a checkbox: its two states differ in colour only.
-                yield Select(_TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True)
+                # Not a checkbox: its two states differ in color only.
+                yield Select(
+                    _TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True
+                )
             yield Static(self._tools_note, classes="hint", markup=False)
-            yield Static(id="complaint", markup=False)
+            yield Static(id="error", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Apply", id="save", variant="primary", compact=True)
                 yield Button("Cancel", id="cancel", compact=True)
@@ -97,9 +113,12 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     def action_save(self) -> None:
         """Check everything, then give it back."""
         try:
-            numbers = {name: allowed.read(self.query_one(f"#{name}", Input).value) for name, allowed in _RANGES.items()}
+            numbers = {
+                name: number_field.read(self.query_one(f"#{name}", Input).value)
+                for name, number_field in _NUMBER_FIELDS.items()
+            }
         except ValueError as error:
-            self.query_one("#complaint", Static).update(str(error))
+            self.query_one("#error", Static).update(str(error))
             return
         max_tokens = numbers["max_tokens"]
         self.dismiss(

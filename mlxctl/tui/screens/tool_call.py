@@ -11,8 +11,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart
-from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.tools import is_demo_tool, run_call
+from mlxctl.tui.demo_tools import is_demo_tool, run_call
+from mlxctl.tui.terminal import escape_control_characters
 
 _REFUSAL = "the user refused this call"
 
@@ -39,12 +39,16 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
         runs_here = is_demo_tool(self._call.name)
         with Vertical() as box:
             # Not a string: a name may look like markup.
-            box.border_title = Content(f"Tool call: {visible_controls(self._call.name)}")
+            box.border_title = Content(f"Tool call: {escape_control_characters(self._call.name)}")
             with VerticalScroll():
-                yield Static(visible_controls(_indented(self._call.arguments)), markup=False)
+                yield Static(escape_control_characters(_indented(self._call.arguments)), markup=False)
             proposal = "empty: run the built-in tool" if runs_here else "result of the tool"
             yield Input(placeholder=proposal, id="result", compact=True)
-            how = "Enter runs it, or sends the result that you type" if runs_here else "Enter sends the result that you type"
+            how = (
+                "Enter runs it, or sends the result that you type"
+                if runs_here
+                else "Enter sends the result that you type"
+            )
             yield Static(f"{how}. Esc refuses.", classes="hint")
 
     @on(Input.Submitted)

@@ -13,31 +13,39 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from mlxctl.tui.coalescing import merge_deltas
-from mlxctl.tui.exchange import MAX_ROUNDS, RoundsExhausted, RoundStarted, ServerBusy, ThinkingEnded, ToolReturned, Update
-from mlxctl.tui.segments import Segmenter
+from mlxctl.tui.chat_turn import (
+    MAX_ROUNDS,
+    RoundsExhausted,
+    RoundStarted,
+    ServerBusy,
+    ThinkingEnded,
+    ToolReturned,
+    Update,
+)
+from mlxctl.tui.event_batching import merge_deltas
+from mlxctl.tui.markdown_segments import Segmenter
 from mlxctl.tui.widgets.notice import Notice
-from mlxctl.tui.widgets.thinking import Thinking
-from mlxctl.tui.widgets.tool_call import ToolCall
+from mlxctl.tui.widgets.thinking import ThinkingWidget
+from mlxctl.tui.widgets.tool_call import ToolCallWidget
 
 if TYPE_CHECKING:
-    from mlxctl.tui.widgets.prose import Prose
+    from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
 
-class Answer(Vertical):
+class AnswerWidget(Vertical):
     """Grows by updates. Only the last piece is ever changed, so a delta costs no more in a long answer."""
 
     DEFAULT_CSS = """
-    Answer { height: auto; }
+    AnswerWidget { height: auto; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._text: Prose | None = None
+        self._text: MarkdownSegment | None = None
         self._segmenter: Segmenter | None = None
-        self._thinking: Thinking | None = None
-        self._calls: dict[int, ToolCall] = {}
-        self._calls_by_id: dict[str, ToolCall] = {}
+        self._thinking: ThinkingWidget | None = None
+        self._calls: dict[int, ToolCallWidget] = {}
+        self._calls_by_id: dict[str, ToolCallWidget] = {}
         self._busy: Notice | None = None
 
     async def show(self, updates: list[Update]) -> None:
@@ -45,10 +53,10 @@ class Answer(Vertical):
         for update in merge_deltas(updates):
             await self._show_one(update)
 
-    def end(self, notice: Notice | None = None) -> None:
+    def finish(self, notice: Notice | None = None) -> None:
         """Nothing more comes; `notice` says why when that is not the model's own end."""
         if self._thinking is not None:
-            self._thinking.break_off()
+            self._thinking.abort()
             self._thinking = None
         if notice is not None:
             self.mount(notice)
@@ -59,51 +67,53 @@ class Answer(Vertical):
             self._busy = None
         match update:
             case ServerBusy():
-                await self._wait(f"{update.reason}. Retrying …")
+                await self._show_busy(f"{update.reason}. Retrying …")
             case RoundStarted():
                 self._end_text()
                 self._calls = {}
             case ThinkingDelta():
                 self._end_text()
-                await self._think(update.text)
+                await self._append_thinking(update.text)
             case ThinkingEnded():
                 if self._thinking is not None:
-                    self._thinking.end(update.seconds)
+                    self._thinking.finish(update.seconds)
                     self._thinking = None
             case TextDelta():
-                await self._write(update.text)
+                await self._append_text(update.text)
             case ToolCallStarted():
                 self._end_text()
-                self._calls[update.index] = self._calls_by_id[update.id] = call = ToolCall(update.name)
+                self._calls[update.index] = self._calls_by_id[update.id] = call = ToolCallWidget(update.name)
                 await self.mount(call)
             case ToolArgumentsDelta():
-                self._calls[update.index].grow(update.json)
+                self._calls[update.index].append(update.json)
             case ToolReturned():
-                self._calls_by_id[update.call.id].returned(update.result)
+                self._calls_by_id[update.call.id].set_result(update.result)
             case RoundsExhausted():
                 words = f"Stopped after {MAX_ROUNDS} rounds of tool calls. Send a message to continue."
                 await self.mount(Notice(words, kind="warning"))
             case Finished(reason="length"):
-                await self.mount(Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning"))
+                await self.mount(
+                    Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning")
+                )
             case PromptProgress() | ToolCallEnded() | Finished():
                 pass
             case _:
                 assert_never(update)
 
-    async def _wait(self, text: str) -> None:
+    async def _show_busy(self, text: str) -> None:
         if self._busy is None:
             self._busy = Notice(text, kind="warning")
             await self.mount(self._busy)
         else:
-            self._busy.say(text, kind="warning")
+            self._busy.set_message(text, kind="warning")
 
-    async def _think(self, text: str) -> None:
+    async def _append_thinking(self, text: str) -> None:
         if self._thinking is None:
-            self._thinking = Thinking()
+            self._thinking = ThinkingWidget()
             await self.mount(self._thinking)
-        self._thinking.grow(text)
+        self._thinking.append(text)
 
-    async def _write(self, text: str) -> None:
+    async def _append_text(self, text: str) -> None:
         if self._segmenter is None:
             text = text.lstrip("\n")
             if not text.strip():
@@ -112,16 +122,16 @@ class Answer(Vertical):
         for piece in self._segmenter.feed(text):
             if self._text is None or piece.starts_segment:
                 if self._text is not None and piece.cuts_block:
-                    self._text.goes_on()
-                self._text = await self._add_text(continues_code=piece.cuts_block)
+                    self._text.continue_block()
+                self._text = await self._mount_segment(continues_code=piece.cuts_block)
             if piece.text:
-                self._text.grow(piece.text)
+                self._text.append(piece.text)
 
-    async def _add_text(self, *, continues_code: bool) -> "Prose":
+    async def _mount_segment(self, *, continues_code: bool) -> "MarkdownSegment":
         # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
-        from mlxctl.tui.widgets.prose import Prose
+        from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
-        text = Prose(continues_code=continues_code)
+        text = MarkdownSegment(continues_code=continues_code)
         await self.mount(text)
         return text
 

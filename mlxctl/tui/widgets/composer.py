@@ -7,9 +7,56 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import TextArea
 
-from mlxctl.tui.input_history import InputHistory
+from mlxctl.tui.chat_commands import completions
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
-from mlxctl.tui.slash import completions
+
+
+class InputHistory:
+    """Keeps what was sent, oldest first, and the draft that was in the input before browsing."""
+
+    def __init__(self) -> None:
+        self._sent: list[str] = []
+        self._index = 0
+        self._draft = ""
+
+    @property
+    def is_browsing(self) -> bool:
+        """Whether an earlier question is in the input, not the draft."""
+        return self._index < len(self._sent)
+
+    @property
+    def position(self) -> str:
+        """Where browsing is, for people: `2 of 5`."""
+        return f"{self._index + 1} of {len(self._sent)}"
+
+    def add(self, text: str) -> str:
+        """Remember what was sent and end browsing; returns the draft that was left for it."""
+        draft = self._draft if self.is_browsing else ""
+        if not self._sent or self._sent[-1] != text:
+            self._sent.append(text)
+        self._index = len(self._sent)
+        self._draft = ""
+        return draft
+
+    def older(self, current: str) -> str | None:
+        """Return the question before; None at the first.
+
+        `current` is kept as the draft when browsing begins.
+        """
+        if self._index == 0:
+            return None
+        if self._index == len(self._sent):
+            self._draft = current
+        self._index -= 1
+        return self._sent[self._index]
+
+    def newer(self) -> str | None:
+        """Return the question after, at last the draft; None when there is nothing after."""
+        if self._index == len(self._sent):
+            return None
+        self._index += 1
+        return self._draft if self._index == len(self._sent) else self._sent[self._index]
+
 
 _FOLD_CHARACTERS = 4000
 _FOLD_LINES = 60
@@ -17,7 +64,10 @@ _NEW_LINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Composer(TextArea):
-    """A question in the making. A long paste stands as a mark like `[paste 1: 12,345 characters]`; what is sent is the paste."""
+    """A question in the making.
+
+    A long paste stands as a mark like `[paste 1: 12,345 characters]`; what is sent is the paste.
+    """
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 8; border: round $primary 50%; padding: 0 1; background: transparent;
@@ -49,25 +99,26 @@ class Composer(TextArea):
             text = text.replace(mark, content)
         return text
 
-    def put(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         """Replace the content, cursor at the end."""
         self.text = self._fold(text) if _is_long(text) else text
         self.move_cursor(self.document.end)
 
-    def give_back(self, text: str) -> None:
+    def restore_question(self, text: str) -> None:
         """Put a question that was not asked back in front of what was typed since."""
-        self.put(f"{text}\n{self.text}" if self.text.strip() else text)
+        self.set_text(f"{text}\n{self.text}" if self.text.strip() else text)
 
-    def remember(self, text: str) -> None:
+    def add_to_history(self, text: str) -> None:
         """Add a question that was asked to the history; a draft that browsing had put aside comes back."""
         draft = self._history.add(text)
         if draft and not self.text:
-            self.put(draft)
+            self.set_text(draft)
 
     async def on_key(self, event: events.Key) -> None:
         """Send with Enter, break the line with its kin.
 
-        Not as bindings with priority: those overtake the keys that were pressed before them and are still on their way here.
+        Not as bindings with priority: those overtake the keys that were pressed before them and are still on
+        their way here.
         """
         if event.key in ("enter", *_NEW_LINE_KEYS):
             event.stop()
@@ -92,14 +143,16 @@ class Composer(TextArea):
         self._show_hint()
 
     def action_older(self) -> None:
-        """Go up; from the first line to its beginning, and from there, or from an empty input, to earlier questions."""
+        """Go up; from the first line to its beginning, and from there, or from an empty input, to earlier
+        questions.
+        """
         if not self.cursor_at_first_line:
             self.action_cursor_up()
         elif self.text and not self._history.is_browsing and self.cursor_location != (0, 0):
             # A draft does not vanish at the first key.
             self.move_cursor((0, 0))
         elif (text := self._history.older(self.question)) is not None:
-            self.put(text)
+            self.set_text(text)
             self._show_hint()
 
     def action_newer(self) -> None:
@@ -107,7 +160,7 @@ class Composer(TextArea):
         if not self.cursor_at_last_line:
             self.action_cursor_down()
         elif (text := self._history.newer()) is not None:
-            self.put(text)
+            self.set_text(text)
             self._show_hint()
 
     def action_copy_or_interrupt(self) -> None:
@@ -144,7 +197,11 @@ class Composer(TextArea):
     @property
     def _ends_with_backslash(self) -> bool:
         row, column = self.cursor_location
-        return column > 0 and self.document.get_line(row)[column - 1] == "\\" and column == len(self.document.get_line(row))
+        return (
+            column > 0
+            and self.document.get_line(row)[column - 1] == "\\"
+            and column == len(self.document.get_line(row))
+        )
 
     def _fold(self, text: str) -> str:
         num_lines = text.count("\n") + 1

@@ -27,24 +27,24 @@ class FindBar(Horizontal):
         Binding("down,shift+enter", "go(1)", show=False),
     ]
 
-    def __init__(self, transcript: Transcript, *, complete: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, transcript: Transcript, *, load_history: Callable[[], Awaitable[None]]) -> None:
         """`complete` brings everything that was said to the transcript."""
         super().__init__()
         self._transcript = transcript
-        self._complete = complete
-        self._found: list[Widget] = []
-        self._place = 0
+        self._load_history = load_history
+        self._matches: list[Widget] = []
+        self._index = 0
 
     def compose(self) -> ComposeResult:
         """The words, and how often they are there."""
         yield Input(placeholder="Find in this chat (Enter: previous, Esc: close)", id="find", compact=True)
-        yield Static(id="place")
+        yield Static(id="position")
 
     def open(self) -> None:
         """Show it and take the cursor."""
         self.add_class("-open")
         self.query_one(Input).focus()
-        self._find_everywhere()
+        self._find_in_all_history()
 
     @on(Input.Changed)
     def find(self, changed: Input.Changed) -> None:
@@ -53,37 +53,43 @@ class FindBar(Horizontal):
         self._find()
 
     @on(Input.Submitted)
-    def find_before(self, submitted: Input.Submitted) -> None:
+    def find_previous(self, submitted: Input.Submitted) -> None:
         """Go to the place before."""
         submitted.stop()
         self.action_go(-1)
 
     def action_go(self, step: int) -> None:
         """Go to another place, round and round."""
-        if self._found:
-            self._place = (self._place + step) % len(self._found)
-            self._show()
+        if self._matches:
+            self._index = (self._index + step) % len(self._matches)
+            self._show_match()
 
     def action_close(self) -> None:
         """Hide it; the conversation stays where it is."""
         self.remove_class("-open")
-        self._transcript.point_at(None)
+        self._transcript.highlight(None)
         self.screen.query_one("#composer").focus()
 
     @work(exclusive=True)
-    async def _find_everywhere(self) -> None:
-        await self._complete()
+    async def _find_in_all_history(self) -> None:
+        await self._load_history()
         if self.has_class("-open"):
             self._find()
 
     def _find(self) -> None:
-        words = self.query_one(Input).value.strip()
-        self._found = self._transcript.found(words) if words else []
-        self._place = len(self._found) - 1
-        self._show()
+        query = self.query_one(Input).value.strip()
+        self._matches = self._transcript.find_widgets(query) if query else []
+        self._index = len(self._matches) - 1
+        self._show_match()
 
-    def _show(self) -> None:
+    def _show_match(self) -> None:
         is_searching = bool(self.query_one(Input).value.strip())
-        place = f"{self._place + 1} of {len(self._found)}" if self._found else "not found" if is_searching else ""
-        self.query_one("#place", Static).update(place)
-        self._transcript.point_at(self._found[self._place] if self._found else None)
+        position = (
+            f"{self._index + 1} of {len(self._matches)}"
+            if self._matches
+            else "not found"
+            if is_searching
+            else ""
+        )
+        self.query_one("#position", Static).update(position)
+        self._transcript.highlight(self._matches[self._index] if self._matches else None)

@@ -2,14 +2,14 @@
 
 from textual.widgets import Static
 
-from mlxctl.tui.control_characters import visible_controls
+from mlxctl.tui.terminal import escape_control_characters
 
 
-class Header(Static):
+class ChatHeader(Static):
     """Model and title of the chat; hidden where rows are few."""
 
     DEFAULT_CSS = """
-    Header { dock: top; height: 1; padding: 0 1; background: $surface; color: $text-muted; text-wrap: nowrap;
+    ChatHeader { dock: top; height: 1; padding: 0 1; background: $surface; color: $text-muted; text-wrap: nowrap;
         text-overflow: ellipsis; }
     """
 
@@ -19,7 +19,7 @@ class Header(Static):
 
     def show(self, model: str, title: str) -> None:
         """Draw it; what is there already costs nothing."""
-        text = visible_controls(f"mlxctl chat  {model}  {title}".rstrip())
+        text = escape_control_characters(f"mlxctl chat  {model}  {title}".rstrip())
         if text != self._shown:
             self._shown = text
             self.update(text)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from textual.widgets import Static
 
-from mlxctl.tui.control_characters import visible_controls
+from mlxctl.tui.terminal import escape_control_characters
 
 Kind = Literal["hint", "warning", "error"]
 
@@ -19,14 +19,14 @@ class Notice(Static):
     """
 
     def __init__(self, text: str, *, kind: Kind = "hint") -> None:
-        super().__init__(_worded(text, kind), markup=False, classes=f"-{kind}")
+        super().__init__(_format_notice(text, kind), markup=False, classes=f"-{kind}")
 
-    def say(self, text: str, *, kind: Kind = "hint") -> None:
+    def set_message(self, text: str, *, kind: Kind = "hint") -> None:
         """Replace the message where it stands."""
         self.set_classes(f"-{kind}")
-        self.update(_worded(text, kind))
+        self.update(_format_notice(text, kind))
 
 
-def _worded(text: str, kind: Kind) -> str:
+def _format_notice(text: str, kind: Kind) -> str:
     # A server's own words may be in it.
-    return visible_controls(f"Error: {text}" if kind == "error" else text)
+    return escape_control_characters(f"Error: {text}" if kind == "error" else text)

@@ -1,4 +1,6 @@
-"""A number over time: its name, its last value and its highest, and bars that begin at nothing, so that they can be trusted."""
+"""A number over time: its name, its last value and its highest, and bars that begin at nothing, so that they
+can be trusted.
+"""
 
 import math
 from collections.abc import Sequence
@@ -47,7 +49,10 @@ def bars(values: Sequence[float]) -> str:
     """Return rows of characters, the highest value reaching the top; whatever is more than nothing is seen."""
     top = max(values) or 1.0
     heights = [math.ceil(8 * _BAR_ROWS * value / top) for value in values]
-    rows = ("".join(_EIGHTHS[min(8, max(0, height - 8 * row))] for height in heights) for row in reversed(range(_BAR_ROWS)))
+    rows = (
+        "".join(_EIGHTHS[min(8, max(0, height - 8 * row))] for height in heights)
+        for row in reversed(range(_BAR_ROWS))
+    )
     return "\n".join(rows)
 
 

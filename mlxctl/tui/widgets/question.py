@@ -2,23 +2,23 @@
 
 from textual.widgets import Static
 
-from mlxctl.tui.control_characters import visible_controls
+from mlxctl.tui.terminal import escape_control_characters
 
 _MAX_LINES = 20
 _MAX_CHARACTERS = 2000
 
 
-class Question(Static):
+class QuestionWidget(Static):
     """One question; a very long one shows its beginning, and is found by all of it."""
 
     DEFAULT_CSS = """
-    Question { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text; background: $boost; }
+    QuestionWidget { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text; background: $boost; }
     """
 
     def __init__(self, text: str, *, num_images: int = 0) -> None:
         images = f"[{num_images} image{'' if num_images == 1 else 's'}]\n" if num_images else ""
-        super().__init__(images + visible_controls(_shortened(text)), markup=False)
-        self.searchable = text
+        super().__init__(images + escape_control_characters(_shortened(text)), markup=False)
+        self.search_text = text
 
 
 def _shortened(text: str) -> str:

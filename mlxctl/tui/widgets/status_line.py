@@ -1,11 +1,11 @@
-"""One line of live numbers. What does not fit is left out from the right, the least important first."""
+"""One line of live metrics. What does not fit is left out from the right, the least important first."""
 
 from dataclasses import dataclass, field
 
 from textual.widgets import Static
 
-from mlxctl.tui.control_characters import visible_controls
-from mlxctl.tui.pace import LiveNumbers
+from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.throughput_meter import LiveMetrics
 
 _GAP = "  "
 _SHORT_NAME = 16
@@ -13,7 +13,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_PER_SECOND = 10
 # A stream that pauses this long has stalled.
 _STALL_SECONDS = 3.0
-_AT_REST = frozenset({"ready", "no model", "waiting for you", "server not reachable"})
+_IDLE_STATES = frozenset({"ready", "no model", "waiting for you", "server not reachable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Status:
     model: str
     state: str
     seconds: float = 0.0
-    numbers: LiveNumbers = field(default_factory=LiveNumbers)
+    metrics: LiveMetrics = field(default_factory=LiveMetrics)
     context_length: int | None = None
     has_tools: bool = False
 
@@ -49,12 +49,17 @@ class StatusLine(Static):
 
 def status_text(status: Status, *, width: int) -> str:
     """Return the line for a terminal of `width` columns."""
-    segments = [visible_controls(status.model), _state(status), *_numbers(status.numbers), *_context(status)]
+    segments = [
+        escape_control_characters(status.model),
+        _state(status),
+        *_metrics(status.metrics),
+        *_context(status),
+    ]
     if status.has_tools:
         segments.append("tools")
     if len(_GAP.join(segments)) > width and len(status.model) > _SHORT_NAME:
         segments[0] = f"{status.model[: _SHORT_NAME - 1]}…"
-    if status.state not in _AT_REST:
+    if status.state not in _IDLE_STATES:
         frame = _FRAMES[int(status.seconds * _FRAMES_PER_SECOND) % len(_FRAMES)]
         segments[0] = f"{frame} {segments[0]}"
     while len(segments) > 2 and len(_GAP.join(segments)) > width:
@@ -63,40 +68,40 @@ def status_text(status: Status, *, width: int) -> str:
 
 
 def _state(status: Status) -> str:
-    if status.state in _AT_REST:
+    if status.state in _IDLE_STATES:
         return status.state
-    prefill, silent = status.numbers.prefill, status.numbers.silent_seconds
+    prefill, silent = status.metrics.prefill, status.metrics.silent_seconds
     if prefill is not None and prefill.num_prompt_tokens:
         return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
     if status.state != "answering":
         return f"{status.state} {status.seconds:.0f} s"
     if silent is None:
         return status.state
-    if status.numbers.first_token_seconds is None:
+    if status.metrics.first_token_seconds is None:
         return f"waiting {silent:.0f} s"
     return f"answering, no output for {silent:.0f} s" if silent > _STALL_SECONDS else status.state
 
 
-def _numbers(numbers: LiveNumbers) -> list[str]:
+def _metrics(metrics: LiveMetrics) -> list[str]:
     segments = []
-    if numbers.tokens_per_second is not None:
+    if metrics.tokens_per_second is not None:
         # A tilde marks an estimate from pieces of text.
-        segments.append(f"{'' if numbers.is_exact else '~'}{numbers.tokens_per_second:.0f} tok/s")
-    if numbers.first_token_seconds is not None:
-        segments.append(f"first {numbers.first_token_seconds:.2f} s")
-    if numbers.usage is not None:
-        segments.append(f"cached {100 * numbers.usage.num_cached_tokens // numbers.usage.num_prompt_tokens}%")
+        segments.append(f"{'' if metrics.is_exact else '~'}{metrics.tokens_per_second:.0f} tok/s")
+    if metrics.first_token_seconds is not None:
+        segments.append(f"first {metrics.first_token_seconds:.2f} s")
+    if metrics.usage is not None:
+        segments.append(f"cached {100 * metrics.usage.num_cached_tokens // metrics.usage.num_prompt_tokens}%")
     return segments
 
 
 def _context(status: Status) -> list[str]:
-    usage = status.numbers.usage
+    usage = status.metrics.usage
     if usage is None:
         return []
     used = usage.num_prompt_tokens + usage.num_completion_tokens
-    whole = f"/{_rounded(status.context_length)}" if status.context_length else ""
-    return [f"context {_rounded(used)}{whole}"]
+    whole = f"/{_format_tokens(status.context_length)}" if status.context_length else ""
+    return [f"context {_format_tokens(used)}{whole}"]
 
 
-def _rounded(num_tokens: int) -> str:
+def _format_tokens(num_tokens: int) -> str:
     return f"{num_tokens}" if num_tokens < 1000 else f"{num_tokens / 1000:.1f}k"

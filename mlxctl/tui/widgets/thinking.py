@@ -5,17 +5,17 @@ import time
 from textual.app import ComposeResult
 from textual.widgets import Collapsible, Static
 
-from mlxctl.tui.control_characters import visible_controls
+from mlxctl.tui.terminal import escape_control_characters
 
 # While it grows only the end is drawn, so that a long thought costs no more per delta than a short one.
 _GROWING_CHARACTERS = 1200
 
 
-class Thinking(Collapsible):
+class ThinkingWidget(Collapsible):
     """Open while it grows."""
 
     DEFAULT_CSS = """
-    Thinking { border: none; padding: 0 0 0 1; background: transparent; height: auto; color: $text-muted;
+    ThinkingWidget { border: none; padding: 0 0 0 1; background: transparent; height: auto; color: $text-muted;
         & Contents { padding: 0 0 0 2; height: auto; }
         & Static { color: $text-muted; text-style: italic; } }
     """
@@ -33,22 +33,22 @@ class Thinking(Collapsible):
             yield self._body
 
     @property
-    def searchable(self) -> str:
+    def search_text(self) -> str:
         """Everything thought so far."""
         return self._text
 
-    def grow(self, text: str) -> None:
+    def append(self, text: str) -> None:
         """More of the thought."""
-        self._text += visible_controls(text)
+        self._text += escape_control_characters(text)
         is_cut = len(self._text) > _GROWING_CHARACTERS
         self._body.update(("… " if is_cut else "") + self._text[-_GROWING_CHARACTERS:].lstrip())
         self.title = f"Thinking … {time.monotonic() - self._started:.0f} s"
 
-    def end(self, seconds: float | None) -> None:
+    def finish(self, seconds: float | None) -> None:
         """The thought is complete, after a time that may not be known any more; fold it."""
         self._fold("Thought" if seconds is None else f"Thought for {seconds:.1f} s")
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """The thought will not be completed; fold it."""
         self._fold("Thought (incomplete)")
 

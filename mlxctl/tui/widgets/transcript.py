@@ -1,26 +1,77 @@
-"""The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls back."""
+"""The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls
+back.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from textual import events
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.geometry import Size
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
 from mlxctl.tui.messages import TopNear
-from mlxctl.tui.widgets.question import Question
-from mlxctl.tui.widgets.stretch import Stretch
-from mlxctl.tui.widgets.thinking import Thinking
+from mlxctl.tui.widgets.question import QuestionWidget
+from mlxctl.tui.widgets.thinking import ThinkingWidget
 
-# Room above and below the screen, in screens, whose widgets are kept laid out, so that a page further is there at once.
-_SCREENS_AROUND = 2
+MAX_WIDGETS = 24
+"""How many widgets a stretch holds before the next question begins another."""
+
+
+class TranscriptPage(Vertical):
+    """Folded, it keeps its height and shows nothing inside: a long conversation is as quick to draw as a
+    short one.
+    """
+
+    DEFAULT_CSS = """
+    TranscriptPage { height: auto; }
+    """
+
+    is_folded = False
+
+    @property
+    def num_rows(self) -> int:
+        """Its height, which is 0 until it was laid out."""
+        return self.size.height
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next question has to go elsewhere."""
+        return len(self.query("*")) >= MAX_WIDGETS
+
+    def fold(self) -> None:
+        """Show nothing, in as much room."""
+        if self.is_folded or not self.num_rows:
+            return
+        self.is_folded = True
+        self.styles.height = self.num_rows
+        self._display_children(is_shown=False)
+
+    def unfold(self) -> None:
+        """Show everything, in as much room as it takes."""
+        if not self.is_folded:
+            return
+        self.is_folded = False
+        self.styles.height = "auto"
+        self._display_children(is_shown=True)
+
+    def _display_children(self, *, is_shown: bool) -> None:
+        with self.app.batch_update():
+            for child in self.children:
+                child.display = is_shown
+
+
+# Room above and below the screen, in screens, whose widgets are kept laid out, so that a page further is
+# there at once.
+_MARGIN_SCREENS = 2
 
 
 class Transcript(VerticalScroll, can_focus=False):
-    """Knows which widgets belong to the last question, so that it can be taken back; folds what is far from the screen."""
+    """Knows which widgets belong to the last question, so that it can be taken back; folds what is far from
+    the screen.
+    """
 
     DEFAULT_CSS = """
     Transcript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
@@ -41,8 +92,8 @@ class Transcript(VerticalScroll, can_focus=False):
         """Everything has another height in another width."""
         if event.size.width != self._width:
             self._width = event.size.width
-            for stretch in self._stretches:
-                stretch.unfold()
+            for page in self._pages:
+                page.unfold()
             self._fold_after_layout()
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
@@ -51,7 +102,8 @@ class Transcript(VerticalScroll, can_focus=False):
         num_rows = arranged.total_region.height
         grown, self._num_rows = num_rows - self._num_rows, num_rows
         if self._grows_above and grown:
-            # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps the place.
+            # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps
+            # the place.
             first_row = self.scroll_y + grown
             self.set_reactive(VerticalScroll.scroll_y, first_row)
             self.set_reactive(VerticalScroll.scroll_target_y, first_row)
@@ -64,9 +116,9 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def add(self, *widgets: Widget) -> None:
         """Add at the end, and look there."""
-        last = self._stretches[-1] if self._stretches else None
-        if last is None or (last.is_full and isinstance(widgets[0], Question)):
-            await self.mount(Stretch(*widgets))
+        last = self._pages[-1] if self._pages else None
+        if last is None or (last.is_full and isinstance(widgets[0], QuestionWidget)):
+            await self.mount(TranscriptPage(*widgets))
         else:
             await last.mount(*widgets)
         self.anchor()
@@ -75,15 +127,15 @@ class Transcript(VerticalScroll, can_focus=False):
     @property
     def is_near_top(self) -> bool:
         """Whether what is above the first row would be laid out if there were something."""
-        return self.scroll_y < self._reach
+        return self.scroll_y < self._layout_margin
 
     @property
     def has_question(self) -> bool:
         """Whether a question is there to be taken back."""
-        return any(isinstance(widget, Question) for widget in self._said)
+        return any(isinstance(widget, QuestionWidget) for widget in self._widgets)
 
     @contextmanager
-    def growing_above(self) -> Iterator[None]:
+    def keep_scroll_position(self) -> Iterator[None]:
         """What grows inside is above the screen."""
         self._grows_above = True
         try:
@@ -91,7 +143,7 @@ class Transcript(VerticalScroll, can_focus=False):
         finally:
             self._grows_above = False
 
-    async def laid_out(self) -> None:
+    async def wait_for_layout(self) -> None:
         """Wait until everything that is here has its place."""
         is_laid_out = asyncio.Event()
         self.call_after_refresh(is_laid_out.set)
@@ -99,64 +151,68 @@ class Transcript(VerticalScroll, can_focus=False):
 
     async def add_above(self, *widgets: Widget) -> None:
         """Add at the beginning; the end stays where it is on the screen."""
-        first = self._stretches[0] if self._stretches else None
+        first = self._pages[0] if self._pages else None
         if first is None or first.is_full:
-            await self.mount(Stretch(*widgets), before=0)
+            await self.mount(TranscriptPage(*widgets), before=0)
         else:
             await first.mount(*widgets, before=0)
         self._fold_after_layout()
 
-    def found(self, words: str) -> list[Widget]:
+    def find_widgets(self, text: str) -> list[Widget]:
         """Return what holds the words, whatever their case, from top to bottom."""
-        wanted = words.casefold()
-        return [widget for widget in self.query("*") if wanted in str(getattr(widget, "searchable", "")).casefold()]
+        wanted = text.casefold()
+        return [
+            widget
+            for widget in self.query("*")
+            if wanted in str(getattr(widget, "search_text", "")).casefold()
+        ]
 
-    def point_at(self, widget: Widget | None) -> None:
+    def highlight(self, widget: Widget | None) -> None:
         """Mark one widget, scroll to it and unfold it; with None nothing is marked any more."""
         self.query(".-found").remove_class("-found")
         if widget is None:
             return
         widget.add_class("-found")
-        if isinstance(widget, Thinking):
+        if isinstance(widget, ThinkingWidget):
             widget.collapsed = False
         self.release_anchor()
-        for stretch in self._stretches:
-            if stretch in widget.ancestors:
-                stretch.unfold()
+        for page in self._pages:
+            if page in widget.ancestors:
+                page.unfold()
         # What was folded has its place only when it was laid out.
         self.call_after_refresh(self.scroll_to_widget, widget, animate=False, top=True)
 
     async def drop_answer(self) -> None:
         """Remove what follows the last question."""
-        said = self._said
-        questions = [index for index, widget in enumerate(said) if isinstance(widget, Question)]
-        for widget in said[questions[-1] + 1 :] if questions else []:
+        widgets = self._widgets
+        questions = [index for index, widget in enumerate(widgets) if isinstance(widget, QuestionWidget)]
+        for widget in widgets[questions[-1] + 1 :] if questions else []:
             await widget.remove()
 
     async def drop_question(self) -> None:
         """Remove the last question and what follows it."""
         await self.drop_answer()
-        for question in [widget for widget in self._said if isinstance(widget, Question)][-1:]:
+        for question in [widget for widget in self._widgets if isinstance(widget, QuestionWidget)][-1:]:
             await question.remove()
-        for stretch in self._stretches[-1:]:
-            if not stretch.children:
-                await stretch.remove()
+        for page in self._pages[-1:]:
+            if not page.children:
+                await page.remove()
 
     async def clear(self) -> None:
         """Remove everything."""
         await self.remove_children()
 
     @property
-    def _stretches(self) -> Sequence[Stretch]:
-        return [child for child in self.children if isinstance(child, Stretch)]
+    def _pages(self) -> Sequence[TranscriptPage]:
+        return [child for child in self.children if isinstance(child, TranscriptPage)]
 
     @property
-    def _said(self) -> list[Widget]:
-        return [widget for stretch in self._stretches for widget in stretch.children]
+    def _widgets(self) -> list[Widget]:
+        return [widget for page in self._pages for widget in page.children]
 
     @property
-    def _reach(self) -> int:
-        return _SCREENS_AROUND * self.size.height
+    def _layout_margin(self) -> int:
+        return _MARGIN_SCREENS * self.size.height
 
     def _fold_after_layout(self) -> None:
         self.call_after_refresh(self._fold_far)
@@ -164,15 +220,18 @@ class Transcript(VerticalScroll, can_focus=False):
     def _fold_far(self) -> None:
         if self.is_near_top:
             self.post_message(TopNear())
-        top, bottom = self.scroll_y - self._reach, self.scroll_y + self.size.height + self._reach
+        top, bottom = (
+            self.scroll_y - self._layout_margin,
+            self.scroll_y + self.size.height + self._layout_margin,
+        )
         row = 0
-        stretches = self._stretches
+        pages = self._pages
         # At both ends something may still come.
-        growing = (*stretches[:1], *stretches[-1:])
-        for stretch in stretches:
-            is_far = row + stretch.num_rows < top or row > bottom
-            if is_far and stretch not in growing:
-                stretch.fold()
+        growing = (*pages[:1], *pages[-1:])
+        for page in pages:
+            is_far = row + page.num_rows < top or row > bottom
+            if is_far and page not in growing:
+                page.fold()
             else:
-                stretch.unfold()
-            row += stretch.num_rows
+                page.unfold()
+            row += page.num_rows

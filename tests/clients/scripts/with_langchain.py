@@ -1,4 +1,6 @@
-"""Run by the Python that LangChain is installed in, with a server's address: one turn with a tool on each protocol."""
+"""Run by the Python that LangChain is installed in, with a server's address: one turn with a tool on each
+protocol.
+"""
 
 import json
 import sys
@@ -29,7 +31,10 @@ def turn(model: BaseChatModel) -> str:
 
 for protocol, chosen in (
     ("chat", ChatOpenAI(model=MODEL, base_url=f"{URL}/v1", api_key="dummy", temperature=0)),
-    ("responses", ChatOpenAI(model=MODEL, base_url=f"{URL}/v1", api_key="dummy", temperature=0, use_responses_api=True)),
+    (
+        "responses",
+        ChatOpenAI(model=MODEL, base_url=f"{URL}/v1", api_key="dummy", temperature=0, use_responses_api=True),
+    ),
     ("messages", ChatAnthropic(model=MODEL, base_url=URL, api_key="dummy", max_tokens=300)),
 ):
     print(json.dumps({"protocol": protocol, "answer": turn(chosen)}))

@@ -1,4 +1,6 @@
-"""Run by the Python that LiteLLM is installed in, with a server's address: one turn with a tool through each of its providers."""
+"""Run by the Python that LiteLLM is installed in, with a server's address: one turn with a tool through each
+of its providers.
+"""
 
 import json
 import sys

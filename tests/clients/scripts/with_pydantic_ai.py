@@ -1,4 +1,6 @@
-"""Run by the Python that pydantic-ai is installed in, with a server's address: one turn with a tool on each protocol."""
+"""Run by the Python that pydantic-ai is installed in, with a server's address: one turn with a tool on each
+protocol.
+"""
 
 import json
 import sys

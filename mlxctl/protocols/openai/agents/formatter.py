@@ -1,4 +1,7 @@
-"""One turn of an agent: chat completions, but the history comes from the server and goes back to it. Knows no HTTP."""
+"""One turn of an agent: chat completions, but the history comes from the server and goes back to it.
+
+Knows no HTTP.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,13 +9,20 @@ from dataclasses import replace
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Collector, GenerationRequest, Message, StreamEvent, TextResult, text_message
+from mlxctl.ir import (
+    Collector,
+    GenerationRequest,
+    Message,
+    StoredAgent,
+    StreamEvent,
+    TextResult,
+    text_message,
+)
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.chat_parsing import refuse_unsupported, to_generation_request, translate_messages
-from mlxctl.protocols.openai.chat_schema import AssistantMessage, ChatMessage, ChatRequest
-from mlxctl.stores import StoredAgent
+from mlxctl.protocols.openai.chat_schema import ChatAssistantMessage, ChatMessage, ChatRequest
 
 _DECODER = msgspec.json.Decoder(AgentTurn)
 _SETTINGS = msgspec.json.Decoder(AgentSettings)
@@ -23,7 +33,8 @@ _encode = msgspec.json.Encoder().encode
 class AgentTurnFormatter(OpenAIChatFormatter):
     """Answers as a chat completion does. `read` takes the body, `translate` what is kept of the agent.
 
-    After the end, `said` is what has to be added to the history of `agent`, in chat completions' words, and `model` who said it.
+    After the end, `said` is what has to be added to the history of `agent`, in chat completions' words, and
+    `model` who said it.
     """
 
     def __init__(self, *, agent_id: str) -> None:
@@ -33,7 +44,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self._collector = Collector()
 
     def outline(self, body: bytes) -> tuple[int, bool]:
-        """Return what `read` does, and whether the answer is to be streamed; forget the body. Raises InvalidRequest."""
+        """Return what `read` does and whether to stream; keep nothing. Raises InvalidRequest."""
         num_bytes, streams = self.read(body), self.streams
         del self._turn, self._new
         return num_bytes, streams
@@ -70,7 +81,9 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         before = conversation(settings, history)
         request = to_generation_request(self._turn, before=before)
         self.adopt(self._turn, request)
-        return replace(request, drop_oldest=(self._turn.context_overflow or settings.context_overflow) == "drop_oldest")
+        return replace(
+            request, drop_oldest=(self._turn.context_overflow or settings.context_overflow) == "drop_oldest"
+        )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event`."""
@@ -94,7 +107,9 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 
     def _keep(self, result: TextResult) -> None:
         calls = [self._calls[0].replayed(call) for call in result.tool_calls]
-        answer = AssistantMessage(content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None)
+        answer = ChatAssistantMessage(
+            content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None
+        )
         self.said = (*self._new, _encode(answer))
 
 

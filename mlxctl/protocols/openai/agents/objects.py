@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.ir import StoredAgent
 from mlxctl.protocols.openai.agents.schema import AgentSettings, Overflow, Tools
+from mlxctl.protocols.openai.chat_schema import ChatMessage
+from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, parse_limit
 from mlxctl.protocols.ranges import Metadata
-from mlxctl.stores import StoredAgent
 
 AgentStatus = Literal["hot", "warm", "cold"]
-
-MAX_PAGE = 100
-_USUAL_PAGE = 20
 
 _SETTINGS = msgspec.json.Decoder(AgentSettings)
 
@@ -43,15 +42,13 @@ class Standing:
 class AgentPage:
     """Which part of a list is wanted: up to `limit` entries behind the one that `after` names."""
 
-    limit: int = _USUAL_PAGE
+    limit: int = DEFAULT_PAGE_LIMIT
     after: str | None = None
 
     @classmethod
     def read(cls, *, limit: str | None, after: str | None) -> "AgentPage":
         """Read what an address says. Raises InvalidRequest."""
-        if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE):
-            raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE}", param="limit")
-        return cls(limit=int(limit or _USUAL_PAGE), after=after)
+        return cls(limit=parse_limit(limit), after=after)
 
     @property
     def position(self) -> int:
@@ -63,8 +60,11 @@ class AgentPage:
         return int(self.after)
 
 
-class Agent(Struct, kw_only=True):
-    """An agent, and how much of its context is computed already; null is what is not known now. Times are unix seconds."""
+class AgentObject(Struct, kw_only=True):
+    """An agent, and how much of its context is computed already; null is what is not known now.
+
+    Times are unix seconds.
+    """
 
     id: str
     object: Literal["agent"] = "agent"
@@ -85,7 +85,24 @@ class AgentList(Struct, kw_only=True):
     """A page of agents."""
 
     object: Literal["list"] = "list"
-    data: list[Agent]
+    data: list[AgentObject]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class AgentMessage(Struct):
+    """A message of an agent; its id is its position."""
+
+    id: str
+    message: ChatMessage
+
+
+class AgentMessageList(Struct):
+    """A page of messages."""
+
+    object: Literal["list"]
+    data: list[AgentMessage]
     first_id: str | None
     last_id: str | None
     has_more: bool
@@ -104,31 +121,26 @@ def encode_agents(agents: Sequence[tuple[StoredAgent, Standing]], *, has_more: b
 
 
 def encode_messages(messages: Sequence[tuple[int, bytes]], *, has_more: bool) -> bytes:
-    """Return the body for a page of an agent's messages; the id of a message is its position."""
-    objects = [{"id": str(position), "message": msgspec.Raw(body)} for position, body in messages]
-    return _list(objects, [str(position) for position, _ in messages], has_more=has_more)
-
-
-def encode_agent_deletion(agent_id: str) -> bytes:
-    """Return the body that says that an agent is gone."""
-    return msgspec.json.encode({"id": agent_id, "object": "agent", "deleted": True})
-
-
-def _list(objects: Sequence[object], ids: Sequence[str], *, has_more: bool) -> bytes:
+    """Return the body for a page of an agent's messages, each with its position."""
+    # Stored messages are JSON already.
+    listed = [
+        AgentMessage(id=str(position), message=cast("ChatMessage", msgspec.Raw(body)))
+        for position, body in messages
+    ]
+    ends = (listed[0].id, listed[-1].id) if listed else (None, None)
     return msgspec.json.encode(
-        {
-            "object": "list",
-            "data": objects,
-            "first_id": ids[0] if ids else None,
-            "last_id": ids[-1] if ids else None,
-            "has_more": has_more,
-        }
+        AgentMessageList(object="list", data=listed, first_id=ends[0], last_id=ends[1], has_more=has_more)
     )
 
 
-def _agent_object(agent: StoredAgent, standing: Standing) -> Agent:
+def encode_agent_deletion(agent_id: str) -> bytes:
+    """Return the body after an agent was deleted."""
+    return msgspec.json.encode(Deletion(id=agent_id, object="agent", deleted=True))
+
+
+def _agent_object(agent: StoredAgent, standing: Standing) -> AgentObject:
     settings = _SETTINGS.decode(agent.settings)
-    return Agent(
+    return AgentObject(
         id=agent.id,
         created_at=int(agent.created),
         last_access_at=int(agent.last_access),

@@ -69,7 +69,9 @@ def _bounded(settings: AgentSettings, limit_bytes: int) -> bytes:
     """Return the settings as JSON; the refusal names the largest of them."""
     kept = msgspec.json.encode(settings)
     if len(kept) > limit_bytes:
-        largest = max(settings.__struct_fields__, key=lambda name: len(msgspec.json.encode(getattr(settings, name))))
+        largest = max(
+            settings.__struct_fields__, key=lambda name: len(msgspec.json.encode(getattr(settings, name)))
+        )
         raise InvalidRequest(
             f"instructions, tools and metadata of an agent may take {limit_bytes} bytes together, and these take {len(kept)}; "
             f"shorten {largest} (server.agent_settings_bytes)",

@@ -1,14 +1,44 @@
-"""The events of one response, numbered in a row, and its output items as they grow: one open at a time, each with its end."""
+"""The events of one response, numbered in a row, and its output items as they grow: one open at a time, each
+with its end.
+"""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from mlxctl.ir import TextDelta, TokenLogprob, ToolCallPart, ToolCallStarted
 from mlxctl.protocols.openai.freeform import FreeformInput
-from mlxctl.protocols.openai.logprobs import token_object
-from mlxctl.protocols.openai.responses.output import Item, OutputStyle, Status, summary_part, text_part, thinking_part
+from mlxctl.protocols.openai.logprobs import token_logprobs
+from mlxctl.protocols.openai.responses.answers import (
+    CustomCallItem,
+    ItemStatus,
+    OutputItem,
+    OutputTextPart,
+    ReasoningTextPart,
+    ResponseAnswer,
+    SummaryTextPart,
+)
+from mlxctl.protocols.openai.responses.event_schema import (
+    ArgumentsDeltaEvent,
+    ArgumentsDoneEvent,
+    DeltaEvent,
+    InputDeltaEvent,
+    InputDoneEvent,
+    ItemEvent,
+    PartEvent,
+    ReasoningDeltaEvent,
+    ReasoningDoneEvent,
+    ResponseEvent,
+    ResponseEventType,
+    ResponseStreamEvent,
+    SummaryDeltaEvent,
+    SummaryDoneEvent,
+    SummaryPartEvent,
+    TextDeltaEvent,
+    TextDoneEvent,
+)
+from mlxctl.protocols.openai.responses.output import OutputStyle, text_part
 
 _encode = msgspec.json.Encoder().encode
 
@@ -16,13 +46,13 @@ _encode = msgspec.json.Encoder().encode
 class EventWriter:
     """Writes the events of one stream.
 
-    `output` are the items that have ended. A text that is cut off, by length or an error, ends as incomplete; a call that is cut
-    off by an error does not end at all: clients act on a call as soon as it has ended.
+    `output` are the items that have ended. A text that is cut off, by length or an error, ends as incomplete;
+    a call that is cut off by an error does not end at all: clients act on a call as soon as it has ended.
     PERF: the head of a text's deltas is encoded once per item; a delta costs one JSON string and one join.
     """
 
     def __init__(self, style: OutputStyle) -> None:
-        self.output: list[Item] = []
+        self.output: list[OutputItem] = []
         self._style = style
         self._num_events = 0
         self._open_kind: Literal["message", "reasoning", "call"] | None = None
@@ -32,16 +62,16 @@ class EventWriter:
         self._call: ToolCallStarted | None = None
         # Reads the text out of the open call's arguments, where its tool takes a text.
         self._input: FreeformInput | None = None
+        self._item_id = ""
         self._delta_head = b""
         self._delta_tail = b""
 
-    def event(self, kind: str, fields: Mapping[str, object]) -> bytes:
-        """Return one server-sent event with the next number; its name stands beside the type in its data."""
-        data = _encode({"type": kind, **fields, "sequence_number": self._next_number()})
-        return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+    def response(self, kind: ResponseEventType, response: ResponseAnswer) -> bytes:
+        """Return the event of a stage of the response."""
+        return self._write(ResponseEvent(type=kind, response=response, sequence_number=self._next_number()))
 
     def text(self, delta: TextDelta) -> bytes:
-        """Return what says more of the answer, ending another kind of item first."""
+        """Return more text, ending another kind of item first."""
         if not delta.text:
             self._is_ended |= self._open_kind == "reasoning"
             return b""
@@ -49,13 +79,11 @@ class EventWriter:
         self._pieces.append(delta.text)
         if delta.logprobs:
             self._logprobs += delta.logprobs
-            scores = [token_object(token) for token in delta.logprobs]
-            fields = {**self._place("content_index"), "delta": delta.text, "logprobs": scores}
-            return opened + self.event("response.output_text.delta", fields)
+            return opened + self._write(self._text_delta(delta.text, delta.logprobs))
         return opened + self._delta(delta.text)
 
     def thinking(self, text: str) -> bytes:
-        """Return what says more of the thinking, ending another kind of item first."""
+        """Return more thinking, ending another kind of item first."""
         if not text:
             self._is_ended |= self._open_kind == "message"
             return b""
@@ -64,35 +92,62 @@ class EventWriter:
         return opened + self._delta(text)
 
     def start_call(self, call: ToolCallStarted) -> bytes:
-        """Return the start of a call, ending what is open."""
+        """Return the start of a call, ending the open item first."""
         closed = self.close()
         self._open_kind, self._call = "call", call
         item = self._style.started_call(self._index, call.id, call.name)
-        self._input = FreeformInput() if item["type"] == "custom_tool_call" else None
-        kind = "response.function_call_arguments.delta" if self._input is None else "response.custom_tool_call_input.delta"
-        self._freeze_delta(kind, {"item_id": item["id"], "output_index": self._index})
-        return closed + self._added(item)
+        self._item_id = item.id
+        added = self._added(item)
+        if isinstance(item, CustomCallItem):
+            self._input = FreeformInput()
+            self._freeze(
+                InputDeltaEvent(
+                    type="response.custom_tool_call_input.delta",
+                    **self._place(0),
+                    delta="",
+                )
+            )
+        else:
+            self._input = None
+            self._freeze(
+                ArgumentsDeltaEvent(
+                    type="response.function_call_arguments.delta",
+                    **self._place(0),
+                    delta="",
+                )
+            )
+        return closed + added
 
     def arguments(self, json: str) -> bytes:
-        """Return more of the open call's arguments, or of its input."""
+        """Return more of the open call's arguments or input."""
         self._pieces.append(json)
-        said = json if self._input is None else self._input.feed(json)
-        return self._delta(said) if said else b""
+        text = json if self._input is None else self._input.feed(json)
+        return self._delta(text) if text else b""
 
     def end_call(self) -> bytes:
         """Return the end of the open call."""
         assert self._call is not None, "a call ends after it started"
         call = ToolCallPart(id=self._call.id, name=self._call.name, arguments="".join(self._pieces))
         item = self._style.call(self._index, call)
-        place = {"item_id": item["id"], "output_index": self._index}
-        if self._input is None:
-            told = {**place, "name": item["name"], "arguments": call.arguments}
-            return self.event("response.function_call_arguments.done", told) + self._done(item)
-        rest = self._input.finish()
-        last = self._delta(rest) if rest else b""
-        return last + self.event("response.custom_tool_call_input.done", {**place, "input": item["input"]}) + self._done(item)
+        if isinstance(item, CustomCallItem):
+            assert self._input is not None, "the reader starts with the call"
+            rest = self._input.finish()
+            last = self._delta(rest) if rest else b""
+            done: InputDoneEvent | ArgumentsDoneEvent = InputDoneEvent(
+                type="response.custom_tool_call_input.done",
+                **self._place(),
+                input=item.input,
+            )
+            return last + self._write(done) + self._done(item)
+        done = ArgumentsDoneEvent(
+            type="response.function_call_arguments.done",
+            **self._place(),
+            name=item.name,
+            arguments=call.arguments,
+        )
+        return self._write(done) + self._done(item)
 
-    def close(self, status: Status = "completed") -> bytes:
+    def close(self, status: ItemStatus = "completed") -> bytes:
         """Return the end of the open text or thinking; b"" when none is open."""
         text = "".join(self._pieces)
         if self._open_kind == "message":
@@ -111,65 +166,146 @@ class EventWriter:
     def _start_message(self) -> bytes:
         self._open_kind = "message"
         item = self._style.started_message(self._index)
-        added = self._added(item)
-        place = self._place("content_index")
-        self._freeze_delta("response.output_text.delta", place, tail={"logprobs": []})
-        return added + self.event("response.content_part.added", {**place, "part": text_part("", ())})
+        self._item_id = item.id
+        added = self._added(item) + self._content_part("response.content_part.added", text_part("", ()))
+        self._freeze(self._text_delta("", (), sequence_number=0))
+        return added
 
-    def _end_message(self, text: str, status: Status) -> bytes:
-        place, part = self._place("content_index"), text_part(text, self._logprobs)
-        item = self._style.message(self._index, text, self._logprobs, status)
-        return (
-            self.event("response.output_text.done", {**place, "text": text, "logprobs": part["logprobs"]})
-            + self.event("response.content_part.done", {**place, "part": part})
-            + self._done(item)
+    def _text_delta(
+        self, text: str, logprobs: Sequence[TokenLogprob], *, sequence_number: int | None = None
+    ) -> TextDeltaEvent:
+        return TextDeltaEvent(
+            type="response.output_text.delta",
+            **self._place(sequence_number),
+            content_index=0,
+            delta=text,
+            logprobs=token_logprobs(logprobs),
         )
+
+    def _end_message(self, text: str, status: ItemStatus) -> bytes:
+        part = text_part(text, self._logprobs)
+        item = self._style.message(self._index, text, self._logprobs, status)
+        done = TextDoneEvent(
+            type="response.output_text.done",
+            **self._place(),
+            content_index=0,
+            text=text,
+            logprobs=part.logprobs,
+        )
+        return self._write(done) + self._content_part("response.content_part.done", part) + self._done(item)
 
     def _start_reasoning(self) -> bytes:
         self._open_kind = "reasoning"
-        added = self._added(self._style.started_reasoning(self._index))
+        item = self._style.started_reasoning(self._index)
+        self._item_id = item.id
+        added = self._added(item)
         if self._style.tells_summary:
-            place = self._place("summary_index")
-            self._freeze_delta("response.reasoning_summary_text.delta", place)
-            return added + self.event("response.reasoning_summary_part.added", {**place, "part": summary_part("")})
-        place = self._place("content_index")
-        self._freeze_delta("response.reasoning_text.delta", place)
-        return added + self.event("response.content_part.added", {**place, "part": thinking_part("")})
+            self._freeze(
+                SummaryDeltaEvent(
+                    type="response.reasoning_summary_text.delta",
+                    **self._place(0),
+                    summary_index=0,
+                    delta="",
+                )
+            )
+            return added + self._summary_part("response.reasoning_summary_part.added", "")
+        self._freeze(
+            ReasoningDeltaEvent(
+                type="response.reasoning_text.delta",
+                **self._place(0),
+                content_index=0,
+                delta="",
+            )
+        )
+        return added + self._content_part("response.content_part.added", ReasoningTextPart(""))
 
-    def _end_reasoning(self, text: str, status: Status) -> bytes:
+    def _end_reasoning(self, text: str, status: ItemStatus) -> bytes:
         item = self._style.reasoning(self._index, text, status)
         if self._style.tells_summary:
-            place = self._place("summary_index")
-            told = self.event("response.reasoning_summary_text.done", {**place, "text": text})
-            return (
-                told + self.event("response.reasoning_summary_part.done", {**place, "part": summary_part(text)}) + self._done(item)
+            summary = SummaryDoneEvent(
+                type="response.reasoning_summary_text.done",
+                **self._place(),
+                summary_index=0,
+                text=text,
             )
-        place = self._place("content_index")
-        told = self.event("response.reasoning_text.done", {**place, "text": text})
-        return told + self.event("response.content_part.done", {**place, "part": thinking_part(text)}) + self._done(item)
+            part = self._write(summary) + self._summary_part("response.reasoning_summary_part.done", text)
+            return part + self._done(item)
+        done = ReasoningDoneEvent(
+            type="response.reasoning_text.done",
+            **self._place(),
+            content_index=0,
+            text=text,
+        )
+        part = self._write(done) + self._content_part("response.content_part.done", ReasoningTextPart(text))
+        return part + self._done(item)
 
-    def _place(self, part_index: str) -> dict[str, object]:
-        """Return where in the answer the open item's only part is."""
-        prefix = "msg" if self._open_kind == "message" else "rs"
-        return {"item_id": self._style.item_id(prefix, self._index), "output_index": self._index, part_index: 0}
+    def _content_part(
+        self,
+        kind: Literal["response.content_part.added", "response.content_part.done"],
+        part: OutputTextPart | ReasoningTextPart,
+    ) -> bytes:
+        event = PartEvent(
+            type=kind,
+            **self._place(),
+            content_index=0,
+            part=part,
+        )
+        return self._write(event)
 
-    def _added(self, item: Item) -> bytes:
-        return self.event("response.output_item.added", {"output_index": self._index, "item": item})
+    def _summary_part(
+        self,
+        kind: Literal["response.reasoning_summary_part.added", "response.reasoning_summary_part.done"],
+        text: str,
+    ) -> bytes:
+        event = SummaryPartEvent(
+            type=kind,
+            **self._place(),
+            summary_index=0,
+            part=SummaryTextPart(text),
+        )
+        return self._write(event)
 
-    def _done(self, item: Item) -> bytes:
-        told = self.event("response.output_item.done", {"output_index": self._index, "item": item})
+    def _added(self, item: OutputItem) -> bytes:
+        event = ItemEvent(
+            type="response.output_item.added",
+            output_index=self._index,
+            item=item,
+            sequence_number=self._next_number(),
+        )
+        return self._write(event)
+
+    def _done(self, item: OutputItem) -> bytes:
+        event = ItemEvent(
+            type="response.output_item.done",
+            output_index=self._index,
+            item=item,
+            sequence_number=self._next_number(),
+        )
         self.output.append(item)
         self._open_kind, self._call, self._is_ended = None, None, False
         self._pieces.clear()
         self._logprobs.clear()
-        return told
+        return self._write(event)
 
-    def _freeze_delta(self, kind: str, place: Mapping[str, object], tail: Mapping[str, object] | None = None) -> None:
-        self._delta_head = f"event: {kind}\ndata: ".encode() + _encode({"type": kind, **place})[:-1] + b',"delta":'
-        self._delta_tail = (b"," + _encode(tail)[1:-1] if tail else b"") + b',"sequence_number":%d}\n\n'
+    @staticmethod
+    def _write(event: ResponseStreamEvent) -> bytes:
+        """Return one server-sent event, named by the `type` of its data."""
+        return b"event: %b\ndata: %b\n\n" % (event.type.encode(), _encode(event))
+
+    def _freeze(self, empty: DeltaEvent) -> None:
+        """Keep the bytes of a delta before and behind its text; number and text of `empty` are 0 and ""."""
+        # Inside a JSON string the quotes would be escaped, so the pattern occurs once.
+        head, tail = self._write(empty).split(b'"delta":""')
+        self._delta_head = head + b'"delta":'
+        self._delta_tail = tail.removesuffix(b"0}\n\n") + b"%d}\n\n"
 
     def _delta(self, text: str) -> bytes:
         return self._delta_head + _encode(text) + self._delta_tail % self._next_number()
+
+    def _place(self, sequence_number: int | None = None) -> dict[str, Any]:
+        """Return the fields of every event within the open item."""
+        number = self._next_number() if sequence_number is None else sequence_number
+        return {"item_id": self._item_id, "output_index": self._index, "sequence_number": number}
 
     def _next_number(self) -> int:
         self._num_events += 1

@@ -1,14 +1,15 @@
 """OpenAI's Responses API: the formatter. Knows no HTTP, no model and no store.
 
-A stream is `response.created`, `response.in_progress`, then for each item its start, its parts, deltas and ends, then
-`response.completed` or `response.incomplete`. Clients take their answer from the items that have ended, so an error first ends the
-open text; then `response.failed` is what counts: agents ask again after it, and ignore an `error` event.
+A stream is `response.created`, `response.in_progress`, then for each item its start, its parts, deltas and
+ends, then `response.completed` or `response.incomplete`. Clients take their answer from the items that have
+ended, so an error first ends the open text; then `response.failed` is what counts: agents ask again after it,
+and ignore an `error` event.
 """
 
 import secrets
 import time
 from collections.abc import Callable
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -18,6 +19,8 @@ from mlxctl.ir import (
     GenerationRequest,
     PromptProgress,
     SamplingParams,
+    StoredItem,
+    StoredResponse,
     StreamEvent,
     TextDelta,
     TextResult,
@@ -27,8 +30,9 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.protocols.openai.responses.answers import OutputItem, ResponseAnswer
 from mlxctl.protocols.openai.responses.events import EventWriter
-from mlxctl.protocols.openai.responses.output import Item, OutputStyle
+from mlxctl.protocols.openai.responses.output import OutputStyle
 from mlxctl.protocols.openai.responses.parsing import (
     Recalled,
     References,
@@ -40,7 +44,6 @@ from mlxctl.protocols.openai.responses.parsing import (
 )
 from mlxctl.protocols.openai.responses.resource import ResponseTemplate
 from mlxctl.protocols.openai.responses.tools import ToolOffer
-from mlxctl.stores import StoredItem, StoredResponse
 
 MAX_REPEATED_BYTES = 4 << 20
 """How much of a request its response may repeat: it is written several times, on the event loop."""
@@ -52,11 +55,10 @@ _encode = msgspec.json.Encoder().encode
 class OpenAIResponsesFormatter:
     """One response. `response_id` is made up when not given; `now` is the clock, in unix seconds.
 
-    Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is both, with nothing
-    found. `parse_or_refer` and `parse_again` leave nothing of a body behind that is not needed later.
-
-    `settle` may tell the sampling that is used. After the end, `record` is what has to be kept, and `earlier` the conversation that
-    it goes on from.
+    Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is
+    both, with nothing found. `parse_or_refer` and `parse_again` keep nothing of a body that is not needed
+    later. `settle` may tell the sampling that is used. After the end, `record` is what has
+    to be kept, and `earlier` the conversation that it goes on from.
     """
 
     begins_with_counts = False
@@ -83,7 +85,7 @@ class OpenAIResponsesFormatter:
         return wanted
 
     def parse_again(self, body: bytes, recalled: Recalled) -> GenerationRequest:
-        """Read a request with what it referred to; what goes before it is not kept here. Raises InvalidRequest."""
+        """Read a request with what it referred to, which is not kept. Raises InvalidRequest."""
         self.read(body)
         request = self._translate_whole(body, recalled)
         self.earlier = ()
@@ -108,7 +110,9 @@ class OpenAIResponsesFormatter:
         style = OutputStyle(
             offer=offer,
             item_suffix=suffix,
-            tells_summary=bool(asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)),
+            tells_summary=bool(
+                asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)
+            ),
             carries_thinking="reasoning.encrypted_content" in (asked.include or ()),
         )
         self._style, self._events = style, EventWriter(style)
@@ -121,7 +125,8 @@ class OpenAIResponsesFormatter:
         # PERF: a small body repeats nothing large.
         if len(body) > MAX_REPEATED_BYTES and len(_encode(self._template.in_progress())) > MAX_REPEATED_BYTES:
             message = (
-                f"what a response repeats (instructions, tools, names) may have {MAX_REPEATED_BYTES} bytes together; send less"
+                "what a response repeats (instructions, tools, names) may have "
+                f"{MAX_REPEATED_BYTES} bytes together; send less"
             )
             raise InvalidRequest(message, param="instructions" if self._request.instructions else "tools")
         return request
@@ -135,8 +140,10 @@ class OpenAIResponsesFormatter:
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the two events that say that there is a response, and that it is worked on."""
         self._has_begun = True
-        response = {"response": self._template.in_progress()}
-        return self._events.event("response.created", response) + self._events.event("response.in_progress", response)
+        response = self._template.in_progress()
+        return self._events.response("response.created", response) + self._events.response(
+            "response.in_progress", response
+        )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
         """Return the events for `event`; progress is a comment."""
@@ -167,7 +174,7 @@ class OpenAIResponsesFormatter:
         begun = b"" if self._has_begun else self.begin(Usage(num_prompt_tokens=0))
         closed = self._events.close("incomplete")
         response = self._template.failed(error, self._events.output)
-        return begun + closed + self._events.event("response.failed", {"response": response}) + _DONE
+        return begun + closed + self._events.response("response.failed", response) + _DONE
 
     def ping(self) -> bytes:
         """Return a comment."""
@@ -185,9 +192,12 @@ class OpenAIResponsesFormatter:
         closed = self._events.close("incomplete" if end.reason == "length" else "completed")
         response = self._template.finished(end.reason, self._events.output, end.usage, int(self._now()))
         self._keep(response, self._events.output)
-        return closed + self._events.event(f"response.{response['status']}", {"response": response})
+        kind: Literal["response.incomplete", "response.completed"] = (
+            "response.incomplete" if end.reason == "length" else "response.completed"
+        )
+        return closed + self._events.response(kind, response)
 
-    def _keep(self, response: dict[str, object], output: list[Item]) -> None:
+    def _keep(self, response: ResponseAnswer, output: list[OutputItem]) -> None:
         if self._request.store is False:
             return
         self.record = StoredResponse(
@@ -195,7 +205,7 @@ class OpenAIResponsesFormatter:
             previous_id=self._request.previous_response_id,
             body=_encode(response),
             input=self._own_items,
-            output=tuple(StoredItem(id=str(item["id"]), body=_encode(item)) for item in output),
+            output=tuple(StoredItem(id=item.id, body=_encode(item)) for item in output),
         )
 
 

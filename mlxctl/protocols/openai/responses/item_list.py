@@ -2,65 +2,81 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import msgspec
+from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.protocols.page_bytes import num_fitting
-from mlxctl.stores import StoredItem
-
-_MOST = 100
+from mlxctl.ir import StoredItem
+from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, num_fitting, parse_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first unless `asc`.
+    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first
+    unless `asc`.
 
     A page with large items ends earlier.
     """
 
-    limit: int = 20
+    limit: int = DEFAULT_PAGE_LIMIT
     order: Literal["asc", "desc"] = "desc"
     after: str | None = None
 
     @classmethod
     def read(cls, *, limit: str | None, order: str | None, after: str | None) -> "Page":
         """Read what an address says. Raises InvalidRequest."""
-        if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= _MOST):
-            raise InvalidRequest(f"limit must be a number from 1 to {_MOST}", param="limit")
         if order not in (None, "asc", "desc"):
-            raise InvalidRequest(f"order is {order!r}, which is not supported here; use one of: 'asc', 'desc'", param="order")
-        return cls(limit=int(limit or 20), order="asc" if order == "asc" else "desc", after=after)
+            raise InvalidRequest(
+                f"order is {order!r}, which is not supported here; use one of: 'asc', 'desc'", param="order"
+            )
+        return cls(limit=parse_limit(limit), order="asc" if order == "asc" else "desc", after=after)
 
     def cut(self, items: Sequence[StoredItem]) -> tuple[list[StoredItem], bool]:
-        """Return the wanted items, and whether there are more. Raises InvalidRequest when there is no item `after`."""
+        """Return the wanted items, and whether there are more.
+
+        Raises InvalidRequest when there is no item `after`.
+        """
         ordered = list(items) if self.order == "asc" else list(reversed(items))
         start = 0
         if self.after is not None:
             ids = [item.id for item in ordered]
             if self.after not in ids:
-                raise InvalidRequest(f"after is {self.after!r}, which is not the id of an item in this list", param="after")
+                raise InvalidRequest(
+                    f"after is {self.after!r}, which is not the id of an item in this list", param="after"
+                )
             start = ids.index(self.after) + 1
         wanted = ordered[start : start + self.limit]
         num_told = num_fitting([len(item.body) for item in wanted])
         return wanted[:num_told], len(ordered) > start + num_told
 
 
+class ItemList(Struct):
+    """A page of input items: each as it was sent, with an id and a type."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 def encode_item_list(items: Sequence[StoredItem], page: Page) -> bytes:
     """Return the body for a page of items. Raises InvalidRequest."""
     chosen, has_more = page.cut(items)
     return msgspec.json.encode(
-        {
-            "object": "list",
-            "data": [msgspec.Raw(item.body) for item in chosen],
-            "first_id": chosen[0].id if chosen else None,
-            "last_id": chosen[-1].id if chosen else None,
-            "has_more": has_more,
-        }
+        ItemList(
+            object="list",
+            # Stored items are JSON already.
+            data=[cast("dict[str, Any]", msgspec.Raw(item.body)) for item in chosen],
+            first_id=chosen[0].id if chosen else None,
+            last_id=chosen[-1].id if chosen else None,
+            has_more=has_more,
+        )
     )
 
 
 def encode_deletion(response_id: str) -> bytes:
-    """Return the body that says that a response is gone."""
-    return msgspec.json.encode({"id": response_id, "object": "response", "deleted": True})
+    """Return the body after a response was deleted."""
+    return msgspec.json.encode(Deletion(id=response_id, object="response", deleted=True))

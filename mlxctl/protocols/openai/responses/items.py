@@ -1,6 +1,7 @@
 """From input items to messages: what one side did in a row, thinking, speaking and calling, is one message.
 
-Each item of the request itself is also made ready to be kept: with an id, and in the shape in which it is listed.
+Each item of the request itself is also made ready to be kept: with an id, and in the shape in which it is
+listed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,18 @@ from typing import Any, assert_never
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import AudioPart, ImagePart, Message, Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    StoredItem,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_json, decode_part, refuse_deep_nesting
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
@@ -18,20 +30,20 @@ from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
 from mlxctl.protocols.thinking_signature import carried_thinking
 from mlxctl.protocols.tool_offer import refuse_orphan_result
-from mlxctl.stores import StoredItem
 
 _MAX_ID_CHARS = 256
 _TAGGED = msgspec.json.Decoder(schema.Tagged)
 _REFERENCE = msgspec.json.Decoder(schema.ItemReference)
 _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
-    "message": msgspec.json.Decoder(schema.Message),
-    "function_call": msgspec.json.Decoder(schema.FunctionCall),
-    "function_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
-    "custom_tool_call": msgspec.json.Decoder(schema.CustomToolCall),
-    "custom_tool_call_output": msgspec.json.Decoder(schema.FunctionCallOutput),
-    "reasoning": msgspec.json.Decoder(schema.Reasoning),
+    "message": msgspec.json.Decoder(schema.ResponsesMessage),
+    "function_call": msgspec.json.Decoder(schema.ResponsesFunctionCall),
+    "function_call_output": msgspec.json.Decoder(schema.ResponsesCallOutput),
+    "custom_tool_call": msgspec.json.Decoder(schema.ResponsesCustomCall),
+    "custom_tool_call_output": msgspec.json.Decoder(schema.ResponsesCallOutput),
+    "reasoning": msgspec.json.Decoder(schema.ResponsesReasoning),
 }
-# What other servers' own tools and services leave in a history; it means nothing to a model that never had them.
+# What other servers' own tools and services leave in a history; it means nothing to a model that never had
+# them.
 FOREIGN_KINDS = frozenset(
     {
         "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger",
@@ -55,13 +67,18 @@ _ID_PREFIXES = {
 
 
 def kind_of(item: msgspec.Raw, path: str) -> str:
-    """Return the type of an item; two of them may leave it out. Raises InvalidRequest for one that nobody knows."""
+    """Return the type of an item; two of them may leave it out.
+
+    Raises InvalidRequest for one that nobody knows.
+    """
     tagged = decode_part(item, _TAGGED, path)
     kind = tagged.type or ("item_reference" if tagged.role is None else "message")
     if kind in _KINDS or kind in FOREIGN_KINDS or kind in ("item_reference", ADDITIONAL_TOOLS):
         return kind
     known = ", ".join(map(repr, [*_KINDS, "item_reference"]))
-    raise InvalidRequest(f"{path}.type is {kind!r}, which is not supported here; use one of: {known}", param=f"{path}.type")
+    raise InvalidRequest(
+        f"{path}.type is {kind!r}, which is not supported here; use one of: {known}", param=f"{path}.type"
+    )
 
 
 def referred_id(item: msgspec.Raw, path: str) -> str:
@@ -70,14 +87,19 @@ def referred_id(item: msgspec.Raw, path: str) -> str:
 
 
 def kept_shape(item: msgspec.Raw, kind: str, path: str, spare_id: str) -> StoredItem:
-    """Return an item as it is kept and listed; one without an id gets one made of `spare_id`. Raises InvalidRequest."""
+    """Return an item as it is kept and listed; one without an id gets one made of `spare_id`.
+
+    Raises InvalidRequest.
+    """
     fields: dict[str, Any] = decode_json(item)
     refuse_deep_nesting(fields, path)
     item_id = fields.get("id")
     if not isinstance(item_id, str) or not item_id:
         item_id = f"{_ID_PREFIXES[kind]}_{spare_id}"
     if len(item_id) > _MAX_ID_CHARS:
-        raise InvalidRequest(f"{path}.id has {len(item_id)} characters; it may have {_MAX_ID_CHARS}", param=f"{path}.id")
+        raise InvalidRequest(
+            f"{path}.id has {len(item_id)} characters; it may have {_MAX_ID_CHARS}", param=f"{path}.id"
+        )
     fields |= {"id": item_id, "type": kind}
     if kind == "reasoning":
         fields["summary"] = fields.get("summary") or []
@@ -90,7 +112,7 @@ def kept_shape(item: msgspec.Raw, kind: str, path: str, spare_id: str) -> Stored
     return StoredItem(id=item_id, body=msgspec.json.encode(fields))
 
 
-class Conversation:
+class ResponsesConversation:
     """The reader of one conversation; remembers which calls were made, so that each result finds its own."""
 
     def __init__(self) -> None:
@@ -101,24 +123,34 @@ class Conversation:
     def add(self, item: msgspec.Raw, kind: str, path: str) -> None:
         """Take the next item. Raises InvalidRequest."""
         match decode_part(item, _KINDS[kind], path):
-            case schema.Message(role="assistant") as message:
+            case schema.ResponsesMessage(role="assistant") as message:
                 self._answer.extend(_content(message.content, f"{path}.content"))
-            case schema.Message() as message:
+            case schema.ResponsesMessage() as message:
                 role: Role = "user" if message.role == "user" else "system"
                 self._say(Message(role=role, parts=tuple(_content(message.content, f"{path}.content"))))
-            case schema.FunctionCall() as call:
+            case schema.ResponsesFunctionCall() as call:
                 self._call_ids.add(call.call_id)
                 name = full_name(call.name, call.namespace)
                 self._answer.append(ToolCallPart(id=call.call_id, name=name, arguments=call.arguments))
-            case schema.CustomToolCall() as call:
+            case schema.ResponsesCustomCall() as call:
                 self._call_ids.add(call.call_id)
                 name = full_name(call.name, call.namespace)
-                self._answer.append(ToolCallPart(id=call.call_id, name=name, arguments=freeform_arguments(call.input)))
-            case schema.FunctionCallOutput() as result:
+                self._answer.append(
+                    ToolCallPart(id=call.call_id, name=name, arguments=freeform_arguments(call.input))
+                )
+            case schema.ResponsesCallOutput() as result:
                 refuse_orphan_result(result.call_id, self._call_ids, path=f"{path}.call_id")
-                content = [part for part in _content(result.output, f"{path}.output") if not isinstance(part, AudioPart)]
-                self._say(Message(role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)))
-            case schema.Reasoning() as reasoning:
+                content = [
+                    part
+                    for part in _content(result.output, f"{path}.output")
+                    if not isinstance(part, AudioPart)
+                ]
+                self._say(
+                    Message(
+                        role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)
+                    )
+                )
+            case schema.ResponsesReasoning() as reasoning:
                 if thinking := _thinking(reasoning):
                     self._answer.append(ThinkingPart(text=thinking))
 
@@ -141,15 +173,25 @@ class Conversation:
             self._answer = []
 
 
-def _thinking(reasoning: schema.Reasoning) -> str:
+def _thinking(reasoning: schema.ResponsesReasoning) -> str:
     """Return what was thought: as it was, else as it was carried, else as it was summed up."""
     told = "".join(thought.text for thought in reasoning.content or ())
-    return told or carried_thinking(reasoning.encrypted_content) or "".join(part.text for part in reasoning.summary or ())
+    return (
+        told
+        or carried_thinking(reasoning.encrypted_content)
+        or "".join(part.text for part in reasoning.summary or ())
+    )
 
 
-def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
-    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content is equal."""
-    parts: Sequence[schema.Content] = (schema.InputText(text=content),) if isinstance(content, str) else content
+def _content(
+    content: str | Sequence[schema.Content], path: str
+) -> Iterable[TextPart | ImagePart | AudioPart]:
+    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content
+    is equal.
+    """
+    parts: Sequence[schema.Content] = (
+        (schema.InputText(text=content),) if isinstance(content, str) else content
+    )
     for index, part in enumerate(parts):
         match part:
             case schema.InputText():
@@ -161,8 +203,10 @@ def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[Tex
                 yield audio_from_base64(sound.data, sound.format, f"{path}[{index}].input_audio")
             case schema.InputFile():
                 where = f"{path}[{index}].type"
-                raise InvalidRequest(f"{where} is 'input_file', but documents are not read here; send their text", param=where)
-            case schema.Refusal():
+                raise InvalidRequest(
+                    f"{where} is 'input_file', but documents are not read here; send their text", param=where
+                )
+            case schema.ResponsesRefusal():
                 pass
             case _:
                 assert_never(part)
@@ -170,7 +214,10 @@ def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[Tex
 
 def _image(part: schema.InputImage, path: str) -> ImagePart:
     if part.file_id is not None:
-        raise InvalidRequest(f"{path}.file_id is not supported: no files are kept here; send a data URL", param=f"{path}.file_id")
+        raise InvalidRequest(
+            f"{path}.file_id is not supported: no files are kept here; send a data URL",
+            param=f"{path}.file_id",
+        )
     if part.image_url is None:
         raise missing(f"{path}.image_url")
     return image_from_data_url(part.image_url, f"{path}.image_url")

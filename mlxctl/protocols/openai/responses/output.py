@@ -3,26 +3,36 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
 from mlxctl.ir import Part, TextPart, TextResult, ThinkingPart, TokenLogprob, ToolCallPart
 from mlxctl.protocols.openai.freeform import FreeformInput
-from mlxctl.protocols.openai.logprobs import token_object
+from mlxctl.protocols.openai.logprobs import token_logprobs
+from mlxctl.protocols.openai.responses.answers import (
+    CustomCallItem,
+    FunctionCallItem,
+    ItemStatus,
+    MessageItem,
+    OutputItem,
+    OutputTextPart,
+    ReasoningItem,
+    ReasoningTextPart,
+    SummaryTextPart,
+)
 from mlxctl.protocols.openai.responses.tools import ToolOffer
 from mlxctl.protocols.thinking_signature import sign
 
-Item = dict[str, object]
-Status = Literal["in_progress", "completed", "incomplete"]
+CallItem = FunctionCallItem | CustomCallItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputStyle:
     """How items are written for one request.
 
-    Thinking is told as its own summary when the caller asked for one, since clients show that, else as it is. With
-    `carries_thinking` it is also put where a caller keeps what it cannot read.
+    Thinking is told as its own summary when the caller asked for one, since clients show that, else as it is.
+    With `carries_thinking` it is also put where a caller keeps what it cannot read.
     """
 
     offer: ToolOffer
@@ -34,64 +44,97 @@ class OutputStyle:
         """Return the id of the output item at `index`."""
         return f"{prefix}_{self.item_suffix}o{index:x}"
 
-    def message(self, index: int, text: str, logprobs: Sequence[TokenLogprob], status: Status) -> Item:
+    def message(
+        self, index: int, text: str, logprobs: Sequence[TokenLogprob], status: ItemStatus
+    ) -> MessageItem:
         """Return a message of one text."""
-        return self.started_message(index) | {"status": status, "content": [text_part(text, logprobs)]}
+        return self._message(index, [text_part(text, logprobs)], status)
 
-    def reasoning(self, index: int, text: str, status: Status) -> Item:
-        """Return what was thought."""
-        told: Item = {"summary": [summary_part(text)]} if self.tells_summary else {"content": [thinking_part(text)]}
-        carried = sign(text, carry=True) if self.carries_thinking else None
-        return self.started_reasoning(index) | told | {"encrypted_content": carried, "status": status}
+    def started_message(self, index: int) -> MessageItem:
+        """Return a message before its first token."""
+        return self._message(index, [], "in_progress")
 
-    def call(self, index: int, call: ToolCallPart) -> Item:
-        """Return a call; one whose arguments are no complete object is incomplete, so that nobody acts on it."""
-        status: Status = "completed" if _is_object(call.arguments) else "incomplete"
-        said = {"input": FreeformInput.of(call.arguments)} if self.offer.is_freeform(call.name) else {"arguments": call.arguments}
-        return self.started_call(index, call.id, call.name) | said | {"status": status}
+    def reasoning(self, index: int, text: str, status: ItemStatus) -> ReasoningItem:
+        """Return whole thinking."""
+        return self._reasoning(
+            index,
+            summary=[SummaryTextPart(text)] if self.tells_summary else [],
+            content=[ReasoningTextPart(text)],
+            encrypted_content=sign(text, carry=True) if self.carries_thinking else None,
+            status=status,
+        )
 
-    def started_message(self, index: int) -> Item:
-        """Return a message before its first word."""
-        return {
-            "id": self.item_id("msg", index),
-            "type": "message",
-            "status": "in_progress",
-            "role": "assistant",
-            "content": [],
-        }
+    def started_reasoning(self, index: int) -> ReasoningItem:
+        """Return thinking before its first token."""
+        return self._reasoning(index, summary=[], content=[], encrypted_content=None, status="in_progress")
 
-    def started_reasoning(self, index: int) -> Item:
-        """Return thinking before its first word."""
-        item: Item = {"id": self.item_id("rs", index), "type": "reasoning", "summary": []}
-        if not self.tells_summary:
-            item["content"] = []
-        return item | {"encrypted_content": None, "status": "in_progress"}
+    def call(self, index: int, call: ToolCallPart) -> CallItem:
+        """Return a whole call; without complete JSON arguments it is incomplete, so that clients do not run it."""
+        status: ItemStatus = "completed" if _is_object(call.arguments) else "incomplete"
+        is_freeform = self.offer.is_freeform(call.name)
+        text = FreeformInput.of(call.arguments) if is_freeform else call.arguments
+        return self._call(index, call.id, call.name, text, status)
 
-    def started_call(self, index: int, call_id: str, full_name: str) -> Item:
+    def started_call(self, index: int, call_id: str, full_name: str) -> CallItem:
         """Return a call before its arguments."""
-        name, namespace = self.offer.called(full_name)
-        is_freeform = self.offer.is_freeform(full_name)
-        item: Item = {
-            "id": self.item_id("ctc" if is_freeform else "fc", index),
-            "type": "custom_tool_call" if is_freeform else "function_call",
-            "status": "in_progress",
-            "call_id": call_id,
-            "name": name,
-            "input" if is_freeform else "arguments": "",
-        }
-        return item if namespace is None else item | {"namespace": namespace}
+        return self._call(index, call_id, full_name, "", "in_progress")
 
-    def items(self, result: TextResult) -> list[Item]:
+    def _message(self, index: int, content: list[OutputTextPart], status: ItemStatus) -> MessageItem:
+        return MessageItem(
+            id=self.item_id("msg", index), type="message", status=status, role="assistant", content=content
+        )
+
+    def _reasoning(
+        self,
+        index: int,
+        *,
+        summary: list[SummaryTextPart],
+        content: list[ReasoningTextPart],
+        encrypted_content: str | None,
+        status: ItemStatus,
+    ) -> ReasoningItem:
+        return ReasoningItem(
+            id=self.item_id("rs", index),
+            type="reasoning",
+            summary=summary,
+            content=UNSET if self.tells_summary else content,
+            encrypted_content=encrypted_content,
+            status=status,
+        )
+
+    def _call(self, index: int, call_id: str, full_name: str, text: str, status: ItemStatus) -> CallItem:
+        name, namespace = self.offer.called(full_name)
+        if self.offer.is_freeform(full_name):
+            return CustomCallItem(
+                id=self.item_id("ctc", index),
+                type="custom_tool_call",
+                status=status,
+                call_id=call_id,
+                name=name,
+                input=text,
+                namespace=UNSET if namespace is None else namespace,
+            )
+        return FunctionCallItem(
+            id=self.item_id("fc", index),
+            type="function_call",
+            status=status,
+            call_id=call_id,
+            name=name,
+            arguments=text,
+            namespace=UNSET if namespace is None else namespace,
+        )
+
+    def items(self, result: TextResult) -> list[OutputItem]:
         """Return the items of a whole answer, in the order in which the model produced them."""
         last = len(result.message.parts) - 1
         logprobs = deque(result.logprobs)
-        items: list[Item] = []
+        items: list[OutputItem] = []
         for index, part in enumerate(result.message.parts):
             is_cut = result.reason == "length" and index == last
             items.append(self._item(index, part, logprobs, "incomplete" if is_cut else "completed"))
         return items
 
-    def _item(self, index: int, part: Part, logprobs: deque[TokenLogprob], status: Status) -> Item:
+    def _item(self, index: int, part: Part, logprobs: deque[TokenLogprob], status: ItemStatus) -> OutputItem:
         match part:
             case TextPart():
                 return self.message(index, part.text, _take(logprobs, len(part.text.encode())), status)
@@ -103,20 +146,9 @@ class OutputStyle:
                 raise AssertionError(f"an answer holds no {type(part).__name__}")
 
 
-def text_part(text: str, logprobs: Sequence[TokenLogprob]) -> Item:
-    """Return a piece of visible text."""
-    scores = [token_object(token) for token in logprobs]
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": scores}
-
-
-def thinking_part(text: str) -> Item:
-    """Return a piece of thinking as it was."""
-    return {"type": "reasoning_text", "text": text}
-
-
-def summary_part(text: str) -> Item:
-    """Return a piece of a summary of thinking."""
-    return {"type": "summary_text", "text": text}
+def text_part(text: str, logprobs: Sequence[TokenLogprob]) -> OutputTextPart:
+    """Return a part of visible text."""
+    return OutputTextPart(text=text, annotations=[], logprobs=token_logprobs(logprobs))
 
 
 def _take(logprobs: deque[TokenLogprob], num_bytes: int) -> list[TokenLogprob]:

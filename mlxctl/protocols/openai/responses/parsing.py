@@ -1,4 +1,6 @@
-"""From a responses body, and what it refers to, to a GenerationRequest; names the caller's field in every refusal."""
+"""From a responses body, and what it refers to, to a GenerationRequest; names the caller's field in every
+refusal.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,16 +8,30 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import Constraint, GenerationRequest, Message, SamplingOptions, TextPart, ThinkingOptions
+from mlxctl.ir import (
+    Constraint,
+    GenerationRequest,
+    Message,
+    SamplingOptions,
+    StoredItem,
+    TextPart,
+    ThinkingOptions,
+)
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, decode_part
 from mlxctl.protocols.openai.responses import schema
-from mlxctl.protocols.openai.responses.items import ADDITIONAL_TOOLS, FOREIGN_KINDS, Conversation, kept_shape, kind_of, referred_id
+from mlxctl.protocols.openai.responses.items import (
+    ADDITIONAL_TOOLS,
+    FOREIGN_KINDS,
+    ResponsesConversation,
+    kept_shape,
+    kind_of,
+    referred_id,
+)
 from mlxctl.protocols.openai.responses.tools import ToolOffer
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
-from mlxctl.stores import StoredItem
 
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
 _ADDITIONAL_TOOLS = msgspec.json.Decoder(schema.AdditionalTools)
@@ -32,7 +48,9 @@ class References:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What was found of it; `conversation` is None when the earlier answer is not kept, `items` lacks those that are not."""
+    """What was found of it; `conversation` is None when the earlier answer is not kept, `items` lacks those
+    that are not.
+    """
 
     conversation: tuple[StoredItem, ...] | None = None
     items: Mapping[str, bytes] = field(default_factory=dict)
@@ -45,7 +63,9 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInput:
-    """An input that was read: the messages with all before them, its own items as they are kept, and the types left out."""
+    """An input that was read: the messages with all before them, its own items as they are kept, and the
+    types left out.
+    """
 
     messages: tuple[Message, ...]
     own_items: tuple[StoredItem, ...]
@@ -60,11 +80,19 @@ def decode_responses(body: bytes) -> schema.ResponsesRequest:
     if request.input == []:
         raise InvalidRequest("input is empty; send a text, or at least one item", param="input")
     if request.background:
-        _refuse("background", "background is not supported: every answer is waited for; leave it out, or stream")
+        _refuse(
+            "background", "background is not supported: every answer is waited for; leave it out, or stream"
+        )
     if request.conversation is not None:
-        _refuse("conversation", "conversation is not supported: no conversations are kept here; use previous_response_id")
+        _refuse(
+            "conversation",
+            "conversation is not supported: no conversations are kept here; use previous_response_id",
+        )
     if request.prompt is not None:
-        _refuse("prompt", "prompt is not supported: no prompt templates are kept here; send instructions and input")
+        _refuse(
+            "prompt",
+            "prompt is not supported: no prompt templates are kept here; send instructions and input",
+        )
     return request
 
 
@@ -76,12 +104,16 @@ def references(request: schema.ResponsesRequest) -> References:
     """Return what has to be looked up before the request can be read. Raises InvalidRequest."""
     items = request.input if isinstance(request.input, list) else ()
     paths = [(item, f"input[{index}]") for index, item in enumerate(items)]
-    item_ids = tuple(referred_id(item, path) for item, path in paths if kind_of(item, path) == "item_reference")
+    item_ids = tuple(
+        referred_id(item, path) for item, path in paths if kind_of(item, path) == "item_reference"
+    )
     return References(previous_id=request.previous_response_id, item_ids=item_ids)
 
 
 def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, str]]:
-    """Return the tools that are offered, each with its path: those of the request, and those in items of its input."""
+    """Return the tools that are offered, each with its path: those of the request, and those in items of its
+    input.
+    """
     tools = [(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())]
     for index, item in enumerate(request.input if isinstance(request.input, list) else ()):
         path = f"input[{index}]"
@@ -92,8 +124,11 @@ def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, s
 
 
 def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id: str) -> ReadInput:
-    """Read the conversation; items without an id are kept with one made of `spare_id`. Raises InvalidRequest."""
-    conversation = Conversation()
+    """Read the conversation; items without an id are kept with one made of `spare_id`.
+
+    Raises InvalidRequest.
+    """
+    conversation = ResponsesConversation()
     dropped: list[str] = []
     if request.previous_response_id is not None:
         _add_earlier(conversation, request.previous_response_id, recalled)
@@ -105,13 +140,15 @@ def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id
         own = _add_items(conversation, request.input or (), recalled, dropped, spare_id)
     messages = conversation.messages()
     if not messages:
-        raise InvalidRequest("input holds nothing that a model can read; send at least one message", param="input")
+        raise InvalidRequest(
+            "input holds nothing that a model can read; send at least one message", param="input"
+        )
     if request.instructions:
         messages = (Message(role="system", parts=(TextPart(text=request.instructions),)), *messages)
     return ReadInput(messages=messages, own_items=tuple(own), dropped=tuple(dropped))
 
 
-def _add_earlier(conversation: Conversation, previous_id: str, recalled: Recalled) -> None:
+def _add_earlier(conversation: ResponsesConversation, previous_id: str, recalled: Recalled) -> None:
     if recalled.conversation is None:
         message = f"previous_response_id is {previous_id!r}, but no such response is kept here (any more); send its items as input"
         raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found")
@@ -121,7 +158,11 @@ def _add_earlier(conversation: Conversation, previous_id: str, recalled: Recalle
 
 
 def _add_items(
-    conversation: Conversation, items: Sequence[msgspec.Raw], recalled: Recalled, dropped: list[str], spare_id: str
+    conversation: ResponsesConversation,
+    items: Sequence[msgspec.Raw],
+    recalled: Recalled,
+    dropped: list[str],
+    spare_id: str,
 ) -> list[StoredItem]:
     own: list[StoredItem] = []
     for index, given in enumerate(items):
@@ -148,7 +189,9 @@ def _referred(item: msgspec.Raw, recalled: Recalled, path: str) -> msgspec.Raw:
     return msgspec.Raw(recalled.items[item_id])
 
 
-def to_generation_request(request: schema.ResponsesRequest, messages: tuple[Message, ...], offer: ToolOffer) -> GenerationRequest:
+def to_generation_request(
+    request: schema.ResponsesRequest, messages: tuple[Message, ...], offer: ToolOffer
+) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
     tools, choice = offer.choose(request.tool_choice)
     return GenerationRequest(
@@ -175,9 +218,9 @@ def _sampling(request: schema.ResponsesRequest) -> SamplingOptions:
 
 def _text_format(options: schema.TextOptions | None) -> Constraint | None:
     match options.format if options else None:
-        case schema.ObjectFormat():
+        case schema.ResponsesObjectFormat():
             return object_constraint("text.format")
-        case schema.SchemaFormat() as wish:
+        case schema.ResponsesSchemaFormat() as wish:
             return schema_constraint(wish.schema, param="text.format.schema", is_strict=bool(wish.strict))
         case _:
             return None
@@ -186,4 +229,8 @@ def _text_format(options: schema.TextOptions | None) -> Constraint | None:
 def _thinking(request: schema.ResponsesRequest) -> ThinkingOptions:
     effort = request.reasoning.effort if request.reasoning else None
     budget = request.thinking_budget
-    return ThinkingOptions(enabled=False) if effort == "none" else ThinkingOptions(effort=effort, max_tokens=budget)
+    return (
+        ThinkingOptions(enabled=False)
+        if effort == "none"
+        else ThinkingOptions(effort=effort, max_tokens=budget)
+    )

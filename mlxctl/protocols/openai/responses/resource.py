@@ -2,23 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+from msgspec import UNSET
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import FinishReason, SamplingParams, Usage
 from mlxctl.protocols.error_body import error_message
 from mlxctl.protocols.openai.responses import schema
-from mlxctl.protocols.openai.responses.output import Item
+from mlxctl.protocols.openai.responses.answers import (
+    IncompleteDetails,
+    OutputItem,
+    ReasoningSettings,
+    ResponseAnswer,
+    ResponseError,
+    ResponseInputTokens,
+    ResponseStatus,
+    ResponseUsage,
+    TextSettings,
+)
 from mlxctl.protocols.openai.responses.tools import ToolOffer
-
-ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
+from mlxctl.protocols.openai.usage import ReasoningTokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseTemplate:
     """What a response says of itself from the beginning: whose answer it is, and what was asked for.
 
-    `created` is in unix seconds. `sampling` is what is used, whether the caller said it or the model's own defaults.
+    `created` is in unix seconds. `sampling` is what is used, whether the caller said it or the model's own
+    defaults.
     """
 
     id: str
@@ -27,101 +39,120 @@ class ResponseTemplate:
     offer: ToolOffer
     sampling: SamplingParams
 
-    def in_progress(self) -> dict[str, object]:
+    def in_progress(self) -> ResponseAnswer:
         """Return the response before its answer."""
-        return self._object("in_progress")
+        return self._answer("in_progress")
 
-    def finished(self, reason: FinishReason, output: Sequence[Item], usage: Usage, completed_at: int) -> dict[str, object]:
-        """Return the response with its answer, which is incomplete when it ran out of tokens."""
-        ending: dict[str, object] = {"output": list(output), "usage": _usage_object(usage)}
+    def finished(
+        self, reason: FinishReason, output: Sequence[OutputItem], usage: Usage, completed_at: int
+    ) -> ResponseAnswer:
+        """Return the response with its output; it is incomplete if it ran out of tokens."""
+        response = self._answer("completed", output=output, usage=_usage(usage))
         if reason == "length":
-            return self._object("incomplete", incomplete_details={"reason": "max_output_tokens"}, **ending)
-        return self._object("completed", completed_at=completed_at, **ending)
+            response.status = "incomplete"
+            response.incomplete_details = IncompleteDetails(reason="max_output_tokens")
+        else:
+            response.completed_at = completed_at
+        return response
 
-    def failed(self, error: MlxctlError, output: Sequence[Item]) -> dict[str, object]:
-        """Return the response that could not be finished, with what there was."""
-        told = {"code": "server_error", "message": error_message(error)}
-        return self._object("failed", error=told, output=list(output))
+    def failed(self, error: MlxctlError, output: Sequence[OutputItem]) -> ResponseAnswer:
+        """Return the failed response with its output so far."""
+        response = self._answer("failed", output=output)
+        response.error = ResponseError(code="server_error", message=error_message(error))
+        return response
 
-    def _object(self, status: ResponseStatus, **told: object) -> dict[str, object]:
+    def _answer(
+        self, status: ResponseStatus, *, output: Sequence[OutputItem] = (), usage: ResponseUsage | None = None
+    ) -> ResponseAnswer:
         asked, sampling = self.request, self.sampling
-        response: dict[str, object] = {
-            "id": self.id,
-            "object": "response",
-            "created_at": self.created,
-            "status": status,
-            "background": False,
-            "completed_at": None,
-            "error": None,
-            "incomplete_details": None,
-            "instructions": asked.instructions,
-            "max_output_tokens": asked.max_output_tokens,
-            "max_tool_calls": asked.max_tool_calls,
-            "model": asked.model,
-            "output": [],
-            "parallel_tool_calls": asked.parallel_tool_calls is not False,
-            "previous_response_id": asked.previous_response_id,
-            "prompt_cache_key": asked.prompt_cache_key,
-            "reasoning": _reasoning(asked.reasoning),
-            "safety_identifier": asked.safety_identifier,
-            "service_tier": "default",
-            "store": asked.store is not False,
-            "temperature": sampling.temperature,
-            "text": _text(asked.text),
-            "tool_choice": _tool_choice(asked.tool_choice),
-            "tools": self.offer.describe(),
-            "top_logprobs": asked.top_logprobs or 0,
-            "top_p": sampling.top_p,
-            "presence_penalty": sampling.presence_penalty,
-            "frequency_penalty": sampling.frequency_penalty,
-            "truncation": asked.truncation or "disabled",
-            "usage": None,
-            "user": asked.user,
-            "metadata": asked.metadata or {},
-        }
-        return response | told
+        return ResponseAnswer(
+            id=self.id,
+            object="response",
+            created_at=self.created,
+            status=status,
+            background=False,
+            completed_at=None,
+            error=None,
+            incomplete_details=None,
+            instructions=asked.instructions,
+            max_output_tokens=asked.max_output_tokens,
+            max_tool_calls=asked.max_tool_calls,
+            model=asked.model,
+            output=list(output),
+            parallel_tool_calls=asked.parallel_tool_calls is not False,
+            previous_response_id=asked.previous_response_id,
+            prompt_cache_key=asked.prompt_cache_key,
+            reasoning=_reasoning(asked.reasoning),
+            safety_identifier=asked.safety_identifier,
+            service_tier="default",
+            store=asked.store is not False,
+            temperature=sampling.temperature,
+            text=_text(asked.text),
+            tool_choice=_tool_choice(asked.tool_choice),
+            tools=self.offer.describe(),
+            top_logprobs=asked.top_logprobs or 0,
+            top_p=sampling.top_p,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            truncation=asked.truncation or "disabled",
+            usage=usage,
+            user=asked.user,
+            metadata=asked.metadata or {},
+        )
 
 
-def _usage_object(usage: Usage) -> dict[str, object]:
-    return {
-        "input_tokens": usage.num_prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.num_cached_tokens, "cache_write_tokens": usage.num_kept_tokens},
-        "output_tokens": usage.num_completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.num_thinking_tokens},
-        "total_tokens": usage.num_prompt_tokens + usage.num_completion_tokens,
-    }
+def _usage(usage: Usage) -> ResponseUsage:
+    return ResponseUsage(
+        input_tokens=usage.num_prompt_tokens,
+        input_tokens_details=ResponseInputTokens(
+            cached_tokens=usage.num_cached_tokens, cache_write_tokens=usage.num_stored_tokens
+        ),
+        output_tokens=usage.num_completion_tokens,
+        output_tokens_details=ReasoningTokens(usage.num_thinking_tokens),
+        total_tokens=usage.num_prompt_tokens + usage.num_completion_tokens,
+    )
 
 
-def _reasoning(options: schema.ReasoningOptions | None) -> dict[str, object]:
+def _reasoning(options: schema.ReasoningOptions | None) -> ReasoningSettings:
     if options is None:
-        return {"effort": None, "summary": None}
-    return {"effort": options.effort, "summary": options.summary or options.generate_summary}
+        return ReasoningSettings(effort=None, summary=None)
+    return ReasoningSettings(effort=options.effort, summary=options.summary or options.generate_summary)
 
 
-def _text(options: schema.TextOptions | None) -> dict[str, object]:
-    told: dict[str, object] = {"format": _format(options.format if options else None)}
-    return told | {"verbosity": options.verbosity} if options and options.verbosity else told
+def _text(options: schema.TextOptions | None) -> TextSettings:
+    if options is None:
+        return TextSettings(format=_format(None))
+    return TextSettings(format=_format(options.format), verbosity=options.verbosity or UNSET)
 
 
-def _format(wish: schema.PlainFormat | schema.ObjectFormat | schema.SchemaFormat | None) -> dict[str, object]:
+def _format(
+    wish: schema.ResponsesTextFormat | schema.ResponsesObjectFormat | schema.ResponsesSchemaFormat | None,
+) -> dict[str, object]:
     match wish:
-        case schema.SchemaFormat():
+        case schema.ResponsesSchemaFormat():
             said = {"schema": wish.schema or {}, "strict": bool(wish.strict), "description": wish.description}
             return {"type": "json_schema", "name": wish.name or "", **said}
-        case schema.ObjectFormat():
+        case schema.ResponsesObjectFormat():
             return {"type": "json_object"}
         case _:
             return {"type": "text"}
 
 
-def _tool_choice(choice: str | schema.NamedTool | schema.AllowedTools | None) -> Any:
-    if isinstance(choice, schema.NamedTool):
-        return {"type": "custom" if isinstance(choice, schema.NamedCustomTool) else "function", **_reference(choice)}
-    if isinstance(choice, schema.AllowedTools):
-        tools = [{"type": tool.type or "function", **_reference(tool)} for tool in choice.tools if tool.name is not None]
+def _tool_choice(choice: str | schema.ResponsesNamedTool | schema.ResponsesAllowedTools | None) -> Any:
+    if isinstance(choice, schema.ResponsesNamedTool):
+        return {
+            "type": "custom" if isinstance(choice, schema.ResponsesNamedCustomTool) else "function",
+            **_reference(choice),
+        }
+    if isinstance(choice, schema.ResponsesAllowedTools):
+        tools = [
+            {"type": tool.type or "function", **_reference(tool)}
+            for tool in choice.tools
+            if tool.name is not None
+        ]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
     return choice or "auto"
 
 
-def _reference(tool: schema.NamedTool | schema.AllowedTool) -> dict[str, str | None]:
+def _reference(tool: schema.ResponsesNamedTool | schema.ResponsesAllowedTool) -> dict[str, str | None]:
     return {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}

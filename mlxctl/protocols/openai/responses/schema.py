@@ -1,8 +1,9 @@
-"""The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k, min_p,
-repetition_penalty, seed, thinking_budget, …). Null means unsaid everywhere; fields that are not here are ignored.
+"""The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k,
+min_p, repetition_penalty, seed, thinking_budget, …). Null means unsaid everywhere; fields that are not here
+are ignored.
 
-Items, tools and choices stay unread in the body's own type: which type they are decides how they are read, and there are many that
-only the protocol's maker knows.
+Items, tools and choices stay unread in the body's own type: which type they are decides how they are read,
+and there are many that only the protocol's maker knows.
 """
 
 from typing import Annotated, Any, Literal
@@ -32,7 +33,7 @@ class PlainText(InputText, tag_field="type", tag="text"):
     """A piece of text, by the name that chats give it."""
 
 
-class Refusal(Struct, tag_field="type", tag="refusal"):
+class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
     """A replayed refusal of another server's model; it says nothing to ours."""
 
     refusal: str | None = None
@@ -55,17 +56,17 @@ class InputFile(Struct, tag_field="type", tag="input_file"):
     """A document; refused by name."""
 
 
-Content = InputText | OutputText | PlainText | Refusal | InputImage | InputAudio | InputFile
+Content = InputText | OutputText | PlainText | ResponsesRefusal | InputImage | InputAudio | InputFile
 
 
-class Message(Struct):
+class ResponsesMessage(Struct):
     """What somebody said."""
 
     role: Literal["user", "assistant", "system", "developer"]
     content: str | Annotated[list[Content], FewMessages]
 
 
-class FunctionCall(Struct):
+class ResponsesFunctionCall(Struct):
     """A replayed call; `arguments` is JSON text. The tool of a namespace is named by both."""
 
     call_id: str
@@ -74,7 +75,7 @@ class FunctionCall(Struct):
     namespace: str | None = None
 
 
-class CustomToolCall(Struct):
+class ResponsesCustomCall(Struct):
     """A replayed call of a tool that takes any text."""
 
     call_id: str
@@ -83,24 +84,24 @@ class CustomToolCall(Struct):
     namespace: str | None = None
 
 
-class FunctionCallOutput(Struct):
+class ResponsesCallOutput(Struct):
     """What a tool gave back."""
 
     call_id: str
     output: str | list[InputText | OutputText | PlainText | InputImage | InputFile]
 
 
-class Thought(Struct):
+class ReasoningPart(Struct):
     """A piece of thinking."""
 
     text: str
 
 
-class Reasoning(Struct):
+class ResponsesReasoning(Struct):
     """Replayed thinking: in the open, or carried where the caller could not read it."""
 
-    summary: list[Thought] | None = None
-    content: list[Thought] | None = None
+    summary: list[ReasoningPart] | None = None
+    content: list[ReasoningPart] | None = None
     encrypted_content: str | None = None
 
 
@@ -117,7 +118,7 @@ class Tagged(Struct):
     role: Any = None
 
 
-class Function(Struct):
+class ResponsesFunction(Struct):
     """A tool's definition; arguments of a `strict` one always fit its parameters."""
 
     name: Name
@@ -126,20 +127,20 @@ class Function(Struct):
     strict: bool | None = None
 
 
-class PlainInput(Struct, tag_field="type", tag="text"):
+class ResponsesPlainInput(Struct, tag_field="type", tag="text"):
     """Any text."""
 
 
-class GrammarInput(InputGrammar, tag_field="type", tag="grammar"):
+class ResponsesGrammarInput(InputGrammar, tag_field="type", tag="grammar"):
     """A text that fits a grammar."""
 
 
-class Custom(Struct):
+class ResponsesCustomTool(Struct):
     """The definition of a tool that takes any text."""
 
     name: Name
     description: str | None = None
-    format: PlainInput | GrammarInput | None = None
+    format: ResponsesPlainInput | ResponsesGrammarInput | None = None
 
 
 class AdditionalTools(Struct):
@@ -148,7 +149,7 @@ class AdditionalTools(Struct):
     tools: Annotated[list[Raw], FewTools] | None = None
 
 
-class Namespace(Struct):
+class ResponsesNamespace(Struct):
     """Tools under a common name."""
 
     name: Name
@@ -156,18 +157,18 @@ class Namespace(Struct):
     description: str | None = None
 
 
-class NamedTool(Struct, tag_field="type", tag="function"):
+class ResponsesNamedTool(Struct, tag_field="type", tag="function"):
     """A reference to a tool by name."""
 
     name: str
     namespace: str | None = None
 
 
-class NamedCustomTool(NamedTool, tag_field="type", tag="custom"):
+class ResponsesNamedCustomTool(ResponsesNamedTool, tag_field="type", tag="custom"):
     """A reference to a tool that takes any text."""
 
 
-class AllowedTool(Struct):
+class ResponsesAllowedTool(Struct):
     """A reference to a tool of any type; those that only the protocol's maker can run are not offered anyway."""
 
     type: str | None = None
@@ -175,10 +176,10 @@ class AllowedTool(Struct):
     namespace: str | None = None
 
 
-class AllowedTools(Struct, tag_field="type", tag="allowed_tools"):
+class ResponsesAllowedTools(Struct, tag_field="type", tag="allowed_tools"):
     """A part of the tools, and whether one must be called."""
 
-    tools: list[AllowedTool]
+    tools: list[ResponsesAllowedTool]
     mode: Literal["auto", "required"] = "auto"
 
 
@@ -190,15 +191,15 @@ class ReasoningOptions(Struct):
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
 
 
-class PlainFormat(Struct, tag_field="type", tag="text"):
+class ResponsesTextFormat(Struct, tag_field="type", tag="text"):
     """Any text."""
 
 
-class ObjectFormat(Struct, tag_field="type", tag="json_object"):
+class ResponsesObjectFormat(Struct, tag_field="type", tag="json_object"):
     """A JSON object."""
 
 
-class SchemaFormat(Struct, tag_field="type", tag="json_schema"):
+class ResponsesSchemaFormat(Struct, tag_field="type", tag="json_schema"):
     """JSON that fits a schema; without `strict`, what of it cannot be enforced is left to the model."""
 
     schema: dict[str, Any] | None = None
@@ -210,11 +211,12 @@ class SchemaFormat(Struct, tag_field="type", tag="json_schema"):
 class TextOptions(Struct):
     """How to answer; `verbosity` is a hint that models here do not know."""
 
-    format: PlainFormat | ObjectFormat | SchemaFormat | None = None
+    format: ResponsesTextFormat | ResponsesObjectFormat | ResponsesSchemaFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-# What can be asked for beside the answer. Most of it is of tools that only the protocol's maker can run: there is none of it here.
+# What can be asked for beside the answer. Most of it is of tools that only the protocol's maker can run:
+# there is none of it here.
 Includable = Literal[
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
@@ -235,7 +237,13 @@ class ResponsesRequest(FormFields, kw_only=True):
     instructions: str | None = None
     previous_response_id: str | None = None
     tools: Annotated[list[Raw], FewTools] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | NamedCustomTool | AllowedTools | None = None
+    tool_choice: (
+        Literal["auto", "none", "required"]
+        | ResponsesNamedTool
+        | ResponsesNamedCustomTool
+        | ResponsesAllowedTools
+        | None
+    ) = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: MaxTokens | None = None
     max_tool_calls: MaxTokens | None = None

@@ -5,6 +5,7 @@ The model knows a tool of a namespace as `namespace__name`; callers say, and are
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -18,9 +19,9 @@ from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossibl
 
 _SEPARATOR = "__"
 _TAGGED = msgspec.json.Decoder(schema.Tagged)
-_FUNCTION = msgspec.json.Decoder(schema.Function)
-_CUSTOM = msgspec.json.Decoder(schema.Custom)
-_NAMESPACE = msgspec.json.Decoder(schema.Namespace)
+_FUNCTION = msgspec.json.Decoder(schema.ResponsesFunction)
+_CUSTOM = msgspec.json.Decoder(schema.ResponsesCustomTool)
+_NAMESPACE = msgspec.json.Decoder(schema.ResponsesNamespace)
 
 
 def full_name(name: str, namespace: str | None) -> str:
@@ -30,17 +31,22 @@ def full_name(name: str, namespace: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool on offer: as the model knows it, as the caller calls it, and as a response repeats it, its namespace left out."""
+    """A tool on offer: as the model knows it, as the caller calls it, and as a response repeats it, its
+    namespace left out.
+    """
 
     spec: ToolSpec
     name: str
     namespace: str | None
-    description: dict[str, object]
+    description: dict[str, Any]
     is_freeform: bool = False
 
 
 class ToolOffer:
-    """Reads the tools and the choice among them. `dropped` are the types of tools that only the protocol's maker can run."""
+    """Reads the tools and the choice among them.
+
+    `dropped` are the types of tools that only the protocol's maker can run.
+    """
 
     def __init__(self, tools: Sequence[tuple[msgspec.Raw, str]]) -> None:
         """Read tools, each with its path. Raises InvalidRequest."""
@@ -59,7 +65,9 @@ class ToolOffer:
         return tuple(tool.spec for tool in self.offered)
 
     def called(self, name: str) -> tuple[str, str | None]:
-        """Return name and namespace of the tool that the model called; what was never offered has no namespace."""
+        """Return name and namespace of the tool that the model called; what was never offered has no
+        namespace.
+        """
         tool = self._by_full_name.get(name)
         return (name, None) if tool is None else (tool.name, tool.namespace)
 
@@ -68,13 +76,15 @@ class ToolOffer:
         tool = self._by_full_name.get(name)
         return tool is not None and tool.is_freeform
 
-    def choose(self, choice: str | schema.NamedTool | schema.AllowedTools | None) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+    def choose(
+        self, choice: str | schema.ResponsesNamedTool | schema.ResponsesAllowedTools | None
+    ) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
         """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
         specs = self.specs
         match choice:
-            case schema.NamedTool():
+            case schema.ResponsesNamedTool():
                 chosen = ToolChoice(mode="named", name=full_name(choice.name, choice.namespace))
-            case schema.AllowedTools():
+            case schema.ResponsesAllowedTools():
                 specs = self._allowed(choice)
                 chosen = ToolChoice(mode=choice.mode)
             case "none" | "required" | "auto":
@@ -85,10 +95,10 @@ class ToolOffer:
         refuse_impossible_choice(chosen, offered, param="tool_choice", name_param="tool_choice.name")
         return specs, chosen
 
-    def describe(self) -> list[dict[str, object]]:
+    def describe(self) -> list[dict[str, Any]]:
         """Return the tools as a response repeats them: those that were offered, in their order."""
-        described: list[dict[str, object]] = []
-        spaces: dict[str, list[dict[str, object]]] = {}
+        described: list[dict[str, Any]] = []
+        spaces: dict[str, list[dict[str, Any]]] = {}
         for tool in self.offered:
             if tool.namespace is None:
                 described.append(tool.description)
@@ -96,7 +106,9 @@ class ToolOffer:
             if tool.namespace not in spaces:
                 inner = spaces[tool.namespace] = []
                 description = self._descriptions[tool.namespace]
-                described.append({"type": "namespace", "name": tool.namespace, "description": description, "tools": inner})
+                described.append(
+                    {"type": "namespace", "name": tool.namespace, "description": description, "tools": inner}
+                )
             spaces[tool.namespace].append(tool.description)
         return described
 
@@ -129,11 +141,11 @@ class ToolOffer:
             raise missing(f"{path}.type")
         return kind
 
-    def _allowed(self, choice: schema.AllowedTools) -> tuple[ToolSpec, ...]:
+    def _allowed(self, choice: schema.ResponsesAllowedTools) -> tuple[ToolSpec, ...]:
         names = set(self._allowed_names(choice))
         return tuple(spec for spec in self.specs if spec.name in names)
 
-    def _allowed_names(self, choice: schema.AllowedTools) -> Iterable[str]:
+    def _allowed_names(self, choice: schema.ResponsesAllowedTools) -> Iterable[str]:
         for index, tool in enumerate(choice.tools):
             if tool.type not in (None, "function", "custom"):
                 continue
@@ -142,7 +154,9 @@ class ToolOffer:
                 raise missing(path)
             name = full_name(tool.name, tool.namespace)
             if name not in self._by_full_name:
-                raise InvalidRequest(f"{path} is {name!r}, which is not the name of an offered tool", param=path)
+                raise InvalidRequest(
+                    f"{path} is {name!r}, which is not the name of an offered tool", param=path
+                )
             yield name
 
 
@@ -156,7 +170,7 @@ def _function(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedToo
         is_strict=bool(function.strict),
         param=f"{path}.parameters",
     )
-    description: dict[str, object] = {
+    description: dict[str, Any] = {
         "type": "function",
         "name": function.name,
         "description": function.description or None,
@@ -168,10 +182,10 @@ def _function(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedToo
 
 def _custom(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
     custom = decode_part(tool, _CUSTOM, path)
-    grammar = custom.format if isinstance(custom.format, schema.GrammarInput) else None
+    grammar = custom.format if isinstance(custom.format, schema.ResponsesGrammarInput) else None
     name, param = full_name(custom.name, namespace), f"{path}.format.definition"
     spec = freeform_spec(name, description=custom.description, grammar=grammar, param=param)
-    description: dict[str, object] = {
+    description: dict[str, Any] = {
         "type": "custom",
         "name": custom.name,
         "description": custom.description or "",
@@ -179,4 +193,6 @@ def _custom(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
     }
     if grammar is not None:
         description["format"] = msgspec.to_builtins(grammar)
-    return OfferedTool(spec=spec, name=custom.name, namespace=namespace, description=description, is_freeform=True)
+    return OfferedTool(
+        spec=spec, name=custom.name, namespace=namespace, description=description, is_freeform=True
+    )

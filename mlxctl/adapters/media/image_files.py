@@ -1,0 +1,92 @@
+"""Image files of requests, decoded to 8-bit RGB. Slow: for workers.
+
+A small file may hold a huge image, so sizes are checked before decoding. Of an animation the first frame
+counts. Transparent pixels become white, 16 bits become 8, and EXIF orientation is applied.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ImagePart
+
+MAX_IMAGES = 16
+"""The most images of one prompt."""
+
+_MAX_PIXELS = 50_000_000
+# Sum over all images of a prompt: about two seconds of decoding.
+_MAX_TOTAL_PIXELS = 200_000_000
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+_MODES_OF_16_BITS = ("I", "I;16", "I;16B", "I;16L", "I;16N")
+
+
+def open_images(images: Sequence[ImagePart]) -> list[Any]:
+    """Return the images, opened but not decoded.
+
+    Raises InvalidRequest for data that is no image, and for too many or too large images.
+    """
+    if len(images) > MAX_IMAGES:
+        raise InvalidRequest(
+            f"there are {len(images)} images; a request may have {MAX_IMAGES}", param="messages"
+        )
+    opened_images = [_opened(image, f"image {number}") for number, image in enumerate(images, start=1)]
+    num_pixels = sum(opened.width * opened.height for opened in opened_images)
+    if num_pixels > _MAX_TOTAL_PIXELS:
+        message = (
+            f"the images have {num_pixels} pixels together; a request may have {_MAX_TOTAL_PIXELS}: "
+            "send fewer, or smaller ones"
+        )
+        raise InvalidRequest(message, param="messages")
+    return opened_images
+
+
+def decode_image(opened: Any, number: int) -> Any:
+    """Return an image as 8-bit RGB, and close its file.
+
+    It is the `number`th of its request. Raises InvalidRequest.
+    """
+    from PIL import ImageOps
+
+    try:
+        opened.load()
+        return _opaque(_in_8_bits(ImageOps.exif_transpose(opened)))
+    except Exception as error:
+        # Decoders raise any exception for a damaged file.
+        raise InvalidRequest(f"image {number} cannot be decoded: {error}", param="messages") from error
+    finally:
+        opened.close()
+
+
+def _opened(image: ImagePart, name: str) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        opened = Image.open(io.BytesIO(image.data), formats=_FORMATS)
+    except UnidentifiedImageError:
+        raise InvalidRequest(f"{name} is none of {', '.join(_FORMATS)}", param="messages") from None
+    except Exception as error:
+        # Any exception here is caused by the bytes.
+        raise InvalidRequest(f"{name} cannot be decoded: {error}", param="messages") from error
+    if opened.width * opened.height > _MAX_PIXELS:
+        message = f"{name} has {opened.width} x {opened.height} pixels; it may have {_MAX_PIXELS} pixels"
+        raise InvalidRequest(message, param="messages")
+    return opened
+
+
+def _in_8_bits(opened: Any) -> Any:
+    # Pillow would clip values above 255 of 65,535 to white.
+    return (
+        opened.convert("I").point(lambda value: value / 257).convert("L")
+        if opened.mode in _MODES_OF_16_BITS
+        else opened
+    )
+
+
+def _opaque(opened: Any) -> Any:
+    from PIL import Image
+
+    if not opened.has_transparency_data:
+        return opened.convert("RGB")
+    shown = opened.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown).convert("RGB")

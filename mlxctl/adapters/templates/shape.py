@@ -1,0 +1,238 @@
+"""What a chat template supports, found by rendering small conversations once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from mlxctl.adapters.templates.chat_template import ChatTemplate, TemplateMessage
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import ToolSpec
+
+PROBE_CALL_NAME = "probe_tool"
+PROBE_CALL_ARGUMENTS = {"subject": "probe argument"}
+PROBE_TOOL = ToolSpec(
+    name=PROBE_CALL_NAME,
+    description="A tool.",
+    parameters={"type": "object", "properties": {"subject": {"type": "string"}}, "required": ["subject"]},
+)
+_OTHER_ARGUMENTS = {"subject": "probe other argument"}
+_RESULT, _OTHER_RESULT = "probe result", "probe other result"
+_TEXT, _THOUGHT = "probe text", "probe thought"
+# Ids as clients send them; Mistral's older templates require nine letters and digits.
+_CALL_IDS = ("call_0123456789abcdef01234567", "probecall")
+_THINKING_FIELDS = ("reasoning_content", "thinking", "reasoning")
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": PROBE_TOOL.name,
+        "description": PROBE_TOOL.description,
+        "parameters": dict(PROBE_TOOL.parameters),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateShape:
+    """What the template renders without loss.
+
+    `rendered_call` is a conversation with a past tool call, "" if none is rendered, and `generated_call` the
+    end of it that the model would have generated. Requirements for calls: `wants_arguments_text`, JSON text
+    instead of an object; `wants_null_content`, null instead of an empty text; `wants_short_ids`, ids of nine
+    letters and digits. `thinking_field` is the field under which past thinking is rendered in a turn that
+    calls tools ("" if none), and `keeps_thinking` is true if it is rendered in earlier turns, too.
+    """
+
+    takes_system: bool = False
+    takes_later_system: bool = False
+    takes_repeated_roles: bool = False
+    takes_leading_assistant: bool = False
+    takes_unanswered_results: bool = False
+    takes_tools: bool = False
+    takes_results: bool = False
+    takes_result_images: bool = False
+    takes_parallel_calls: bool = False
+    takes_text_beside_calls: bool = False
+    takes_text_beside_thinking: bool = False
+    rendered_call: str = ""
+    generated_call: str = ""
+    wants_arguments_text: bool = False
+    wants_null_content: bool = False
+    wants_short_ids: bool = False
+    thinking_field: str = ""
+    keeps_thinking: bool = False
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether past tool calls are rendered."""
+        return bool(self.rendered_call)
+
+    @property
+    def after_call(self) -> str:
+        """The text from a past call's argument up to the call's result."""
+        return self.rendered_call.partition(PROBE_CALL_ARGUMENTS["subject"])[2].partition(_RESULT)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CallForm:
+    """One way to represent a past call in a message."""
+
+    call_id: str
+    content: str | None
+    as_text: bool
+
+    def call(self, **more: Any) -> TemplateMessage:
+        entries = [self._entry(self.call_id, PROBE_CALL_ARGUMENTS)]
+        return {"role": "assistant", "content": self.content, "tool_calls": entries, **more}
+
+    def calls(self) -> TemplateMessage:
+        entries = [
+            self._entry(self.call_id, PROBE_CALL_ARGUMENTS),
+            self._entry(self.call_id[::-1], _OTHER_ARGUMENTS),
+        ]
+        return {"role": "assistant", "content": self.content, "tool_calls": entries}
+
+    def result(self) -> TemplateMessage:
+        return _result(self.call_id, _RESULT)
+
+    def results(self) -> list[TemplateMessage]:
+        return [self.result(), _result(self.call_id[::-1], _OTHER_RESULT)]
+
+    def _entry(self, call_id: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        function = {
+            "name": PROBE_CALL_NAME,
+            "arguments": json.dumps(arguments) if self.as_text else dict(arguments),
+        }
+        return {"id": call_id, "type": "function", "function": function}
+
+
+_USER, _REPLY = {"role": "user", "content": "probe question"}, {"role": "assistant", "content": "probe reply"}
+_OTHER_USER, _OTHER_REPLY = (
+    {"role": "user", "content": "probe more"},
+    {"role": "assistant", "content": "probe other"},
+)
+_SYSTEM, _LATER = {"role": "system", "content": "probe system"}, {"role": "system", "content": "probe later"}
+_PLAIN_CALL = _CallForm(call_id=_CALL_IDS[0], content="", as_text=False)
+
+
+def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> TemplateShape:
+    """Render the probe conversations; two suffice for a template that renders nothing.
+
+    `placeholder` marks an image, None without vision.
+    """
+    if not _shows(template, [_USER]) and not _shows(template, [_SYSTEM, _USER]):
+        return TemplateShape()
+    form = _find_call_form(template)
+    rendered_call = "" if form is None else _rendered_call(template, form)
+    form = form or _PLAIN_CALL
+    prompt = _render(template, [_USER], tools=[_TOOL])
+    field = _thinking_field(template, form)
+    return TemplateShape(
+        takes_system=_shows(template, [_SYSTEM, _USER]),
+        takes_later_system=_shows(template, [_SYSTEM, _USER, _LATER])
+        and _shows(template, [_USER, _REPLY, _LATER, _OTHER_USER]),
+        takes_repeated_roles=_shows(template, [_USER, _OTHER_USER])
+        and _shows(template, [_USER, _REPLY, _OTHER_REPLY, _OTHER_USER]),
+        takes_leading_assistant=_shows(template, [_REPLY, _USER])
+        and (not rendered_call or _shows_call(template, [form.call(), form.result(), _REPLY, _USER])),
+        takes_unanswered_results=not rendered_call
+        or _shows_call(template, [_USER, form.call(), form.result(), _OTHER_USER]),
+        takes_tools=PROBE_CALL_NAME in prompt,
+        takes_results=_RESULT in rendered_call,
+        takes_result_images=placeholder is not None and _takes_result_images(template, form, placeholder),
+        takes_parallel_calls=_takes_parallel_calls(template, form),
+        takes_text_beside_calls=_takes_beside(template, form, content=_TEXT),
+        takes_text_beside_thinking=_takes_beside(template, form, content=_TEXT, **{field or "": _THOUGHT}),
+        rendered_call=rendered_call,
+        generated_call=_generated_part(rendered_call, prompt),
+        wants_arguments_text=form.as_text,
+        wants_null_content=form.content is None,
+        wants_short_ids=form.call_id == _CALL_IDS[1],
+        thinking_field=field,
+        keeps_thinking=_THOUGHT
+        in _render(template, [_USER, {**_REPLY, field or _THINKING_FIELDS[0]: _THOUGHT}, _OTHER_USER]),
+    )
+
+
+def _find_call_form(template: ChatTemplate) -> _CallForm | None:
+    """Return the simplest representation of a call that the template renders."""
+    for call_id, content, as_text in product(_CALL_IDS, ("", None), (False, True)):
+        form = _CallForm(call_id=call_id, content=content, as_text=as_text)
+        if _rendered_call(template, form):
+            return form
+    return None
+
+
+def _rendered_call(template: ChatTemplate, form: _CallForm) -> str:
+    """Return a rendered turn with a call; "" without the call's argument.
+
+    The tool's name is rendered by its definition anyway.
+    """
+    rendered = _render(template, [_USER, form.call(), form.result(), _REPLY], tools=[_TOOL])
+    return rendered if PROBE_CALL_ARGUMENTS["subject"] in rendered else ""
+
+
+def _generated_part(rendered: str, prompt: str) -> str:
+    """Return what the model would have generated after the prompt.
+
+    The prompt may open a thought that the rendered turn does not have.
+    """
+    shared = _shared_beginning(prompt, rendered)
+    if shared != prompt:
+        shared = shared[: max(map(shared.rfind, "\n>]")) + 1]
+    return rendered[len(shared) :]
+
+
+def _shared_beginning(one: str, other: str) -> str:
+    length = next(
+        (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+        min(len(one), len(other)),
+    )
+    return one[:length]
+
+
+def _shows_call(template: ChatTemplate, messages: Sequence[TemplateMessage]) -> bool:
+    return PROBE_CALL_ARGUMENTS["subject"] in _render(template, messages, tools=[_TOOL])
+
+
+def _takes_parallel_calls(template: ChatTemplate, form: _CallForm) -> bool:
+    rendered = _render(template, [_USER, form.calls(), *form.results(), _REPLY], tools=[_TOOL])
+    said = (*PROBE_CALL_ARGUMENTS.values(), *_OTHER_ARGUMENTS.values(), _RESULT, _OTHER_RESULT)
+    return all(text in rendered for text in said)
+
+
+def _takes_beside(template: ChatTemplate, form: _CallForm, **more: str) -> bool:
+    said = {name: text for name, text in more.items() if name}
+    rendered = _render(template, [_USER, form.call(**said), form.result()], tools=[_TOOL])
+    return all(text in rendered for text in (PROBE_CALL_ARGUMENTS["subject"], *said.values()))
+
+
+def _takes_result_images(template: ChatTemplate, form: _CallForm, placeholder: str) -> bool:
+    shown = [{"type": "image"}, {"type": "text", "text": _RESULT}]
+    rendered = _render(template, [_USER, form.call(), {**form.result(), "content": shown}], tools=[_TOOL])
+    return rendered.count(placeholder) == 1 and _RESULT in rendered
+
+
+def _thinking_field(template: ChatTemplate, form: _CallForm) -> str:
+    return next(
+        (field for field in _THINKING_FIELDS if _takes_beside(template, form, **{field: _THOUGHT})), ""
+    )
+
+
+def _result(call_id: str, content: str) -> TemplateMessage:
+    return {"role": "tool", "content": content, "tool_call_id": call_id, "name": PROBE_CALL_NAME}
+
+
+def _shows(template: ChatTemplate, messages: Sequence[TemplateMessage]) -> bool:
+    rendered = _render(template, messages)
+    return all(message["content"] in rendered for message in messages)
+
+
+def _render(
+    template: ChatTemplate, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    try:
+        return template.render(messages, tools=tools)
+    except InvalidRequest:
+        return ""

@@ -1,0 +1,195 @@
+"""How long `mlxctl probe` takes for a model, and what of that each phase takes: rounds of the whole command."""
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from mlxctl.bench.environment import describe_environment
+from mlxctl.bench.figures import Figure, Sample
+from mlxctl.bench.result import MeasuredServer, Result
+from mlxctl.bench.run import cancel_on_signals
+from mlxctl.bench.runner import (
+    Observer,
+    Rounds,
+    iterations,
+    keep_finished_rounds,
+    measure_client_cost,
+    measurements,
+)
+from mlxctl.bench.scenarios import Chart
+from mlxctl.errors import EngineDied, SettingsError
+from mlxctl.models import this_machine
+
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTimes:
+    """How long one probe took: the whole command, and the phases that it tells of itself, by their names."""
+
+    model: str
+    seconds: float
+    phases: dict[str, float]
+
+    @property
+    def sample(self) -> Sample:
+        """Return it as figures: `probe`, each phase, and as `command` what is in no phase: starting Python,
+        and the way out.
+        """
+        phases = {figure_name(phase): seconds for phase, seconds in self.phases.items()}
+        return {
+            "probe": self.seconds,
+            **phases,
+            "command": max(0.0, self.seconds - sum(self.phases.values())),
+        }
+
+
+class _ProbeReport(msgspec.Struct):
+    """What is read of the JSON that the command prints for a model."""
+
+    model: str
+    phases: dict[str, float]
+    problem: str | None
+
+
+class ProbeCommand:
+    """Runs the command for one model, again and again.
+
+    What it finds out is thrown away: a person's own store is not touched.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._arguments = ("probe", model, "--force", "--json")
+
+    async def run(self) -> ProbeTimes:
+        """Probe the model once.
+
+        Raises SettingsError with the command's own words when it could not be asked.
+        """
+        with tempfile.TemporaryDirectory(prefix="mlxctl-bench-") as state:
+            started = time.perf_counter()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "mlxctl", *self._arguments,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                env={**os.environ, "XDG_STATE_HOME": state},
+                # Ctrl-C is for the bench, which ends the probe itself.
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                stdout, stderr = await process.communicate()
+            finally:
+                await _end(process)
+            seconds = time.perf_counter() - started
+        return _read(seconds, stdout, stderr)
+
+
+def figure_name(phase: str) -> str:
+    """Return the name of the figure for a phase, such as `its_template` for `its template`."""
+    return re.sub(r"\W+", "_", phase.lower())
+
+
+def _read(seconds: float, stdout: bytes, stderr: bytes) -> ProbeTimes:
+    try:
+        (told,) = msgspec.json.decode(stdout, type=list[_ProbeReport])
+    except (msgspec.MsgspecError, ValueError):
+        lines = stderr.decode(errors="replace").strip().splitlines() or ["it gave no reason"]
+        raise EngineDied(f"`mlxctl probe` failed: {lines[-1].removeprefix('mlxctl: ')}") from None
+    if told.problem is not None:
+        raise SettingsError(told.problem)
+    return ProbeTimes(model=told.model, seconds=seconds, phases=told.phases)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """See that it is over; who is interrupted lets it end its engine."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await process.communicate()
+    except TimeoutError:
+        process.kill()
+
+
+_LABEL = "A"
+
+
+def run_probe_bench(model: str, *, num_rounds: int, num_warmups: int, observer: Observer) -> Result:
+    """Probe it again and again; Ctrl-C ends it early with a partial result.
+
+    Raises MlxctlError when nothing could be measured.
+    """
+    return asyncio.run(_run(model, num_rounds, num_warmups, observer))
+
+
+async def _run(model: str, num_rounds: int, num_warmups: int, observer: Observer) -> Result:
+    cancel_on_signals()
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    environment = await asyncio.to_thread(lambda: describe_environment(this_machine()))
+    rounds, last = Rounds(samples={_LABEL: []}), ProbeTimes(model=model, seconds=0.0, phases={})
+    command = ProbeCommand(model)
+    with keep_finished_rounds(rounds):
+        for iteration in iterations(num_rounds=num_rounds, num_warmups=num_warmups):
+            observer.begin(iteration.label, _LABEL)
+            with measure_client_cost(rounds) if iteration.is_measured else nullcontext():
+                last = await command.run()
+            observer.end(iteration.label, _LABEL, is_last=True)
+            if iteration.is_measured:
+                rounds.samples[_LABEL].append(last.sample)
+    return Result(
+        scenario="probe",
+        started=started,
+        is_partial=rounds.problem is not None,
+        problem=rounds.problem,
+        num_rounds=rounds.num_finished,
+        num_rounds_wanted=num_rounds,
+        settings={"num_warmups": num_warmups},
+        environment=environment,
+        servers=(
+            MeasuredServer(label=_LABEL, name="mlxctl probe", url="", model=last.model, context_length=None),
+        ),
+        measurements=measurements(_figures(last), rounds),
+        ratios=(),
+        charts=(_chart(last),),
+        client=rounds.client,
+        ceiling=None,
+        notes=(),
+    )
+
+
+def _figures(times: ProbeTimes) -> tuple[Figure, ...]:
+    return (
+        Figure(name="probe", unit="s", better="lower", meaning="the whole command"),
+        *(
+            Figure(
+                name=figure_name(phase),
+                unit="s",
+                better="lower",
+                meaning=_MEANINGS.get(phase, f"questions about {phase}"),
+            )
+            for phase in times.phases
+        ),
+        Figure(
+            name="command", unit="s", better="lower", meaning="starting the command, printing the answers"
+        ),
+    )
+
+
+def _chart(times: ProbeTimes) -> Chart:
+    names = [*times.phases, "command"]
+    return Chart(title="where the time goes", bars=tuple((name, figure_name(name)) for name in names))
+
+
+_MEANINGS = {
+    "files": "reading the model's files",
+    "loading": "starting an engine, loading",
+    "ending": "ending the engine",
+}

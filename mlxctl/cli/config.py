@@ -1,0 +1,130 @@
+"""`mlxctl config`: the settings file and what holds."""
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.errors import SettingsError
+from mlxctl.settings import Settings, describe_field, resolve, settings_file
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    epilog="Example: mlxctl config init",
+)
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings file to use instead of the usual one."),
+]
+
+
+@app.callback()
+def config() -> None:
+    """Create the settings file, and show which settings hold."""
+
+
+@app.command()
+def path(config: ConfigFile = None) -> None:
+    """Print the path of the settings file; it need not exist."""
+    typer.echo(config or settings_file(os.environ))
+
+
+@app.command(epilog="Example: mlxctl config show --changed")
+def show(
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only settings that differ from their defaults.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of TOML.")] = False,
+    config: ConfigFile = None,
+) -> None:
+    """Print the settings that hold: defaults, file and environment together. Keys are hidden."""
+    with plain_failures():
+        settings = resolve(config_file=config, environment=os.environ)
+    sections = {name: _values(getattr(settings, name), changed=changed) for name in get_type_hints(Settings)}
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({name: values for name, values in sections.items() if values}, indent=2))
+        return
+    for name, values in sections.items():
+        if values:
+            typer.echo(f"[{name}]")
+            for key, value in values.items():
+                typer.echo(f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set")
+            typer.echo()
+
+
+@app.command(epilog="Example: mlxctl config init && open ~/.config/mlxctl/mlxctl.toml")
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    config: ConfigFile = None,
+) -> None:
+    """Write a settings file with every setting, its description and its default as comments."""
+    with plain_failures():
+        file = config or settings_file(os.environ)
+        text = _template()
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Keys may be added to it, so that nobody else may read it.
+            flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+            with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as opened:
+                opened.write(text)
+        except FileExistsError:
+            raise SettingsError(f"{str(file)!r} exists; use --force to replace it") from None
+        except OSError as error:
+            raise SettingsError(f"{str(file)!r} cannot be written: {error.strerror}") from None
+    typer.echo(file)
+
+
+def _values(section: Any, *, changed: bool) -> dict[str, Any]:
+    """Return the section's values as JSON has them, secrets hidden."""
+    values: dict[str, Any] = {}
+    default = type(section)()
+    for field in fields(section):
+        value = getattr(section, field.name)
+        if changed and value == getattr(default, field.name):
+            continue
+        values[field.name] = _plain(value) if field.repr or not value else "(hidden)"
+    return values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML: its strings, numbers and lists are written as in JSON, tables are not."""
+    import json
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _template() -> str:
+    import textwrap
+
+    lines = ["# Settings of mlxctl. Remove the `#` in front of a setting to change it."]
+    for name, kind in get_type_hints(Settings).items():
+        lines += ["", f"[{name}]"]
+        for key, value in _values(kind(), changed=False).items():
+            lines += [
+                "",
+                *textwrap.wrap(describe_field(kind, key), 100, initial_indent="# ", subsequent_indent="# "),
+            ]
+            lines.append(f"# {key} = {_toml(value) if value is not None else ''}".rstrip())
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,109 @@
+"""`mlxctl launch`: a coding agent with a model of this machine."""
+
+import os
+import shutil
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.errors import ClientNotReady
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+Option = typer.Option
+
+
+@app.command(
+    epilog="Examples: mlxctl launch claude    mlxctl launch codex --model NAME -- exec 'run the tests'"
+)
+def launch(
+    client: Annotated[str, typer.Argument(help="claude, codex, opencode or pi.", metavar="CLIENT")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Arguments of the client, after `--`.", metavar="[-- ARGUMENTS]"),
+    ] = None,
+    model: Annotated[
+        str | None,
+        Option("--model", "-m", help="Model to use.  [default: the best that suffices]", metavar="NAME"),
+    ] = None,
+    url: Annotated[
+        str | None,
+        Option(help="Server to use.  [default: where `mlxctl serve` listens; started if needed]"),
+    ] = None,
+    api_key: Annotated[
+        str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print the command and environment instead of running it.")
+    ] = False,
+) -> None:
+    """Start a coding agent with a model of this machine.
+
+    Finds the running server, or starts one in the background, and picks a model whose context and tool calls
+    suffice. Sets environment variables and arguments only; no file of yours is changed.
+    """
+    with plain_failures():
+        from mlxctl import locations
+        from mlxctl.launch import (
+            CLIENTS,
+            AvailableModel,
+            choose_model,
+            find_or_start,
+            library_candidates,
+        )
+        from mlxctl.launch.background_server import default_url
+        from mlxctl.launch.clients import Endpoint, write_files
+        from mlxctl.settings import resolve
+
+        chosen = CLIENTS.get(client)
+        if chosen is None:
+            raise ClientNotReady(f"unknown client {client!r}; known are {', '.join(CLIENTS)}")
+        executable = shutil.which(chosen.executable)
+        if executable is None:
+            raise ClientNotReady(f"{chosen.executable} is not installed; install it: {chosen.install}")
+        settings = resolve(environment=os.environ)
+        root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
+        keys = settings.server.api_keys
+        key = api_key or (keys[0] if keys and url is None else None)
+
+        def serve_options() -> list[str]:
+            if url is not None:
+                raise ClientNotReady(f"no server answers at {root}; start one, or leave --url out")
+            if model is not None:
+                return ["--model", model]
+            if settings.model.path or settings.pool.models:
+                return []
+            return ["--model", choose_model(library_candidates(settings, chosen), chosen, wanted=None).name]
+
+        server = find_or_start(
+            root, api_key=key, arguments=serve_options, waiting=lambda text: typer.echo(text, err=True)
+        )
+        models = [AvailableModel.of_card(card) for card in server.cards]
+        # A server that was started for this model serves nothing else, under a name of its own.
+        found = choose_model(models, chosen, wanted=model if server.pid is None else None)
+        endpoint = Endpoint(
+            url=root, model=found.name, context_length=found.context_length or chosen.min_context, api_key=key
+        )
+        plan = chosen.plan(endpoint)
+        environment = write_files(plan, locations.runtime_directory() / f"launch-{chosen.name}")
+        command = [executable, *plan.arguments, *(arguments or ())]
+        if dry_run:
+            _print_plan(command, environment, secret=key)
+            return
+        if server.pid is not None:
+            typer.echo(
+                f"the server runs in the background (pid {server.pid}, log {server.log_file}); "
+                f"stop it with: kill {server.pid}",
+                err=True,
+            )
+        typer.echo(f"{chosen.name} with {found.name} at {root}", err=True)
+        os.execve(executable, command, {**os.environ, **environment})  # noqa: S606 -- what was asked for
+
+
+def _print_plan(command: list[str], environment: dict[str, str], *, secret: str | None) -> None:
+    import shlex
+
+    for name, value in environment.items():
+        shown = value.replace(secret, "...") if secret else value
+        typer.echo(f"export {name}={shlex.quote(shown)}")
+    typer.echo(shlex.join(command))

@@ -1,0 +1,89 @@
+"""`mlxctl run`: one prompt, or a chat, with a model that is downloaded if needed."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.errors import ModelNotFoundOnDisk
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+Option = typer.Option
+
+
+@app.command(
+    epilog="Examples: mlxctl run mlx-community/Qwen3-4B-4bit 'why is the sky blue?'    "
+    "git diff | mlxctl run mlx-community/Qwen3-4B-4bit 'review this'"
+)
+def run(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Model of the library, alias, directory, `demo`, or hub repository ORGANIZATION/NAME.",
+            metavar="MODEL",
+        ),
+    ],
+    prompt: Annotated[
+        str | None,
+        typer.Argument(help="Prompt to answer once. Piped text is added below it.", metavar="PROMPT"),
+    ] = None,
+    system: Annotated[
+        str, Option("--system", "-s", help="System prompt.", metavar="TEXT", show_default=False)
+    ] = "",
+    temperature: Annotated[
+        float | None, Option(min=0, max=100, help="0 is greedy.  [default: of the model]")
+    ] = None,
+    max_tokens: Annotated[int | None, Option(min=1, help="Length limit of an answer.")] = None,
+    image: Annotated[
+        list[Path] | None, Option(help="Attach an image; may be repeated.", metavar="FILE")
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print the answer, token counts and times as one JSON object.")
+    ] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="No download progress and no statistics.")] = False,
+) -> None:
+    """Answer one prompt, or chat; downloads the model if needed.
+
+    The answer goes to standard output, progress and statistics to standard error.
+    """
+    with plain_failures():
+        from mlxctl.settings import resolve
+        from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend
+        from mlxctl.tui.conversation import ChatOptions
+        from mlxctl.tui.launch import InitialConversation, run_chat
+
+        is_demo = model in ("demo", DEMO_CHOICE)
+        path = None if is_demo else _local_model(model, is_quiet=quiet or as_json)
+        settings = resolve(environment=os.environ, flags={"model": {"path": path}})
+        options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
+        raise typer.Exit(
+            run_chat(
+                LocalBackend(settings),
+                options,
+                InitialConversation(is_saved=prompt is None and sys.stdin.isatty()),
+                prompt=prompt,
+                images=image or (),
+                is_plain=False,
+                report="json" if as_json else None if quiet else "text",
+            )
+        )
+
+
+def _local_model(name: str, *, is_quiet: bool) -> Path:
+    """Return the model's name or directory, after downloading a hub repository that is not here."""
+    from mlxctl.cli.models.pulling import fetch
+    from mlxctl.cli.models.shared_options import open_library
+    from mlxctl.models.names import is_repository
+
+    library = open_library(None)
+    try:
+        library.resolve(name)
+    except ModelNotFoundOnDisk:
+        if "/" not in name or not is_repository(name):
+            raise
+        typer.echo(f"mlxctl: {name} is not on this machine; downloading it", err=True)
+        fetch(name, library.hub_cache, is_quiet=is_quiet)
+    return Path(name)

@@ -1,0 +1,185 @@
+"""`mlxctl service`: the server in the background, started at login."""
+
+import os
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mlxctl.cli.failures import plain_failures
+from mlxctl.errors import ServiceFailed
+
+if TYPE_CHECKING:
+    from mlxctl.service import ServiceStatus
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    epilog="Example: mlxctl service install -- --model mlx-community/Qwen3-8B-4bit",
+)
+
+# Variables that decide where files lie and how the network is reached; keys are never copied into the file.
+_KEPT_VARIABLES = (
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "PATH",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+)
+_FOLLOW_SECONDS = 0.25
+_MAX_LINES = 100_000
+
+
+@app.callback()
+def service() -> None:
+    """Run the server in the background, from login on."""
+
+
+@app.command(
+    epilog="Example: mlxctl service install -- --model mlx-community/Qwen3-8B-4bit --port 8080",
+    context_settings={"ignore_unknown_options": False},
+)
+def install(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Options of `mlxctl serve`, after `--`.", metavar="[-- OPTIONS]"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a service that is installed.")] = False,
+) -> None:
+    """Install the service and start it: launchd on macOS, systemd on Linux."""
+    with plain_failures():
+        from mlxctl.service import ServiceDefinition, system_manager
+
+        options = tuple(arguments or ())
+        _check_options(options)
+        manager = system_manager()
+        definition = ServiceDefinition(
+            command=(sys.executable, "-m", "mlxctl", "serve", *options),
+            log_file=manager.log_file,
+            environment={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+        )
+        manager.install(definition, force=force)
+        typer.echo(f"installed and started: {manager.definition_file}")
+        typer.echo("state: mlxctl service status    log: mlxctl service logs --follow")
+
+
+@app.command()
+def uninstall() -> None:
+    """Stop the service and remove it. Models, cache and log stay."""
+    with plain_failures():
+        from mlxctl.service import system_manager
+
+        manager = system_manager()
+        manager.uninstall()
+        typer.echo(f"removed: {manager.definition_file}")
+
+
+@app.command()
+def start() -> None:
+    """Start the installed service."""
+    with plain_failures():
+        from mlxctl.service import system_manager
+
+        system_manager().start()
+        typer.echo("started")
+
+
+@app.command()
+def stop() -> None:
+    """Stop the service until the next login, or until `start`."""
+    with plain_failures():
+        from mlxctl.service import system_manager
+
+        system_manager().stop()
+        typer.echo("stopped")
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Show whether the service is installed and runs. Exit code 1 when it does not run."""
+    with plain_failures():
+        from mlxctl.service import system_manager
+
+        found = system_manager().status()
+    if as_json:
+        _print_json(found)
+    elif not found.is_installed:
+        typer.echo("not installed; install it with: mlxctl service install")
+    else:
+        typer.echo(f"running, pid {found.pid}" if found.is_running else "installed, not running")
+        typer.echo(f"definition {found.definition_file}")
+        typer.echo(f"log        {found.log_file}")
+    raise typer.Exit(0 if found.is_running else 1)
+
+
+@app.command(epilog="Example: mlxctl service logs --follow")
+def logs(
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, max=_MAX_LINES, help="Number of lines.")
+    ] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come.")] = False,
+) -> None:
+    """Print the end of the service's log."""
+    with plain_failures():
+        from mlxctl.service import system_manager
+
+        path = system_manager().log_file
+        try:
+            _print_log(path, lines, follow=follow)
+        except FileNotFoundError:
+            raise ServiceFailed(f"there is no log yet: {path}") from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+def _check_options(options: tuple[str, ...]) -> None:
+    """Refuse what `mlxctl serve` would refuse at every start, and keys, which the file would show."""
+    if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
+        raise ServiceFailed(
+            "keys do not belong into the service's definition, which other programs can read: "
+            "set server.api_keys in the settings file"
+        )
+    from mlxctl.cli.serve import app as serve_app
+
+    try:
+        typer.main.get_command(serve_app).make_context("mlxctl serve", list(options), resilient_parsing=False)
+    except typer.BadParameter.__base__ as error:  # type: ignore[misc]
+        raise ServiceFailed(f"mlxctl serve would refuse these options: {error.format_message()}") from None
+
+
+def _print_log(path: Path, lines: int, *, follow: bool) -> None:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in deque(file, maxlen=lines):
+            typer.echo(line, nl=False)
+        while follow:
+            if line := file.readline():
+                typer.echo(line, nl=False)
+            else:
+                time.sleep(_FOLLOW_SECONDS)
+
+
+def _print_json(found: "ServiceStatus") -> None:
+    import json
+
+    typer.echo(
+        json.dumps(
+            {
+                "is_installed": found.is_installed,
+                "is_running": found.is_running,
+                "pid": found.pid,
+                "definition_file": str(found.definition_file),
+                "log_file": str(found.log_file),
+            },
+            indent=2,
+        )
+    )

@@ -1,0 +1,165 @@
+"""Transcription in the engine: one audio window at a time, in slices. MLX thread only."""
+
+import importlib
+import json
+import time
+from collections import deque
+from collections.abc import Generator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any, ClassVar
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from mlxctl.engine.audio.transcriber import Transcriber, Transcript
+from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.loader import parameter_bytes, read_weights
+from mlxctl.engine.wire.messages import Transcribe, Transcribed, TranscribedWindow
+from mlxctl.engine.workload import Workload, WorkloadContext
+from mlxctl.ir import ModelSpec, TranscriptionTask
+
+# The module of mlx-audio with the layers of Whisper models.
+_MODULE = "mlx_audio.stt.models.whisper.whisper"
+# Longest slice while no row decodes: a request that arrives meanwhile waits for it.
+_ALONE_SECONDS = 0.1
+
+
+class TranscriptionWorkload(Workload):
+    """Transcribes audio windows in the order of their arrival.
+
+    One window at a time holds memory. A slice ends with the unit (see `Transcriber`) in which its time is
+    up: beside decoding rows, the time of a decode step.
+    """
+
+    task_type: ClassVar[type] = TranscriptionTask
+    command_types: ClassVar[tuple[type, ...]] = (Transcribe,)
+
+    def __init__(self, context: WorkloadContext) -> None:
+        self._context = context
+        self._slice_seconds = context.settings.prefill_slice_seconds
+        self._decode_seconds = 0.0
+        self._transcribers: dict[str, Transcriber] = {}
+        self._waiting: deque[Transcribe] = deque()
+        self._current: Generator[None, None, Transcript] | None = None
+        context.decode_load.observers.append(self._observe_decode)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting)
+
+    def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
+        return _load(spec.path)
+
+    def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
+        assert isinstance(spec.task, TranscriptionTask)
+        self._transcribers[spec.name] = Transcriber(weights.model, spec.task.recipe)
+
+    def close_model(self, name: str) -> None:
+        assert not self.is_in_use(name), "a model is closed after its windows"
+        del self._transcribers[name]
+
+    def is_in_use(self, name: str) -> bool:
+        return any(job.window.model == name for job in self._waiting)
+
+    def take(self, command: Transcribe) -> None:
+        if command.window.model in self._transcribers:
+            self._waiting.append(command)
+        else:
+            failure = f"transcription model {command.window.model!r} is not loaded"
+            self._context.publish(_failed(command, failure))
+
+    def cancel(self, ids: AbstractSet[int]) -> None:
+        if self._waiting and self._waiting[0].job_id in ids:
+            self._current = None
+        self._waiting = deque(job for job in self._waiting if job.job_id not in ids)
+
+    def step(self) -> None:
+        if self._waiting:
+            self._context.publish(self._transcribe(self._waiting[0]))
+            self._context.memory.make_room()
+
+    def _observe_decode(self, seconds: float, alone: bool) -> None:  # noqa: ARG002
+        self._decode_seconds = seconds
+
+    def _transcribe(self, job: Transcribe) -> Transcribed:
+        longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
+        until = time.monotonic() + min(self._slice_seconds, longest)
+        if self._current is None:
+            self._current = self._transcribers[job.window.model].transcribe(job.window)
+        try:
+            next(self._current)
+            while time.monotonic() < until:
+                next(self._current)
+        except StopIteration as end:
+            self.cancel({job.job_id})
+            return Transcribed(job_id=job.job_id, window=_window(end.value))
+        except FOREIGN_ERRORS as error:
+            self.cancel({job.job_id})
+            return _failed(job, f"transcription failed: {error}")
+        return Transcribed(job_id=job.job_id)
+
+
+def _failed(job: Transcribe, failure: str) -> Transcribed:
+    return Transcribed(job_id=job.job_id, failure=failure_message(failure, job.request_id))
+
+
+def _window(transcript: Transcript) -> TranscribedWindow:
+    return TranscribedWindow(
+        token_ids=transcript.token_ids,
+        language_id=transcript.language_id,
+        mean_logprob=transcript.mean_logprob,
+        no_speech=transcript.no_speech,
+    )
+
+
+def _load(path: Path) -> Generator[int, None, LoadedWeights]:
+    """Load the model and decode one token; yield the bytes read so far."""
+    started = time.monotonic()
+    for _ in import_aside(_MODULE):
+        yield 0
+    model = open_transcriber(path)
+    yield from read_weights(model)
+    states = mx.zeros((1, model.dims.n_audio_ctx, model.dims.n_audio_state), dtype=model.dtype)
+    logits, caches, _ = model.decoder(mx.array([[0]]), states)
+    mx.eval(logits, caches)
+    return LoadedWeights(
+        model=model,
+        vocabulary_size=int(logits.shape[-1]),
+        weights_bytes=parameter_bytes(model),
+        # Its caches are those of one window at a time, and are not kept.
+        kv_bytes_per_token=0,
+        cache_kind="plain",
+        can_batch=False,
+        load_seconds=time.monotonic() - started,
+    )
+
+
+def open_transcriber(path: Path) -> Any:
+    """Return the model at `path`, its parameters not yet read.
+
+    Raises ValueError for weights that are not those of its layers.
+    """
+    from mlx_audio.utils import apply_quantization
+
+    package: Any = importlib.import_module(_MODULE)
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    weights: dict[str, mx.array] = {}
+    for file in sorted(path.glob("*.safetensors")):
+        weights |= mx.load(str(file))  # type: ignore[arg-type]
+    dtype = next(
+        (array.dtype for array in weights.values() if mx.issubdtype(array.dtype, mx.floating)), mx.float16
+    )
+    # Its sanitize changes everything to this type: the one that the files have, so that the sizes of both are
+    # the same.
+    model = package.Model(package.ModelDimensions.from_dict(config), dtype)
+    weights = model.sanitize(weights)
+    apply_quantization(model, config, weights, None)
+    expected = dict(tree_flatten(model.parameters()))
+    if missing := sorted(expected.keys() - weights.keys()):
+        raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]!r}")
+    model.load_weights([(name, weights[name]) for name in expected], strict=True)
+    model.eval()
+    return model

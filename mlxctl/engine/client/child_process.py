@@ -1,0 +1,76 @@
+"""A child process that only its own thread waits for, so that its exit status is never lost.
+
+Event-loop thread only.
+"""
+
+import asyncio
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+_HINTS = {
+    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit, or close other programs",
+    signal.SIGABRT: "a native library gave up, often because the GPU had no memory left: lower --memory-limit",
+}
+
+
+class ChildProcess:
+    """Runs a command without input and output; its errors go where ours go.
+
+    NOTE: not asyncio's subprocess: its `kill` may collect the exit status that its watcher waits for
+    ("Unknown child process pid").
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        _let_children_be_waited_for()
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # noqa: S603 -- our own
+        self.pid = self._process.pid
+        threading.Thread(target=self._wait, name="engine-exit", daemon=True).start()
+
+    @property
+    def exit_status(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._ended.result() if self._ended.done() else None
+
+    async def wait(self) -> int:
+        """Wait for the end and return the exit status, negative for a signal."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        self._process.kill()
+
+    def _wait(self) -> None:
+        status = self._process.wait()
+        with suppress(RuntimeError):
+            # The event loop may be closed by now.
+            self._loop.call_soon_threadsafe(self._note_end, status)
+
+    def _note_end(self, status: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(status)
+
+
+def describe_exit(status: int) -> str:
+    """Return how a process ended, for the log."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        number = signal.Signals(-status)
+    except ValueError:
+        return f"killed by signal {-status}"
+    hint = _HINTS.get(number)
+    return f"killed by signal {-status} ({number.name}){f'; {hint}' if hint else ''}"
+
+
+def _let_children_be_waited_for() -> None:
+    """Undo what a parent may have left us with: where SIGCHLD is ignored, the system keeps no exit status."""
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    ):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,0 +1,122 @@
+"""Models coming and going, as the front sees it: what was asked of the engine, and what it answered.
+
+Event-loop thread only.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from mlxctl.engine.client.connection import EngineConnection
+from mlxctl.engine.wire.messages import LoadModel, ModelFailed, ModelLoaded, ModelUnloaded, UnloadModel
+from mlxctl.errors import (
+    BrokenModel,
+    EngineDied,
+    ModelError,
+    ModelInUse,
+    ModelNotFoundOnDisk,
+    NotEnoughMemory,
+)
+from mlxctl.ir import ModelSpec
+
+# An engine that lets go of no model within this time hangs.
+_ANSWER_SECONDS = 60.0
+
+
+class PendingModelLoads:
+    """Which models the running engine holds.
+
+    One command for a model at a time; the next waits for the answer.
+    """
+
+    def __init__(self, *, load_timeout_seconds: float) -> None:
+        self.loaded: dict[str, ModelLoaded] = {}
+        self._load_timeout_seconds = load_timeout_seconds
+        self._loads: dict[str, tuple[ModelSpec, asyncio.Future[ModelLoaded]]] = {}
+        self._unloads: dict[str, asyncio.Future[ModelUnloaded]] = {}
+
+    async def load(self, connection: EngineConnection, spec: ModelSpec) -> ModelLoaded:
+        """Load a model beside the others.
+
+        Raises its ModelError, and EngineDied. Whoever stops waiting does not stop the load.
+        """
+        answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
+        self._loads[spec.name] = spec, answer
+        connection.send(LoadModel(spec=spec))
+        if await _is_answered(
+            connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {spec.name!r}"
+        ):
+            return answer.result()
+        self._loads.pop(spec.name, None)
+        await self.unload(connection, spec.name)
+        message = f"model {str(spec.path)!r} takes longer to load than the {self._load_timeout_seconds:g} s that it may"
+        raise BrokenModel(spec.path, message)
+
+    async def unload(self, connection: EngineConnection, name: str) -> ModelUnloaded:
+        """Free a model, or give up loading it. Raises ModelInUse while it has sequences, and EngineDied."""
+        answer: asyncio.Future[ModelUnloaded] = asyncio.get_running_loop().create_future()
+        self._unloads[name] = answer
+        connection.send(UnloadModel(name=name))
+        if not await _is_answered(
+            connection, answer, seconds=_ANSWER_SECONDS, what=f"unloading model {name!r}"
+        ):
+            connection.close()
+            raise EngineDied(f"unloading model {name!r} failed: the engine does not answer")
+        return answer.result()
+
+    def clear(self) -> None:
+        """The engine is gone, and everything with it."""
+        self.loaded.clear()
+        self._loads.clear()
+        self._unloads.clear()
+
+    def on_loaded(self, report: ModelLoaded) -> None:
+        """Take the engine's answer."""
+        self.loaded[report.name] = report
+        if report.name in self._loads:
+            _, answer = self._loads.pop(report.name)
+            if not answer.done():
+                answer.set_result(report)
+
+    def on_failed(self, report: ModelFailed) -> None:
+        """Take the engine's answer."""
+        if report.name in self._loads:
+            spec, answer = self._loads.pop(report.name)
+            if not answer.done():
+                answer.set_exception(_model_error(spec.path, report))
+
+    def on_unloaded(self, report: ModelUnloaded) -> None:
+        """Take the engine's answer."""
+        if not report.is_in_use:
+            self.loaded.pop(report.name, None)
+        answer = self._unloads.pop(report.name, None)
+        if answer is None or answer.done():
+            return
+        if report.is_in_use:
+            answer.set_exception(ModelInUse(report.name))
+        else:
+            answer.set_result(report)
+
+
+async def _is_answered(
+    connection: EngineConnection, answer: "asyncio.Future[Any]", *, seconds: float, what: str
+) -> bool:
+    """Wait for the answer, for so long; raises EngineDied when the engine goes away instead."""
+    lost = asyncio.ensure_future(connection.lost.wait())
+    try:
+        await asyncio.wait({answer, lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        lost.cancel()
+    if not answer.done() and connection.lost.is_set():
+        raise EngineDied(f"{what} failed: the engine died")
+    return answer.done()
+
+
+def _model_error(path: Path, report: ModelFailed) -> ModelError:
+    match report.failure:
+        case "not_enough_memory":
+            return NotEnoughMemory(path, needed_bytes=report.needed_bytes, limit_bytes=report.limit_bytes)
+        case "not_found":
+            return ModelNotFoundOnDisk(path, report.message)
+        case "broken":
+            return BrokenModel(path, report.message)

@@ -1,0 +1,47 @@
+"""How long to wait before an engine is started again: not at all after good service, ever longer when it does
+not come up. Pure.
+"""
+
+from collections import deque
+
+_FIRST_SECONDS = 0.25
+_WINDOW_SECONDS = 60.0
+_MAX_FREE_DEATHS = 3
+# An engine that comes up and dies, again and again, does serve requests in between.
+_MAX_DEATH_SECONDS = 4.0
+
+
+class RestartDelay:
+    """Counts the engine's deaths.
+
+    No delay is longer than `max_seconds`; times are those of one monotonic clock.
+
+    - It did not come up: 0.25 s, twice as long each time until it does.
+    - It died after it was ready: no delay, up to 3 times a minute; beyond that 0.25 s, doubling up to 4 s.
+    """
+
+    def __init__(self, *, max_seconds: float) -> None:
+        self._max_seconds = max_seconds
+        self._num_failed_starts = 0
+        self._deaths: deque[float] = deque()
+
+    def after_failed_start(self) -> float:
+        """The engine ended before it was ready; return how long to wait."""
+        self._num_failed_starts += 1
+        return self._doubled(self._num_failed_starts - 1, self._max_seconds)
+
+    def after_death(self, *, now: float) -> float:
+        """The engine ended after it was ready; return how long to wait."""
+        self._num_failed_starts = 0
+        self._deaths.append(now)
+        while self._deaths[0] < now - _WINDOW_SECONDS:
+            self._deaths.popleft()
+        num_excess = len(self._deaths) - _MAX_FREE_DEATHS
+        return (
+            self._doubled(num_excess - 1, min(self._max_seconds, _MAX_DEATH_SECONDS))
+            if num_excess > 0
+            else 0.0
+        )
+
+    def _doubled(self, num_times: int, most: float) -> float:
+        return min(_FIRST_SECONDS * 2.0 ** min(num_times, 16), most)

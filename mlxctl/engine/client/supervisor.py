@@ -1,0 +1,307 @@
+"""One engine after another: starts it, watches it, starts it again. Event-loop thread only.
+
+If the engine dies, everything that was asked of it ends with EngineDied, and nothing can be asked until the
+next engine has loaded its models. Whether it is alive is judged by delivery: work that gives nothing for
+`stall_seconds` means a dead engine, however busy its thread looks.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Literal
+
+from mlxctl.engine.client.connection import EngineConnection
+from mlxctl.engine.client.launcher import Launcher
+from mlxctl.engine.client.pending_loads import PendingModelLoads
+from mlxctl.engine.client.restart_delay import RestartDelay
+from mlxctl.engine.wire.messages import (
+    AnyReport,
+    CacheAnswer,
+    Hello,
+    JobReport,
+    LookedUp,
+    ModelFailed,
+    ModelLoaded,
+    ModelUnloaded,
+    Stats,
+    Step,
+    Stop,
+)
+from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
+from mlxctl.ir import ModelSpec
+from mlxctl.settings import EngineSettings
+
+EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
+
+Answer = Step | JobReport | Stats | LookedUp | CacheAnswer
+"""A report on what was asked of the engine."""
+
+_MAX_FIRST_STARTS = 3
+# An engine that crashed has ended by the time its socket is closed, or soon: how it ended is worth waiting
+# for.
+_EXIT_GRACE_SECONDS = 2.0
+# The engine may take 8 s of it to write its prefix cache to disk.
+_END_GRACE_SECONDS = 12.0
+
+_log = logging.getLogger(__name__)
+
+
+class EngineSupervisor(ABC):
+    """The life of an engine and of its models.
+
+    What else is asked of it, and who waits for an answer, a subclass knows.
+    """
+
+    def __init__(self, launcher: Launcher, settings: EngineSettings) -> None:
+        self._launcher = launcher
+        self._settings = settings
+        self._specs: list[ModelSpec] = []
+        self._connection: EngineConnection | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._worker = PendingModelLoads(load_timeout_seconds=settings.load_timeout_seconds)
+        self._has_greeted = asyncio.Event()
+        self._is_ready = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._was_ready = False
+        self._has_lost = asyncio.Event()
+        self._failure: MlxctlError | None = None
+        self._last_delivery = 0.0
+        self._restart_delay = RestartDelay(max_seconds=settings.restart_backoff_max_seconds)
+        self._has_come_up = False
+        self.status: EngineStatus = "starting"
+        self.hello: Hello | None = None
+        self.num_restarts = 0
+        self.lost: dict[str, ModelError] = {}
+        """Models of the start that did not come back after the engine had died, and why; until they are
+        loaded again.
+        """
+
+    @property
+    @abstractmethod
+    def num_open(self) -> int:
+        """Sequences and jobs that have been submitted and have not ended."""
+
+    @abstractmethod
+    def _take(self, answer: Answer) -> None:
+        """Give an answer to whoever waits for it."""
+
+    @abstractmethod
+    def _fail_all(self, error: MlxctlError) -> None:
+        """End everything that is open."""
+
+    async def start(self, specs: list[ModelSpec]) -> None:
+        """Begin to bring the engine up with these models, now and whenever it has died; `wait_ready` tells
+        when they are there.
+
+        Called again, for example after `wait_ready` has raised a ModelError, it ends the engine and begins
+        anew.
+        """
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.wait({self._supervisor})
+            self._failure, self.status, self._was_ready = None, "starting", False
+            self._is_ready.clear()
+            self._worker.clear()
+        self._specs = specs
+        self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
+
+    async def wait_ready(self) -> None:
+        """Wait until the models are loaded for the first time.
+
+        Raises the ModelError of one that cannot be, and EngineDied.
+        """
+        await self._is_ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def loaded(self) -> Mapping[str, ModelLoaded]:
+        """The models that the running engine holds, by name."""
+        return self._worker.loaded
+
+    async def load(self, spec: ModelSpec) -> ModelLoaded:
+        """Load a model beside the others.
+
+        Raises its ModelError, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
+        """
+        loaded = await self._worker.load(self._ready_connection(), spec)
+        self.lost.pop(spec.name, None)
+        if not self.lost:
+            self._has_lost.clear()
+        return loaded
+
+    async def unload(self, name: str) -> ModelUnloaded:
+        """Free a model.
+
+        Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
+        """
+        return await self._worker.unload(self._ready_connection(), name)
+
+    async def wait_lost(self) -> None:
+        """Wait until there are models that were lost."""
+        await self._has_lost.wait()
+
+    def check_ready(self) -> None:
+        """Raise ModelLoading, EngineRecovering or ShuttingDown when nothing can be asked of the engine now."""
+        self._ready_connection()
+
+    async def stop(self, *, drain_seconds: float) -> None:
+        """Refuse new sequences, let the open ones finish for up to `drain_seconds`, end the rest, end the
+        engine.
+        """
+        self.status = "draining"
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_idle.wait(), drain_seconds)
+        self._fail_all(ShuttingDown("the server is shutting down"))
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._supervisor
+        self._is_ready.set()
+
+    def _ready_connection(self, *, even_draining: bool = False) -> EngineConnection:
+        if self.status == "draining" and not even_draining:
+            raise ShuttingDown("the server is shutting down", retry_after_seconds=5.0)
+        if self._connection is None or not self._is_ready.is_set() or self._failure is not None:
+            if self._was_ready:
+                raise EngineRecovering(
+                    "the engine is starting again; try again in a moment", retry_after_seconds=2.0
+                )
+            raise ModelLoading("the engine is starting; try again in a moment", retry_after_seconds=2.0)
+        return self._connection
+
+    async def _supervise(self) -> None:
+        watchdog = asyncio.create_task(self._watch_delivery(), name="engine-watchdog")
+        try:
+            while True:
+                await self._run_once()
+                if self._failure is not None:
+                    return
+                await self._pause()
+        finally:
+            watchdog.cancel()
+            await self._shut_down()
+
+    async def _run_once(self) -> None:
+        """One engine's life, from launch to its end."""
+        self._has_come_up = False
+        try:
+            self._has_greeted.clear()
+            connection = await EngineConnection.open(await self._launcher.launch(), self._on_report)
+            self._connection = connection
+            await self._wait_greeted(connection)
+            await self._load_models(connection)
+            self._has_come_up = True
+            await connection.lost.wait()
+        except MlxctlError as error:
+            self._on_failed_start(error)
+        self._after_death()
+        how = await self._launcher.end(
+            grace_seconds=_EXIT_GRACE_SECONDS if self._failure is None else _END_GRACE_SECONDS
+        )
+        if how is not None and not isinstance(self._failure, ModelError):
+            _log.error("engine: it ended; %s", how)
+
+    async def _wait_greeted(self, connection: EngineConnection) -> None:
+        """Wait until the engine has imported what it needs and said Hello. Raises EngineDied."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._has_greeted, connection.lost)]
+        try:
+            await asyncio.wait(
+                waits, timeout=self._settings.load_timeout_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._has_greeted.is_set():
+            connection.close()
+            raise EngineDied("the engine ended, or did not answer, while it started")
+
+    async def _load_models(self, connection: EngineConnection) -> None:
+        self.lost.clear()
+        self._has_lost.clear()
+        for spec in self._specs:
+            try:
+                await self._worker.load(connection, spec)
+            except ModelError as error:
+                # What was fine once must not keep the other models from being served.
+                if not self._was_ready:
+                    connection.close()
+                    raise
+                _log.error("engine: %s", error)
+                self.lost[spec.name] = error
+                self._has_lost.set()
+        self._note_delivery()
+        if self.status != "draining":
+            self.status = "ready"
+        self._was_ready = True
+        self._is_ready.set()
+
+    def _on_failed_start(self, error: MlxctlError) -> None:
+        # Before the first success a model that cannot be loaded is the user's to mend, and so is an engine
+        # that never comes up; after it, the engine was fine once and is tried again.
+        is_hopeless = isinstance(error, ModelError) or self.num_restarts + 1 >= _MAX_FIRST_STARTS
+        if not self._was_ready and is_hopeless:
+            self._failure = error
+            self.status = "failed"
+            self._is_ready.set()
+        else:
+            _log.error("engine: %s", error)
+
+    def _after_death(self) -> None:
+        self._connection = None
+        self._worker.clear()
+        if self._failure is None:
+            self._is_ready.clear()
+            if self.status != "draining":
+                self.status = "recovering"
+        self._fail_all(EngineDied("the engine died while it worked on this request"))
+
+    async def _pause(self) -> None:
+        self.num_restarts += 1
+        delay = self._restart_delay
+        pause = delay.after_death(now=time.monotonic()) if self._has_come_up else delay.after_failed_start()
+        _log.warning("engine: starting again %s", f"in {pause:.2f} s" if pause else "at once")
+        await asyncio.sleep(pause)
+
+    async def _shut_down(self) -> None:
+        if self._connection is not None:
+            self._connection.send(Stop())
+            await self._launcher.end(grace_seconds=_END_GRACE_SECONDS)
+            self._connection.close()
+            self._connection = None
+        else:
+            await self._launcher.end(grace_seconds=0.0)
+
+    async def _watch_delivery(self) -> None:
+        """Kill an engine that has rows and delivers nothing."""
+        stall = self._settings.stall_seconds
+        while True:
+            await asyncio.sleep(min(stall / 4, 5.0))
+            if self.status == "ready" and self.num_open and time.monotonic() - self._last_delivery > stall:
+                _log.error(
+                    "engine: nothing was delivered for %.0f s though %d requests run; ending it",
+                    stall,
+                    self.num_open,
+                )
+                await self._launcher.end(grace_seconds=0.0)
+
+    def _on_report(self, report: AnyReport) -> None:
+        match report:
+            case Hello():
+                self.hello = report
+                self._has_greeted.set()
+            case ModelLoaded():
+                self._worker.on_loaded(report)
+            case ModelFailed():
+                self._worker.on_failed(report)
+            case ModelUnloaded():
+                self._worker.on_unloaded(report)
+            case _:
+                self._take(report)
+
+    def _note_delivery(self) -> None:
+        self._last_delivery = time.monotonic()

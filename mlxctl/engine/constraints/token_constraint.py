@@ -1,0 +1,70 @@
+"""All that guides one row: its grammar, how long it may think, what it must not repeat.
+
+Owned by the engine's thread.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlxctl.engine.constraints.matcher import GrammarMatcher
+from mlxctl.engine.constraints.repetition import RepetitionPenalty
+from mlxctl.engine.constraints.thinking_budget import ThinkingBudget
+
+
+class TokenConstraint:
+    """Sees every token of a row once, and says what that means for the next one.
+
+    A row `needs_last_token` where its next token cannot be drawn before the one ahead of it has been read; the rest of
+    the time it runs on like any other.
+    """
+
+    def __init__(
+        self,
+        *,
+        grammar: GrammarMatcher | None = None,
+        thinking: ThinkingBudget | None = None,
+        repetition: RepetitionPenalty | None = None,
+    ) -> None:
+        self._grammar = grammar
+        self._thinking = thinking
+        self._repetition = repetition
+        self._num_consumed = 0
+
+    @property
+    def failure(self) -> str:
+        """Why the row cannot go on, "" while it can."""
+        return self._grammar.failure if self._grammar is not None else ""
+
+    @property
+    def has_grammar(self) -> bool:
+        """Whether it masks tokens."""
+        return self._grammar is not None
+
+    def needs_last_token(self, position: int) -> bool:
+        """Whether the token at `position`, counted from 0, depends on all before it."""
+        if self._grammar is not None or self._repetition is not None:
+            return True
+        return self._thinking is not None and self._thinking.needs_last_token(position)
+
+    def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
+        """Take the tokens of the row so far, of which some are known already."""
+        for token_id in (*output[self._num_consumed :], *in_flight):
+            self._num_consumed += 1
+            for part in (self._grammar, self._thinking, self._repetition):
+                if part is not None:
+                    part.consume(token_id)
+
+    def fill_mask(self, words: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
+        """Set the bits of the tokens that the grammar allows next."""
+        assert self._grammar is not None, "only a grammar masks"
+        self._grammar.fill_mask(words)
+
+    def forced_token(self, position: int) -> int | None:
+        """Return the token that has to come at `position`, if one has to."""
+        return None if self._thinking is None else self._thinking.forced_token(position)
+
+    def penalties(self) -> Mapping[int, float]:
+        """Return what tokens lose, by id."""
+        return {} if self._repetition is None else self._repetition.penalties()

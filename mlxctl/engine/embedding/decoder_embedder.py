@@ -1,0 +1,65 @@
+"""A model whose tokens see only those before them: the layers of one that writes text, and what is done to
+their states.
+
+Texts are padded behind, where nothing of the padding can reach them, and a long text is read in parts like
+any prompt. MLX thread only.
+"""
+
+from typing import Any
+
+import mlx.core as mx
+
+from mlxctl.engine.embedding.embedder import Computed, padded, pool_texts
+from mlxctl.engine.embedding.pooling import PooledText
+from mlxctl.engine.embedding.postprocessing import EmbeddingPostprocessor
+from mlxctl.engine.embedding.queue import EmbeddingSlice
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.caches import Caches
+from mlxctl.ir import EmbeddingRecipe
+
+
+class DecoderEmbedder:
+    """Computes slices.
+
+    A text of which a part was read holds its cache until its last part, or until it is dropped.
+    """
+
+    reads_in_parts = True
+
+    def __init__(self, model: Any, recipe: EmbeddingRecipe, *, kv_bytes_per_token: int) -> None:
+        self._model = model
+        self._recipe = recipe
+        self._finisher = EmbeddingPostprocessor(recipe, model.dense)
+        self._kv_bytes_per_token = kv_bytes_per_token
+        self._begun: dict[int, tuple[Caches, PooledText]] = {}
+
+    def bytes_for(self, num_tokens: int) -> int:
+        """Count the cache."""
+        return num_tokens * self._kv_bytes_per_token
+
+    def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:  # noqa: ARG002
+        """Compute the slice, which was cut to fit a turn."""
+        if part.start or not part.is_last_of_text:
+            return Computed(vectors=self._read_on(part), num_tokens=part.num_padded_tokens)
+        texts = part.whole_texts
+        pooled = pool_texts(self._recipe, texts, self._model.model(padded(texts, width=part.num_tokens)))
+        vectors = self._finisher.packed(pooled, dimensions=part.job.dimensions)
+        return Computed(vectors=vectors, num_tokens=part.num_padded_tokens)
+
+    def drop(self, job_id: int) -> None:
+        """Free the cache of a text."""
+        self._begun.pop(job_id, None)
+
+    def _read_on(self, part: EmbeddingSlice) -> bytes:
+        job, (place,) = part.job, part.places
+        if not part.start:
+            self._begun[job.job_id] = kv.new_caches(self._model), PooledText(self._recipe.pooling)
+        caches, pooled = self._begun.pop(job.job_id)
+        text = job.texts[place][part.start : part.start + part.num_tokens]
+        pooled.add(self._model.model(padded([text], width=len(text)), cache=caches)[0])
+        if part.is_last_of_text:
+            return self._finisher.packed([pooled], dimensions=job.dimensions)
+        kv.evaluate(caches)
+        mx.eval(pooled.arrays())
+        self._begun[job.job_id] = caches, pooled
+        return b""

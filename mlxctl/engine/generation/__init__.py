@@ -1,0 +1,1 @@
+"""Prefill and decode on the device. MLX thread only."""

@@ -1,0 +1,190 @@
+"""Rows that decode together: one forward pass a step for all of them. MLX thread only."""
+
+from collections.abc import Sequence as Many
+from typing import Any
+
+import mlx.core as mx
+
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.sampling.logit_constraints import LogitConstraints, collect_constraints
+from mlxctl.engine.sampling.logprobs import ScoresInFlight
+from mlxctl.engine.sampling.sampler import BatchSampler
+from mlxctl.engine.scheduling.batch import RowResult
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.messages import Score
+
+# Recurrent layers and offsets grow a graph that nothing else evaluates; on Metal every node is a buffer, and
+# those are limited.
+_EVALUATE_EVERY = 32
+
+
+class DecodeBatch:
+    """One decode group on the device, always one step ahead of the host.
+
+    `inputs` (B,) are the tokens that the next forward pass reads: a row's last prompt token at first, then
+    the token sampled last, which the host has usually not read yet. The pass on them is built before anybody
+    waits for their values, so that the device never waits for the host. A single row keeps its sequence's own
+    caches, more rows share left-padded ones.
+    """
+
+    def __init__(
+        self, model: Any, *, vocabulary_size: int, rows: list[Sequence], caches: Caches, inputs: mx.array
+    ) -> None:
+        self.model = model
+        self.vocabulary_size = vocabulary_size
+        self.rows = rows
+        self.caches = caches
+        self.inputs = inputs
+        self._scores: ScoresInFlight | None = None
+        # Scores that were read early because the batch changed, by sequence.
+        self.early_scores: dict[int, Score | None] = {}
+        self._num_steps = 0
+        self._is_constrained = any(row.constraint is not None for row in rows)
+        self._starts_late = starts_late()
+        self._shifts = _shifts(rows)
+        self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
+
+    @classmethod
+    def of_prefilled(
+        cls, model: Any, *, vocabulary_size: int, sequences: Many[Sequence], caches: Caches
+    ) -> "DecodeBatch":
+        """Return a batch of rows whose prompts, but for the last token, are in `caches`."""
+        inputs = mx.array([sequence.prompt_token_ids[-1] for sequence in sequences], dtype=mx.uint32)
+        return cls(model, vocabulary_size=vocabulary_size, rows=list(sequences), caches=caches, inputs=inputs)
+
+    @classmethod
+    def joined(cls, batches: Many["DecodeBatch"]) -> "DecodeBatch":
+        """Return one batch of the rows of all, taking them over."""
+        first = batches[0]
+        shared = kv.join([batch.caches for batch in batches], [len(batch.rows) for batch in batches])
+        inputs = mx.concatenate([batch.inputs for batch in batches])
+        rows = [row for batch in batches for row in batch.rows]
+        result = cls(
+            first.model, vocabulary_size=first.vocabulary_size, rows=rows, caches=shared, inputs=inputs
+        )
+        for batch in batches:
+            batch.settle_scores()
+            result.early_scores |= batch.early_scores
+        return result
+
+    def build(self) -> "StepInFlight":
+        """Prepare the next forward pass, for `start` to start, and return the tokens that it reads, still to
+        be waited for.
+        """
+        in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
+        self.early_scores = {}
+        if all(row.is_exhausted for row in self.rows):
+            return in_flight
+        logits = self.model(self.inputs[:, None], cache=self.caches, **self._shifts)[:, -1, :]
+        constraints = self._collect_constraints(logits) if self._is_constrained else None
+        self.inputs, self._scores = self._sampler.sample(logits, self.rows, constraints)
+        self._num_steps += 1
+        for row in self.rows:
+            row.num_sampled_tokens += 1
+        return in_flight
+
+    def _collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
+        """Ask the rows' guides.
+
+        Where one of them waits for the token in flight, the device computes the logits meanwhile.
+        """
+        token_ids: Any = [None] * len(self.rows)
+        if any(
+            row.constraint is not None and row.constraint.needs_last_token(row.num_sampled_tokens)
+            for row in self.rows
+        ):
+            if not self._starts_late:
+                mx.async_eval(logits)  # type: ignore[no-untyped-call]
+            token_ids = self.inputs.tolist()
+        return collect_constraints(self.rows, token_ids, vocabulary_size=self.vocabulary_size)
+
+    def start(self) -> None:
+        """Let the device begin with what was built."""
+        extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
+        mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
+
+    def keep(self, rows: Many[Sequence]) -> None:
+        """Drop every row that is not in `rows`; their memory is free when this returns."""
+        indices = [index for index, row in enumerate(self.rows) if row in rows]
+        if len(indices) == len(self.rows):
+            return
+        self.settle_scores()
+        if len(indices) == 1:
+            self.caches = kv.extract_row(self.caches, indices[0])
+        else:
+            kv.keep_rows(self.caches, indices)
+        self.inputs = self.inputs[mx.array(indices)]
+        self.rows = [self.rows[index] for index in indices]
+        self._is_constrained = any(row.constraint is not None for row in self.rows)
+        self._shifts = _shifts(self.rows)
+        self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
+
+    def settle_scores(self) -> None:
+        """Wait for the scores in flight and keep them by sequence: their rows are about to be ordered anew."""
+        if self._scores is not None:
+            scores = self._scores.read([row.sampling.num_top_logprobs for row in self.rows])
+            self.early_scores |= {
+                row.sequence_id: score for row, score in zip(self.rows, scores, strict=True)
+            }
+            self._scores = None
+
+
+class StepInFlight:
+    """Tokens of one batch that were sampled in the step before; reading them waits for the device."""
+
+    def __init__(
+        self,
+        rows: list[Sequence],
+        tokens: mx.array,
+        scores: ScoresInFlight | None,
+        read_scores: dict[int, Score | None],
+    ) -> None:
+        self._rows = rows
+        # A row that has just come from its prompt has nothing to read yet: its input was a prompt token.
+        self._was_sampled = [row.has_token_in_flight for row in rows]
+        self._tokens = tokens
+        self._scores = scores
+        self.early_scores = read_scores
+
+    def read(self) -> list[RowResult]:
+        """Wait, and return a result for every row that had a token in flight."""
+        if not any(self._was_sampled):
+            return []
+        token_ids: Any = self._tokens.tolist()
+        scores = (
+            self._scores.read([row.sampling.num_top_logprobs for row in self._rows])
+            if self._scores
+            else [None] * len(self._rows)
+        )
+        return [
+            self._result(row, token_id, score)
+            for row, token_id, score, was_sampled in zip(
+                self._rows, token_ids, scores, self._was_sampled, strict=True
+            )
+            if was_sampled
+        ]
+
+    def _result(self, row: Sequence, token_id: int, score: Score | None) -> RowResult:
+        if row.constraint is not None and row.constraint.failure:
+            return RowResult(
+                sequence=row, failure=f"the answer cannot be kept in its form: {row.constraint.failure}"
+            )
+        return RowResult(
+            sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id)
+        )
+
+
+def _shifts(rows: Many[Sequence]) -> dict[str, mx.array]:
+    """Return what a model that sees has to know of rows whose positions are not their places."""
+    shifts = [row.position_shift for row in rows]
+    return {"shifts": mx.array(shifts, dtype=mx.int32)} if any(shifts) else {}
+
+
+def starts_late() -> bool:
+    """Whether a step is started only after the tokens of the one before have left.
+
+    PERF: on a CPU starting a step blocks until it is nearly done, so this way everybody gets them a step
+    earlier. On a GPU it returns at once, and the device must not wait.
+    """
+    return bool(mx.default_device() == mx.Device(mx.cpu))

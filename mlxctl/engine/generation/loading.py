@@ -1,0 +1,48 @@
+"""Loads a model that generates text, with its vision part where it has one. MLX thread only."""
+
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+from mlxctl.engine.generation.measurement import measure
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, import_mlx_lm, parameter_bytes, read_weights
+from mlxctl.engine.vision.loading import join, open_tower
+from mlxctl.ir import ModelSpec, TextGenerationTask, VisionRecipe
+
+
+def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
+    """Load the model and run one token through it; yield the bytes read so far.
+
+    A model whose vision part cannot be loaded still reads text, and `vision_problem` says why. Raises
+    LOAD_ERRORS, for a `kv_format` that the model cannot use, too.
+    """
+    assert isinstance(spec.task, TextGenerationTask)
+    started = time.monotonic()
+    model, _ = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
+    yield from read_weights(model)
+    weights = measure(model, started, kv_format=spec.task.kv_format)
+    if spec.task.vision is None:
+        return weights
+    try:
+        weights = yield from _with_vision(weights, spec.path, spec.task.vision)
+    except LOAD_ERRORS as error:
+        return replace(weights, vision_problem=f"its vision part cannot be loaded: {error_line(error)}")
+    return replace(weights, load_seconds=time.monotonic() - started)
+
+
+def _with_vision(
+    weights: LoadedWeights, path: Path, recipe: VisionRecipe
+) -> Generator[int, None, LoadedWeights]:
+    for _ in import_aside("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
+        yield weights.weights_bytes
+    tower = open_tower(path, weights.model.language_model.model.embed_tokens)
+    for num_bytes in read_weights(tower):
+        yield weights.weights_bytes + num_bytes
+    tower.eval()
+    num_bytes = weights.weights_bytes + parameter_bytes(tower)
+    return replace(
+        weights, model=join(weights.model, tower, recipe), has_vision=True, weights_bytes=num_bytes
+    )

@@ -1,0 +1,187 @@
+"""Caches of layers that keep every token, whose keys and values are quantized as they come. MLX thread only.
+
+mlx-lm's attention computes with quantized keys and values when a cache has `bits`, but its own cache of this
+kind (`QuantizedKVCache`) holds one sequence and joins no batch. Keys and values are three arrays each: packed
+numbers, scales, biases, of shape (rows, heads, positions, n).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import mlx.core as mx
+
+from mlxctl.ir import KVFormat
+
+Packed = tuple[mx.array, ...]
+
+# Room grows in steps of this many tokens, as in mlx-lm's caches.
+_STEP_TOKENS = 256
+
+
+class _Growing:
+    """What one sequence and a batch have in common: room that grows, and what is put into it."""
+
+    def __init__(self, form: KVFormat) -> None:
+        self.bits = form.bits
+        self.group_size = form.group_size
+        self.keys: Packed | None = None
+        self.values: Packed | None = None
+
+    @property
+    def form(self) -> KVFormat:
+        """In what it is kept."""
+        return KVFormat(bits=self.bits, group_size=self.group_size)
+
+    def empty(self) -> bool:
+        """Whether it holds nothing."""
+        return self.keys is None
+
+    def is_trimmable(self) -> bool:
+        """Whether its last tokens can be dropped."""
+        return True
+
+    def _append(self, keys: mx.array, values: mx.array, end: int) -> tuple[Packed, Packed]:
+        """Put quantized keys and values behind the first `end` positions; return all that is there then."""
+        new_end = end + keys.shape[2]
+        self.keys = self._put(self.keys, keys, end, new_end)
+        self.values = self._put(self.values, values, end, new_end)
+        return _first(self.keys, new_end), _first(self.values, new_end)
+
+    def _put(self, held: Packed | None, new: mx.array, end: int, new_end: int) -> Packed:
+        packed = mx.quantize(new, group_size=self.group_size, bits=self.bits)
+        if held is None or new_end > held[0].shape[2]:
+            room = -(-(new_end - end) // _STEP_TOKENS) * _STEP_TOKENS
+            held = tuple(
+                _grown(array, part, end, room) for array, part in zip(held or [None] * 3, packed, strict=True)
+            )
+        for array, part in zip(held, packed, strict=True):
+            array[..., end:new_end, :] = part
+        return held
+
+
+class PreallocatedQuantizedKVCache(_Growing):
+    """The cache of one sequence, of which `offset` tokens are in it."""
+
+    def __init__(self, form: KVFormat) -> None:
+        super().__init__(form)
+        self.offset = 0
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Its arrays and how many tokens are in it."""
+        return self.keys, self.values, self.offset
+
+    def size(self) -> int:
+        """Tokens in it."""
+        return self.offset
+
+    def trim(self, num_tokens: int) -> int:
+        """Drop so many of its last tokens, or all; return how many."""
+        num_tokens = min(self.offset, num_tokens)
+        self.offset -= num_tokens
+        return num_tokens
+
+    def make_mask(self, num_tokens: int, return_array: bool = False, window_size: int | None = None) -> Any:
+        """Return what the next `num_tokens` tokens may look at, as mlx-lm's models ask for it."""
+        from mlx_lm.models.cache import create_attention_mask
+
+        return create_attention_mask(
+            num_tokens, offset=self.offset, return_array=return_array, window_size=window_size
+        )
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Packed, Packed]:
+        """Add keys and values (1, heads, tokens, dim); return all, quantized."""
+        fetched = self._append(keys, values, self.offset)
+        self.offset += keys.shape[2]
+        return fetched
+
+
+class BatchQuantizedKVCache(_Growing):
+    """The cache of several rows, aligned at their ends: before row r there are `left_padding[r]` positions
+    that nobody looks at.
+
+    `offset` (rows,) are the tokens of each row, `length` those of the longest with its padding.
+    """
+
+    def __init__(self, form: KVFormat, left_padding: list[int]) -> None:
+        super().__init__(form)
+        self.left_padding = mx.array(left_padding)
+        self.offset = -self.left_padding
+        self.length = 0
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Its arrays and how many positions are in use, in the order of mlx-lm's batches."""
+        return self.keys, self.values, self.offset, self.left_padding, self.length
+
+    @state.setter
+    def state(self, state: tuple[Any, ...]) -> None:
+        self.keys, self.values, self.offset, self.left_padding, self.length = state
+
+    def size(self) -> int:
+        """Positions in use, padding included."""
+        return self.length
+
+    def make_mask(
+        self,
+        num_tokens: int,
+        return_array: bool = False,  # noqa: ARG002
+        window_size: int | None = None,
+    ) -> mx.array:
+        """Return what the next `num_tokens` tokens of each row may look at, as mlx-lm's models ask for it."""
+        from mlx_lm.models.base import create_causal_mask
+
+        mask: mx.array = create_causal_mask(
+            num_tokens, offset=self.length, left_padding=self.left_padding, window_size=window_size
+        )
+        return mask
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Packed, Packed]:
+        """Add keys and values (rows, heads, tokens, dim); return all, quantized."""
+        fetched = self._append(keys, values, self.length)
+        self.offset = self.offset + keys.shape[2]
+        self.length += keys.shape[2]
+        return fetched
+
+    def filter(self, rows: list[int]) -> None:
+        """Keep these rows, and no more padding than they need."""
+        chosen = mx.array(rows)
+        self.offset, paddings = self.offset[chosen], self.left_padding[chosen]
+        spare: Any = mx.min(paddings).item()
+        self.left_padding = paddings - spare
+        self.length -= spare
+        if self.keys is not None and self.values is not None:
+            self.keys = tuple(array[chosen][..., spare:, :] for array in self.keys)
+            self.values = tuple(array[chosen][..., spare:, :] for array in self.values)
+
+    def extract(self, row: int) -> PreallocatedQuantizedKVCache:
+        """Return a copy of a row."""
+        one = PreallocatedQuantizedKVCache(self.form)
+        if self.keys is not None and self.values is not None:
+            padding: Any = self.left_padding[row].item()
+            span = slice(padding, self.length)
+            one.keys = tuple(mx.contiguous(array[row : row + 1, :, span]) for array in self.keys)
+            one.values = tuple(mx.contiguous(array[row : row + 1, :, span]) for array in self.values)
+            one.offset = self.length - padding
+        return one
+
+
+def quantized(caches: Iterable[Any], form: KVFormat) -> Iterator[Any]:
+    """Return the empty caches with a quantized one for each that keeps every token; windows and states stay
+    as they are.
+    """
+    for layer in caches:
+        if hasattr(layer, "caches"):
+            yield type(layer)(*quantized(layer.caches, form))
+        else:
+            yield PreallocatedQuantizedKVCache(form) if type(layer).__name__ == "KVCache" else layer
+
+
+def _first(packed: Packed, end: int) -> Packed:
+    return tuple(array[..., :end, :] for array in packed)
+
+
+def _grown(array: mx.array | None, part: mx.array, end: int, num_more: int) -> mx.array:
+    rows, heads, _, width = part.shape
+    room = mx.zeros((rows, heads, num_more, width), dtype=part.dtype)
+    return room if array is None else mx.concatenate([array[..., :end, :], room], axis=2)

@@ -1,0 +1,261 @@
+"""Text generation in the engine: admission, one batch a step, results. MLX thread only."""
+
+import time
+from array import array
+from collections.abc import Generator
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
+
+import mlx.core as mx
+
+from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
+from mlxctl.engine.failures import failure_message
+from mlxctl.engine.generation.cache_queries import CacheQueries
+from mlxctl.engine.generation.caches import new_caches
+from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.generation.runner import ModelRunner
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.process_memory import resident_bytes
+from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.model_queue import ModelCosts
+from mlxctl.engine.scheduling.scheduler import Scheduler
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.messages import (
+    AskCache,
+    LookedUp,
+    LookUp,
+    ReadGrammarVocabulary,
+    ReportStats,
+    RowUpdate,
+    Stats,
+    Step,
+    Submit,
+)
+from mlxctl.engine.workload import Workload, WorkloadContext
+from mlxctl.ir import ModelSpec, TextGenerationTask
+from mlxctl.prefix_cache.records import CacheLayout
+from mlxctl.settings import EngineSettings
+
+_TRIM_EVERY_STEPS = 512
+
+
+class GenerationWorkload(Workload):
+    """Sequences of all text models: one scheduler, and a runner for each model."""
+
+    task_type: ClassVar[type] = TextGenerationTask
+    command_types: ClassVar[tuple[type, ...]] = (
+        Submit,
+        ReadGrammarVocabulary,
+        LookUp,
+        AskCache,
+        ReportStats,
+    )
+
+    def __init__(self, context: WorkloadContext) -> None:
+        self._memory = context.memory
+        self._publish = context.publish
+        self._decode_load = context.decode_load
+        self._scheduler = _create_scheduler(context.settings)
+        self._decode_load.has_rows = lambda: self._scheduler.has_decoding_rows
+        self._compiler = GrammarCompiler(wake=context.wake)
+        self._runners: dict[str, ModelRunner] = {}
+        self._submitted: list[Submit] = []
+        self._waits_for_disk = False
+        self._num_steps = 0
+
+    @property
+    def has_work(self) -> bool:
+        return self._scheduler.has_work or bool(self._submitted)
+
+    @property
+    def is_blocked(self) -> bool:
+        return self._waits_for_disk and not self._submitted
+
+    def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
+        return load_text_model(spec)
+
+    def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
+        layout = CacheLayout(new_caches(weights.model, weights.kv_format))
+        runner = ModelRunner(weights, self._memory.prefix_cache(spec, layout, kv_format=weights.kv_format))
+        self._runners[spec.name] = runner
+        self._memory.add_working_caches(spec.name, runner)
+        self._compiler.open_model(spec.name, spec.path)
+        costs = ModelCosts(
+            weights_bytes=weights.weights_bytes,
+            kv_bytes_per_token=weights.kv_bytes_per_token,
+            can_batch=weights.can_batch,
+        )
+        self._scheduler.open_model(spec.name, costs)
+
+    def close_model(self, name: str) -> None:
+        self._scheduler.close_model(name)
+        self._compiler.close_model(name)
+        del self._runners[name]
+
+    def is_in_use(self, name: str) -> bool:
+        return (
+            self._scheduler.is_in_use(name)
+            or self._compiler.has_work_for(name)
+            or any(submit.model == name for submit in self._submitted)
+        )
+
+    def take(self, command: Any) -> None:
+        match command:
+            case Submit():
+                self._submitted.append(command)
+            case ReadGrammarVocabulary(name=name, stop_token_ids=stops):
+                if name in self._runners:
+                    size = self._runners[name].vocabulary_size
+                    self._compiler.load_tokenizer(name, frozenset(stops), size)
+            case LookUp():
+                self._publish(self._look_up(command))
+            case AskCache():
+                self._publish(CacheQueries(self._memory).answer(command))
+            case ReportStats():
+                self._publish(self._stats(command.token))
+
+    def cancel(self, ids: AbstractSet[int]) -> None:
+        self._submitted = [submit for submit in self._submitted if submit.sequence_id not in ids]
+        self._compiler.cancel(ids)
+        for sequence in self._scheduler.cancel(ids):
+            self._runners[sequence.model].drop([sequence])
+
+    def step(self) -> None:
+        self._admit()
+        if not self._scheduler.has_work:
+            self._waits_for_disk = False
+            return
+        for sequence in self._take_arrivals():
+            self._scheduler.resume(sequence)
+        started = time.monotonic()
+        batch = self._scheduler.next_batch(now=started, available_bytes=self._memory.available_bytes)
+        self._waits_for_disk = batch is None
+        if batch is not None:
+            self._run(batch, started)
+
+    def close(self) -> None:
+        self._compiler.close()
+
+    def _admit(self) -> None:
+        """Schedule new sequences; those with a constraint once it is compiled."""
+        submitted, self._submitted = self._submitted, []
+        for submit in submitted:
+            if failure := self._refusal(submit):
+                self._fail(submit, failure)
+            elif needs_constraint(submit):
+                self._compiler.compile(submit, vocabulary_size=self._runners[submit.model].vocabulary_size)
+            else:
+                self._add(submit, None)
+        for submit, constraint in self._compiler.take_compiled():
+            if isinstance(constraint, str):
+                self._fail(submit, constraint)
+            elif failure := self._refusal(submit):
+                self._fail(submit, failure)
+            else:
+                self._add(submit, constraint)
+
+    def _add(self, submit: Submit, constraint: TokenConstraint | None) -> None:
+        self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint))
+
+    def _fail(self, submit: Submit, failure: str) -> None:
+        failure = failure_message(failure, submit.request_id)
+        self._publish(Step(rows=[RowUpdate(sequence_id=submit.sequence_id, failure=failure)]))
+
+    def _refusal(self, submit: Submit) -> str | None:
+        """Return why the model cannot take the sequence."""
+        runner = self._runners.get(submit.model)
+        if runner is None:
+            return f"model {submit.model!r} is not loaded"
+        if submit.images and not runner.has_vision:
+            return f"model {submit.model!r} reads text only: its vision part is not loaded"
+        # Ids are packed in four bytes each.
+        needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids) // 4)
+        if needed > self._memory.cache_capacity_bytes:
+            return (
+                f"the prompt's cache needs {needed / 1e9:.2f} GB, but the memory limit leaves "
+                f"{self._memory.cache_capacity_bytes / 1e9:.2f} GB beside the weights"
+            )
+        return None
+
+    def _take_arrivals(self) -> list[Sequence]:
+        """Return the sequences whose prefix has come from disk."""
+        arrivals = self._memory.disk_arrivals()
+        return [
+            sequence
+            for runner in (self._runners.values() if arrivals else ())
+            for sequence in runner.take_arrivals(arrivals)
+        ]
+
+    def _run(self, batch: Batch, started: float) -> None:
+        runner = self._runners[batch.model]
+        results = runner.run(batch)
+        now = time.monotonic()
+        if batch.phase == "decode":
+            self._decode_load.observe(now - started, alone=self._scheduler.is_decode_only(batch))
+        updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
+        if updates:
+            self._publish(Step(rows=updates))
+        self._free(runner, results)
+        runner.start_built()
+        self._scheduler.observe_step(batch, seconds=time.monotonic() - started)
+
+    def _free(self, runner: ModelRunner, results: list[RowResult]) -> None:
+        finished = [result.sequence for result in results if result.sequence.is_finished]
+        if finished:
+            runner.drop(finished)
+        self._num_steps += 1
+        self._memory.make_room()
+        if self._num_steps % _TRIM_EVERY_STEPS == 0:
+            self._memory.trim()
+
+    def _look_up(self, asked: LookUp) -> LookedUp:
+        """Return how much of a prompt the prefix cache holds; nothing for a model that is not loaded."""
+        runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
+        if runner is None or not tokens:
+            return LookedUp(token=asked.token, num_cached=0)
+        found = runner.look_up(tokens, asked.salts)
+        return LookedUp(
+            token=asked.token,
+            num_cached=found.num_cached,
+            num_on_disk=runner.num_on_disk(tokens, asked.salts),
+            num_known=found.num_known,
+            gone=found.gone,
+        )
+
+    def _stats(self, token: int) -> Stats:
+        memory, prefixes = self._memory, self._memory.prefixes
+        hits, num_reused = memory.cache_hits()
+        num_waiting, num_prefilling, num_decoding, num_groups = self._scheduler.counts()
+        return Stats(
+            token=token,
+            num_waiting=num_waiting,
+            num_prefilling=num_prefilling,
+            num_decoding=num_decoding,
+            num_decode_groups=num_groups,
+            num_steps=self._num_steps,
+            num_prompt_tokens=self._scheduler.num_prompt_tokens,
+            num_generated_tokens=self._scheduler.num_generated_tokens,
+            cache_bytes=prefixes.num_bytes,
+            cache_working_bytes=memory.kept_bytes - prefixes.num_bytes,
+            cache_max_bytes=prefixes.max_bytes,
+            cache_chunks=len(prefixes),
+            cache_evicted=prefixes.num_evicted,
+            cache_tokens_reused=num_reused,
+            cache_hits=hits,
+            cache_disk=memory.disk_figures(),
+            active_memory_bytes=int(mx.get_active_memory()),
+            peak_memory_bytes=int(mx.get_peak_memory()),
+            buffer_cache_bytes=int(mx.get_cache_memory()),
+            resident_bytes=resident_bytes(),
+        )
+
+
+def _create_scheduler(settings: EngineSettings) -> Scheduler:
+    gap_ms = settings.target_gap_ms
+    return Scheduler(
+        max_rows=settings.max_rows,
+        prefill_slice_seconds=settings.prefill_slice_seconds,
+        prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
+        target_gap_seconds=gap_ms / 1e3 if gap_ms is not None else None,
+        target_ttft_seconds=settings.target_ttft_ms / 1e3,
+    )

@@ -1,0 +1,28 @@
+"""A loaded model with its measurements. MLX thread only."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.engine.wire.messages import CacheKind
+from mlxctl.ir import KVFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedWeights:
+    """The measurements of a loaded model; `model` must stay on the MLX thread.
+
+    `kv_format` quantizes its caches. `dimensions` is the length of an embedding model's vectors. `model` is a
+    VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
+    """
+
+    model: Any
+    vocabulary_size: int
+    weights_bytes: int
+    kv_bytes_per_token: int
+    cache_kind: CacheKind
+    can_batch: bool
+    load_seconds: float
+    kv_format: KVFormat | None = None
+    dimensions: int | None = None
+    has_vision: bool = False
+    vision_problem: str | None = None

@@ -1,0 +1,1 @@
+"""From model directories to loaded models. MLX thread only."""

@@ -1,0 +1,144 @@
+"""Importing MLX and loading models piece by piece. MLX thread only.
+
+The one place that imports mlx_lm for the first time.
+"""
+
+import contextlib
+import ctypes
+import ctypes.util
+import os
+import resource
+import sys
+from collections.abc import Callable, Generator, Iterator
+from types import ModuleType
+from typing import Any, Literal
+
+from mlxctl.engine.failures import FOREIGN_ERRORS
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.installed import version_of
+from mlxctl.ir import ModelSpec
+
+Loader = Callable[[ModelSpec], Generator[int, None, LoadedWeights]]
+"""Loads a model of one kind; yields the bytes read so far."""
+
+LOAD_ERRORS = (*FOREIGN_ERRORS, OSError, ImportError)
+"""What loading a damaged or unsupported model may raise."""
+
+# Share of the machine's memory for weights and caches, where neither settings nor device give a limit.
+_MEMORY_SHARE = 0.85
+# Bytes of weights that are read without a pause.
+_PIECE_BYTES = 64 * 1024 * 1024
+_OPENBLAS_NAMES = ("libopenblas.so.0", "libopenblas.so")
+
+
+def prefer_openblas() -> str:
+    """Put OpenBLAS in front of MLX's bundled BLAS on Linux; return its name.
+
+    It works because libmlx imports plain `cblas_*` symbols, so the first library in the global scope wins.
+    Must run before `mlx.core` is imported. Elsewhere MLX brings its own and nothing is done.
+    """
+    if not sys.platform.startswith("linux"):
+        return "native"
+    # Matrices of one decode step are too small to be worth a second thread, and the front needs the other
+    # core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
+    for name in _OPENBLAS_NAMES:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+            return "openblas"
+    return "bundled"
+
+
+@contextlib.contextmanager
+def _unchanged_file_limits() -> Iterator[None]:
+    # mlx_lm.utils lowers RLIMIT_NOFILE when it is imported, and raises where the hard limit is below what it
+    # wants.
+    original = resource.setrlimit
+    resource.setrlimit = lambda *_: None
+    try:
+        yield
+    finally:
+        resource.setrlimit = original
+
+
+def import_mlx_lm() -> ModuleType:
+    """Return `mlx_lm.utils`, imported without its side effect on the process's limits."""
+    with _unchanged_file_limits():
+        import mlx_lm.utils
+
+    return mlx_lm.utils  # type: ignore[no-any-return]
+
+
+def default_memory_limit() -> int:
+    """Return the bytes that MLX may use without a configured limit.
+
+    The device's recommended working set, or a share of the machine's memory.
+    """
+    import mlx.core as mx
+
+    info = mx.device_info()
+    recommended = int(info.get("max_recommended_working_set_size", 0))
+    if recommended:
+        return recommended
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
+
+
+def versions() -> tuple[str, str]:
+    """Return the versions of mlx and mlx-lm."""
+    return version_of("mlx") or "", version_of("mlx-lm") or ""
+
+
+def load_in_pieces(
+    spec: ModelSpec, load: Loader, *, available_bytes: int, limit_bytes: int
+) -> Generator[int, None, LoadedWeights]:
+    """Load a model, with pauses in which the thread can serve others; yield the bytes read so far.
+
+    Nothing is read of a model whose files do not fit into `available_bytes`. Raises ModelNotFoundOnDisk,
+    BrokenModel, NotEnoughMemory. Closing the generator frees what was read.
+    """
+    import mlx.core as mx
+
+    path = spec.path
+    if spec.weights_bytes > available_bytes:
+        raise NotEnoughMemory(path, needed_bytes=spec.weights_bytes, limit_bytes=limit_bytes)
+    try:
+        return (yield from load(spec))
+    except FileNotFoundError as error:
+        raise ModelNotFoundOnDisk(path, f"model {str(path)!r}: {error_line(error)}") from error
+    except LOAD_ERRORS as error:
+        raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {error_line(error)}") from error
+    finally:
+        mx.clear_cache()
+
+
+def read_weights(model: Any) -> Iterator[int]:
+    """Evaluate a model's lazy parameters; yield the bytes read after every piece."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    piece: list[Any] = []
+    num_bytes = num_bytes_read = 0
+    for _, array in tree_flatten(model.parameters()):
+        piece.append(array)
+        num_bytes += array.nbytes
+        if num_bytes - num_bytes_read >= _PIECE_BYTES:
+            mx.eval(piece)
+            piece, num_bytes_read = [], num_bytes
+            yield num_bytes
+    mx.eval(piece)
+    yield num_bytes
+
+
+def parameter_bytes(model: Any) -> int:
+    """Return the bytes of a model's weights."""
+    from mlx.utils import tree_flatten
+
+    return sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+
+
+def error_line(error: BaseException) -> str:
+    """Return an exception of another library as one line of at most 300 characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    kind: Literal["", "missing key "] = "missing key " if isinstance(error, KeyError) else ""
+    return kind + (text if len(text) <= 300 else text[:297] + "…")

@@ -1,0 +1,288 @@
+"""The models in the engine and the memory that they share. MLX thread only."""
+
+import gc
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+import mlx.core as mx
+
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.loader import Loader, load_in_pieces
+from mlxctl.engine.loading.namespace import prefix_namespace
+from mlxctl.engine.wire.messages import DiskFigures
+from mlxctl.ir import KVFormat, ModelSpec
+from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.disk.reader import FetchedRecord
+from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.packing import Packing, Record
+from mlxctl.prefix_cache.records import CacheLayout
+from mlxctl.prefix_cache.splitting import split_record
+
+# Freed buffers that MLX may keep for reuse: enough for a step's scratch, never a second model.
+_BUFFER_CACHE_SHARE = 0.05
+# What the prefix cache may keep when nobody says otherwise.
+_PREFIX_CACHE_SHARE = 0.2
+# Metal gives a process so many buffers, however small; the prefix cache may hold its share of them.
+_METAL_BUFFERS = 499_000
+_BUFFERS_SHARE = 0.5
+_MIN_BUFFER_CACHE_BYTES = 64 * 1024 * 1024
+_MAX_BUFFER_CACHE_BYTES = 2 * 1024 * 1024 * 1024
+# How long the end may be put off so that what is in memory gets to disk.
+FLUSH_SECONDS = 8.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Loading:
+    """The model that is being loaded; `num_bytes_read` of its weights are in memory."""
+
+    spec: ModelSpec
+    pieces: Generator[int, None, LoadedWeights]
+    num_bytes_read: int = 0
+
+
+class WorkingCaches(Protocol):
+    """Caches of a model that are kept only while memory is not needed otherwise."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that releasing them would free."""
+
+    def release_working_caches(self) -> None:
+        """Free them."""
+
+
+class EngineMemory:
+    """Loaded models by name, and at most one that is being loaded, piece by piece between the steps of the
+    others.
+
+    Keeps `limit_bytes` for weights and caches together and says what is left of it.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit_bytes: int,
+        prefix_cache_bytes: int | None,
+        disk: DiskTier | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
+        self.disk = disk
+        self._packing = packing
+        self.prefixes: PrefixIndex[Record] = PrefixIndex(
+            max_bytes=budget,
+            max_buffers=int(int(mx.device_info().get("resource_limit", _METAL_BUFFERS)) * _BUFFERS_SHARE),
+            buffers_of=lambda record: record.num_buffers,
+            split=split_record,
+            on_evict=disk.store if disk is not None else None,
+        )
+        # By namespace, also of models that are gone: the same weights may come back, and find what was kept
+        # of them.
+        self._caches: dict[bytes, PrefixCache] = {}
+        self._names: dict[bytes, str] = {}
+        self._working_caches: dict[str, WorkingCaches] = {}
+        # Held here, too, so that what unloading frees is freed between the two looks at memory.
+        self._weights: dict[str, LoadedWeights] = {}
+        self._loading: _Loading | None = None
+        mx.set_cache_limit(_buffer_cache_bytes(limit_bytes))
+
+    @property
+    def loading(self) -> ModelSpec | None:
+        """The model that is being loaded."""
+        return self._loading.spec if self._loading else None
+
+    def begin_load(self, spec: ModelSpec, load: Loader) -> None:
+        """Begin to load a model, after the prefix cache has freed what its weights need.
+
+        `load_step` does the work.
+        """
+        assert self._loading is None, "one model is loaded at a time"
+        excess = int(mx.get_active_memory()) + spec.weights_bytes - self.limit_bytes
+        if excess > 0:
+            self._free(excess)
+        pieces = load_in_pieces(
+            spec, load, available_bytes=self.available_bytes, limit_bytes=self.limit_bytes
+        )
+        self._loading = _Loading(spec=spec, pieces=pieces)
+
+    def load_step(self, *, seconds: float) -> LoadedWeights | None:
+        """Load for about so long; return the model when it is ready.
+
+        Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory.
+        """
+        loading, until = self._loading, time.monotonic() + seconds
+        assert loading is not None, "begin_load comes first"
+        try:
+            while time.monotonic() < until:
+                loading.num_bytes_read = next(loading.pieces)
+        except StopIteration as end:
+            self._loading = None
+            weights: LoadedWeights = end.value
+            self._weights[loading.spec.name] = weights
+            return weights
+        except BaseException:
+            self._loading = None
+            raise
+        return None
+
+    def unload(self, name: str) -> tuple[int, int]:
+        """Free a model that is not in use, or stop loading it.
+
+        Returns the bytes of its weights and the bytes really freed; zeros for an unknown model. Its cached
+        prefixes stay until memory is needed: the same weights may be loaded again.
+        """
+        before = int(mx.get_active_memory())
+        if self._loading is not None and self._loading.spec.name == name:
+            weights_bytes = self._stop_loading()
+        else:
+            self._working_caches.pop(name, None)
+            weights = self._weights.pop(name, None)
+            weights_bytes = weights.weights_bytes if weights is not None else 0
+            del weights
+        self.sweep()
+        return weights_bytes, before - int(mx.get_active_memory())
+
+    def prefix_cache(
+        self, spec: ModelSpec, layout: CacheLayout, *, kv_format: KVFormat | None
+    ) -> PrefixCache:
+        """Return the prefix cache of a loaded model; equal weights share it. Raises BrokenModel."""
+        namespace = prefix_namespace(spec.path, self._packing, kv_format)
+        self._names[namespace] = spec.name
+        if self.disk is not None:
+            self.disk.set_model_name(namespace, spec.name)
+        if namespace not in self._caches:
+            self._caches[namespace] = PrefixCache(
+                self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
+            )
+        return self._caches[namespace]
+
+    def add_working_caches(self, name: str, caches: WorkingCaches) -> None:
+        """Count a model's working caches, and release them when memory is short, until it is unloaded."""
+        self._working_caches[name] = caches
+
+    def model_names(self) -> dict[bytes, str]:
+        """Return what the models are called whose prefixes are kept, by namespace."""
+        return dict(self._names)
+
+    def cache_hits(self) -> tuple[dict[str, int], int]:
+        """Return how often prompts were known, by kind, and how many tokens that saved, over all models since
+        the start.
+        """
+        hits: dict[str, int] = {}
+        for cache in self._caches.values():
+            for kind, num in cache.counters.hits.items():
+                hits[kind] = hits.get(kind, 0) + num
+        return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
+
+    def disk_figures(self) -> DiskFigures | None:
+        """Return what is on disk, and what went wrong with it."""
+        if self.disk is None:
+            return None
+        return DiskFigures(
+            num_bytes=self.disk.index.num_bytes,
+            file_bytes=self.disk.file_bytes,
+            max_bytes=self.disk.max_bytes,
+            num_chunks=len(self.disk.index),
+            num_states=self.disk.index.num_states,
+            num_dropped=self.disk.num_skipped,
+            num_damaged=self.disk.num_damaged,
+        )
+
+    @property
+    def cache_capacity_bytes(self) -> int:
+        """What caches could take if nothing else ran."""
+        return self.limit_bytes - sum(weights.weights_bytes for weights in self._weights.values())
+
+    @property
+    def available_bytes(self) -> int:
+        """What may still be allocated, given that the prefix cache makes room when it has to."""
+        still_to_read = (
+            max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
+        )
+        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
+
+    def make_room(self) -> None:
+        """Free as much of what is kept as memory beyond the limit is in use, or as is beyond its budget.
+
+        Freed buffers that MLX keeps for reuse count as in use, and go first.
+        """
+        excess = int(mx.get_active_memory()) - self.limit_bytes
+        if excess + int(mx.get_cache_memory()) > 0:
+            mx.clear_cache()
+        if excess > 0:
+            self._free(excess)
+        if self.kept_bytes > self.prefixes.max_bytes:
+            self.release_working_caches()
+
+    @property
+    def kept_bytes(self) -> int:
+        """What prefixes, and the working caches of the last conversations, take in memory."""
+        return self.prefixes.num_bytes + sum(caches.kept_bytes for caches in self._working_caches.values())
+
+    def release_working_caches(self) -> None:
+        """Free the working caches of the last conversations: the first to go, because the prefix cache holds
+        the same.
+        """
+        for caches in self._working_caches.values():
+            caches.release_working_caches()
+
+    def _free(self, num_bytes: int) -> None:
+        """Let so many bytes of what is kept go."""
+        wanted = self.kept_bytes - num_bytes
+        self.release_working_caches()
+        self.prefixes.shrink(max(0, wanted))
+
+    def sweep(self) -> None:
+        """Really free what was let go of: a model's modules refer to each other, so counting references alone
+        would not do.
+        """
+        gc.collect()
+        self.trim()
+
+    def trim(self) -> None:
+        """Forget prefixes that have expired, and give freed buffers back to the system."""
+        self.tidy()
+        mx.clear_cache()
+
+    def tidy(self) -> None:
+        """Forget prefixes that have expired, in memory and on disk."""
+        self.prefixes.expire()
+        if self.disk is not None:
+            self.disk.maintain()
+
+    def disk_arrivals(self) -> list[FetchedRecord]:
+        """Take the records that were read from disk since the last call."""
+        return self.disk.arrivals() if self.disk is not None else []
+
+    def close(self) -> None:
+        """Write what is in memory to disk, the most recently used first, for as long as FLUSH_SECONDS allow."""
+        if self.disk is None:
+            return
+        deadline = time.monotonic() + FLUSH_SECONDS
+        leaves = [chunk for chunk in self.prefixes.chunks() if not chunk.children]
+        for leaf in reversed(leaves):
+            self.disk.store(leaf, deadline=deadline)
+        for leaf in leaves:
+            self.disk.touch(leaf.key)
+        self.disk.close(deadline=deadline)
+
+    def _stop_loading(self) -> int:
+        assert self._loading is not None
+        loading, self._loading = self._loading, None
+        loading.pieces.close()
+        return loading.num_bytes_read
+
+
+def _buffer_cache_bytes(limit_bytes: int) -> int:
+    """Return how much of freed buffers MLX may keep.
+
+    PERF: on a CPU little is enough, where the allocator of the system is quick. Every pass over a long prompt
+    leaves buffers of sizes that fit no later one: 6,000 tokens left 700 MB and were read no sooner.
+    """
+    if mx.default_device() == mx.Device(mx.cpu):
+        return _MIN_BUFFER_CACHE_BYTES
+    return min(max(int(limit_bytes * _BUFFER_CACHE_SHARE), _MIN_BUFFER_CACHE_BYTES), _MAX_BUFFER_CACHE_BYTES)

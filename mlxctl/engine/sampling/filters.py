@@ -1,0 +1,123 @@
+"""Which tokens a draw leaves out, row by row, in the order in which they stand here. MLX thread only.
+
+All take tempered logits (B, V) in float32 and return them with -inf for what is left out; a row that does not
+use a cut keeps its logits bit for bit. At least the likeliest token always stays, but for xtc, which leaves
+another likely one.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Many
+
+import mlx.core as mx
+import numpy as np
+
+from mlxctl.engine.sampling.penalties import column
+from mlxctl.ir import SamplingParams
+
+
+class TopKTopPFilter:
+    """top_k, and top_p over what top_k left, in one sort: the smallest logit that stays."""
+
+    def __init__(self, top_k: mx.array, top_p: mx.array) -> None:
+        self._top_k = top_k
+        self._top_p = top_p
+
+    @classmethod
+    def of(cls, params: Many[SamplingParams], vocabulary_size: int) -> "TopKTopPFilter | None":
+        """Return what the rows need, None if they need nothing."""
+        if not any(row.temperature > 0 and (row.top_k or row.top_p < 1) for row in params):
+            return None
+        top_k = mx.array(
+            [min(row.top_k, vocabulary_size) or vocabulary_size for row in params], dtype=mx.int32
+        )
+        # top_p 1 keeps everything, also where the cumulated probabilities round above 1.
+        return cls(top_k[:, None], column([row.top_p if row.top_p < 1 else 2.0 for row in params]))
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Cut."""
+        ordered = -mx.sort(-logits, axis=-1)
+        in_top_k = mx.arange(ordered.shape[-1])[None, :] < self._top_k
+        probabilities = mx.softmax(mx.where(in_top_k, ordered, -mx.inf), axis=-1)
+        before = mx.cumsum(probabilities, axis=-1) - probabilities
+        # The most likely token always stays: nothing stands before it.
+        stays = in_top_k & (before < self._top_p)
+        floor = mx.min(mx.where(stays, ordered, mx.inf), axis=-1, keepdims=True)
+        return mx.where(logits >= floor, logits, -mx.inf)
+
+
+class MinPFilter:
+    """min_p: what is less likely than a part of the likeliest. p_i >= min_p * p_max is x_i >= x_max +
+    ln(min_p): no softmax.
+    """
+
+    def __init__(self, offset: mx.array) -> None:
+        self._offset = offset
+
+    @classmethod
+    def of(cls, params: Many[SamplingParams]) -> "MinPFilter | None":
+        """Return what the rows need, None if they need nothing."""
+        if not any(row.min_p for row in params):
+            return None
+        return cls(column([float(np.log(row.min_p)) if row.min_p > 0 else -np.inf for row in params]))
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Cut."""
+        return mx.where(logits >= mx.max(logits, axis=-1, keepdims=True) + self._offset, logits, -mx.inf)
+
+
+class TypicalFilter:
+    """typical_p (Meister et al. 2023): the tokens whose information is closest to the expected one, up to a
+    total probability.
+    """
+
+    def __init__(self, share: mx.array) -> None:
+        self._share = share
+
+    @classmethod
+    def of(cls, params: Many[SamplingParams]) -> "TypicalFilter | None":
+        """Return what the rows need, None if they need nothing."""
+        if not any(row.typical_p < 1 for row in params):
+            return None
+        return cls(column([row.typical_p for row in params]))
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Cut."""
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        probabilities = mx.exp(logprobs)
+        entropy = -mx.sum(mx.where(probabilities > 0, probabilities * logprobs, 0.0), axis=-1, keepdims=True)
+        distance = mx.where(probabilities > 0, mx.abs(-logprobs - entropy), mx.inf)
+        order = mx.argsort(distance, axis=-1)
+        cumulated = mx.cumsum(mx.take_along_axis(probabilities, order, axis=-1), axis=-1)
+        before = cumulated - mx.take_along_axis(probabilities, order, axis=-1)
+        nearest = mx.take_along_axis(distance, order, axis=-1)
+        stays = (before < self._share) | (mx.arange(nearest.shape[-1])[None, :] == 0)
+        limit = mx.max(mx.where(stays & (nearest < mx.inf), nearest, -mx.inf), axis=-1, keepdims=True)
+        return mx.where((distance <= limit) | (self._share >= 1), logits, -mx.inf)
+
+
+class XtcFilter:
+    """xtc (p-e-w 2024): at the places that chance chooses, all tokens above a probability but the least
+    likely of them.
+    """
+
+    def __init__(self, params: Many[SamplingParams]) -> None:
+        self._params = params
+        self._threshold = column([row.xtc_threshold for row in params])
+
+    @classmethod
+    def of(cls, params: Many[SamplingParams]) -> "XtcFilter | None":
+        """Return what the rows need, None if they need nothing."""
+        return cls(params) if any(row.xtc_probability > 0 for row in params) else None
+
+    def apply(self, logits: mx.array, uniform_number: Callable[[int], float]) -> mx.array:
+        """Cut the rows whose `uniform_number`, a number from 0 to 1 for each, is below their xtc_probability."""
+        chosen = [
+            row.xtc_probability > 0 and uniform_number(index) < row.xtc_probability
+            for index, row in enumerate(self._params)
+        ]
+        if not any(chosen):
+            return logits
+        probabilities = mx.softmax(logits, axis=-1)
+        above = probabilities >= self._threshold
+        least = mx.min(mx.where(above, probabilities, mx.inf), axis=-1, keepdims=True)
+        return mx.where(above & (probabilities > least) & mx.array(chosen)[:, None], -mx.inf, logits)

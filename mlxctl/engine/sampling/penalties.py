@@ -1,0 +1,88 @@
+"""What generated tokens cost, and stop tokens before their time. MLX thread only."""
+
+from collections.abc import Sequence as Many
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.ir import SamplingParams
+
+
+def column(values: list[float]) -> mx.array:
+    """Return one float32 value for each row, (B, 1)."""
+    return mx.array(values, dtype=mx.float32)[:, None]
+
+
+class Penalties:
+    """How often each row has generated each token, on the device, and what that costs."""
+
+    def __init__(self, params: Many[SamplingParams], counts: mx.array) -> None:
+        self._counts = counts
+        self._repetition = column([row.repetition_penalty for row in params])
+        self._presence = column([row.presence_penalty for row in params])
+        self._frequency = column([row.frequency_penalty for row in params])
+
+    @classmethod
+    def of(cls, rows: Many[Sequence], inputs: mx.array, vocabulary_size: int) -> "Penalties | None":
+        """Return what the rows need, None if they need nothing.
+
+        `inputs` (B,) are the tokens in flight, as far as there are any.
+        """
+        params = [row.sampling for row in rows]
+        if not any(_is_penalized(row) for row in params):
+            return None
+        counts: Any = np.zeros((len(rows), vocabulary_size), dtype=np.float32)
+        for index, row in enumerate(rows):
+            if _is_penalized(row.sampling):
+                np.add.at(counts[index], row.output_token_ids, 1)
+        penalties = cls(params, mx.array(counts))
+        # A token still in flight is generated, too, though the host has not read it yet.
+        in_flight = mx.array([row.has_token_in_flight for row in rows])
+        penalties._add(inputs, in_flight.astype(mx.float32))
+        return penalties
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Return the logits less what their tokens cost."""
+        seen = self._counts > 0
+        repeated = mx.where(logits > 0, logits / self._repetition, logits * self._repetition)
+        logits = mx.where(seen & (self._repetition != 1), repeated, logits)
+        return logits - self._counts * self._frequency - seen.astype(mx.float32) * self._presence
+
+    def count(self, tokens: mx.array) -> None:
+        """Learn what was drawn."""
+        self._add(tokens, mx.ones(tokens.shape, dtype=mx.float32))
+
+    def _add(self, tokens: mx.array, amounts: mx.array) -> None:
+        self._counts = self._counts.at[mx.arange(tokens.shape[0]), tokens].add(amounts)
+
+
+def _is_penalized(params: SamplingParams) -> bool:
+    return params.repetition_penalty != 1 or params.presence_penalty != 0 or params.frequency_penalty != 0
+
+
+class MinTokens:
+    """No stop token before a row has as many tokens as it asked for."""
+
+    def __init__(self, bans: mx.array) -> None:
+        self._bans = bans
+
+    @classmethod
+    def of(cls, rows: Many[Sequence], vocabulary_size: int) -> "MinTokens | None":
+        """Return what the rows need, None if they need nothing any more."""
+        if not any(map(_is_early, rows)):
+            return None
+        bans: Any = np.zeros((len(rows), vocabulary_size), dtype=bool)
+        for index, row in enumerate(rows):
+            bans[index, sorted(row.stop_token_ids)] = True
+        return cls(mx.array(bans))
+
+    def apply(self, logits: mx.array, rows: Many[Sequence]) -> mx.array:
+        """Return the logits without the stop tokens of those that are early."""
+        early = [_is_early(row) for row in rows]
+        return mx.where(self._bans & mx.array(early)[:, None], -mx.inf, logits) if any(early) else logits
+
+
+def _is_early(row: Sequence) -> bool:
+    return row.num_sampled_tokens < row.sampling.min_tokens

@@ -1,0 +1,159 @@
+"""Choosing the next token for every row of a batch, in one vectorised pass. MLX thread only.
+
+Order: penalties over generated tokens (repetition after Keskar et al. 2019, presence and frequency as OpenAI
+defines them), the repetition guard, logit bias, min_tokens, the grammar's mask, temperature or tone curve,
+the cuts (top_k, top_p, min_p, typical_p, xtc), draw, and last the tokens that are forced. Everything is
+computed in float32. Parameters are arrays, never constants of a compiled function, so that a value never seen
+before costs nothing.
+
+The draw is the Gumbel-max trick with noise from the key f(seed, position): a row gets the same token alone,
+in any batch, and after a restart. Which passes run depends on what the rows use; a pass that a row does not
+use leaves its logits bit for bit unchanged.
+"""
+
+from collections.abc import Sequence as Many
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from mlxctl.engine.sampling.filters import MinPFilter, TopKTopPFilter, TypicalFilter, XtcFilter
+from mlxctl.engine.sampling.logit_constraints import LogitConstraints
+from mlxctl.engine.sampling.logprobs import ScoresInFlight, scores_of
+from mlxctl.engine.sampling.penalties import MinTokens, Penalties, column
+from mlxctl.engine.sampling.tone_curve import ToneCurves
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.ir import SamplingParams
+
+_MASK_64 = (1 << 64) - 1
+# Tells the chance of a cut from the noise of the draw at the same place.
+_CHANCE_SALT = 0x5851F42D4C957F2D
+
+
+def position_key(seed: int, position: int) -> tuple[int, int]:
+    """Return the two 32-bit words of the random key for the token at `position`: SplitMix64 of the pair
+    (Steele et al. 2014).
+    """
+    mixed = (seed + (position + 1) * 0x9E3779B97F4A7C15) & _MASK_64
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK_64
+    mixed ^= mixed >> 31
+    return mixed >> 32, mixed & 0xFFFFFFFF
+
+
+def uniform_number(seed: int, position: int) -> float:
+    """Return the number from 0 to 1 that decides at `position` whether a cut by chance applies."""
+    high, low = position_key(seed ^ _CHANCE_SALT, position)
+    return ((high << 32) | low) / 2.0**64
+
+
+class BatchSampler:
+    """The sampling parameters of a batch as arrays.
+
+    Rebuilt when rows join or leave; holds no token beyond penalty counts.
+    """
+
+    def __init__(self, rows: Many[Sequence], *, inputs: mx.array, vocabulary_size: int) -> None:
+        params = [row.sampling for row in rows]
+        self._vocabulary_size = vocabulary_size
+        self._any_drawn = any(row.temperature > 0 for row in params)
+        self._all_drawn = all(row.temperature > 0 for row in params)
+        self._drawn = mx.array([row.temperature > 0 for row in params])
+        self._temperature = column([row.temperature if row.temperature > 0 else 1.0 for row in params])
+        self._num_scores = max(
+            (row.num_top_logprobs for row in params if row.num_top_logprobs is not None), default=None
+        )
+        self._bias = _bias(params, vocabulary_size)
+        self._penalties = Penalties.of(rows, inputs, vocabulary_size)
+        self._min_tokens = MinTokens.of(rows, vocabulary_size)
+        self._tone_curves = ToneCurves.of(params)
+        self._filters = [
+            token_filter
+            for token_filter in (
+                TopKTopPFilter.of(params, vocabulary_size),
+                MinPFilter.of(params),
+                TypicalFilter.of(params),
+            )
+            if token_filter
+        ]
+        self._xtc = XtcFilter.of(params)
+
+    def sample(
+        self, logits: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None = None
+    ) -> tuple[mx.array, ScoresInFlight | None]:
+        """Return lazily the next token of every row, (B,) uint32, and scores if any row asked.
+
+        `logits`: (B, V), any float.
+
+        `constraints` is what the rows' guides say.
+        """
+        raw = logits.astype(mx.float32)
+        processed = self._process(raw, rows, constraints)
+        tokens = self._draw(processed, rows) if self._any_drawn else mx.argmax(processed, axis=-1)
+        tokens = tokens.astype(mx.uint32)
+        if constraints is not None and constraints.forced is not None:
+            forced = mx.array(constraints.forced, dtype=mx.int32)
+            tokens = mx.where(forced >= 0, forced.astype(mx.uint32), tokens)
+        if self._penalties is not None:
+            self._penalties.count(tokens)
+        return tokens, None if self._num_scores is None else scores_of(raw, tokens, self._num_scores)
+
+    def _process(self, raw: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None) -> mx.array:
+        processed = raw
+        if self._penalties is not None:
+            processed = self._penalties.apply(processed)
+        if constraints is not None and constraints.penalties:
+            places = mx.array(constraints.penalized), mx.array(constraints.penalized_ids)
+            processed = processed.at[places].add(-mx.array(constraints.penalties, dtype=mx.float32))
+        if self._bias is not None:
+            processed = processed + self._bias
+        if self._min_tokens is not None:
+            processed = self._min_tokens.apply(processed, rows)
+        return (
+            processed
+            if constraints is None or constraints.masks is None
+            else _masked(processed, constraints.masked, constraints.masks)
+        )
+
+    def _draw(self, processed: mx.array, rows: Many[Sequence]) -> mx.array:
+        kept = processed / self._temperature
+        if self._tone_curves is not None:
+            kept = self._tone_curves.apply(processed, self._temperature, kept)
+        for token_filter in self._filters:
+            kept = token_filter.apply(kept)
+        if self._xtc is not None:
+            kept = self._xtc.apply(
+                kept, lambda index: uniform_number(rows[index].sampling.seed, rows[index].num_sampled_tokens)
+            )
+        keys = mx.array(
+            [position_key(row.sampling.seed, row.num_sampled_tokens) for row in rows], dtype=mx.uint32
+        )
+        noise = mx.vmap(lambda key: mx.random.gumbel((self._vocabulary_size,), key=key))(keys)
+        drawn = mx.argmax(kept + noise, axis=-1)
+        return drawn if self._all_drawn else mx.where(self._drawn, drawn, mx.argmax(processed, axis=-1))
+
+
+def _masked(logits: mx.array, rows: list[int], words: Any) -> mx.array:
+    """Return the logits with -inf where a masked row's bit is 0.
+
+    PERF: the others are not touched, and cost nothing.
+    """
+    bits = (mx.array(words)[:, :, None] >> mx.arange(32, dtype=mx.int32)) & 1
+    allowed = bits.reshape(len(rows), -1)[:, : logits.shape[-1]] != 0
+    if len(rows) == logits.shape[0]:
+        return mx.where(allowed, logits, -mx.inf)
+    places = mx.array(rows)
+    # A handle of its own: assigning to a part rebinds it, and the scores need the logits as they were.
+    result = mx.array(logits)
+    result[places] = mx.where(allowed, logits[places], -mx.inf)
+    return result
+
+
+def _bias(params: Many[SamplingParams], vocabulary_size: int) -> mx.array | None:
+    if not any(row.logit_bias for row in params):
+        return None
+    bias: Any = np.zeros((len(params), vocabulary_size), dtype=np.float32)
+    for index, row in enumerate(params):
+        for token_id, value in row.logit_bias.items():
+            bias[index, int(token_id)] = value
+    return mx.array(bias)

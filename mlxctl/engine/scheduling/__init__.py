@@ -1,0 +1,1 @@
+"""Which sequences run, and how much of them. Pure; owned by the MLX thread."""

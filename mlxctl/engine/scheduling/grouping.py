@@ -1,0 +1,62 @@
+"""Which rows decode together. Pure arithmetic over lengths; knows no mlx.
+
+Rows of one batch are padded to the longest of them, so a 30k row makes ten short ones read 30k of padding
+each. A second batch reads the weights once more. So rows belong together exactly when the padding costs less
+to read than the weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """What padding depends on: how many rows a group has, the longest, and all together, in tokens."""
+
+    num_rows: int
+    longest: int
+    total: int
+
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> "Lengths":
+        """Return the summary of these row lengths (at least one)."""
+        return cls(len(lengths), max(lengths), sum(lengths))
+
+    @property
+    def padding(self) -> int:
+        """Tokens of padding that a step reads."""
+        return self.num_rows * self.longest - self.total
+
+    def joined(self, other: "Lengths") -> "Lengths":
+        """Return the summary of both groups as one."""
+        return Lengths(
+            self.num_rows + other.num_rows, max(self.longest, other.longest), self.total + other.total
+        )
+
+
+def plan_joins(groups: Sequence[Sequence[int]], *, affordable_padding_tokens: int) -> list[list[int]]:
+    """Return which of the existing `groups` (each a list of row lengths) become one, as lists of indices,
+    longest first.
+
+    Groups are only ever joined: splitting one costs a copy and gains nothing, since padding does not grow
+    while rows decode.
+    """
+    summaries = [Lengths.of(group) for group in groups]
+    order = sorted(range(len(groups)), key=lambda index: (-summaries[index].longest, index))
+    plan: list[tuple[Lengths, list[int]]] = []
+    for index in order:
+        if plan:
+            summary, members = plan[-1]
+            joined = summary.joined(summaries[index])
+            if joined.padding - summary.padding - summaries[index].padding <= affordable_padding_tokens:
+                plan[-1] = (joined, [*members, index])
+                continue
+        plan.append((summaries[index], [index]))
+    return [members for _, members in plan]
+
+
+def affordable_padding(*, weights_bytes: int, kv_bytes_per_token: int) -> int:
+    """Return how many padded tokens cost as much memory traffic as reading the weights once more."""
+    if kv_bytes_per_token == 0:
+        return 1 << 62
+    return weights_bytes // kv_bytes_per_token

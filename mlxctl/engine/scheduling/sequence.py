@@ -1,0 +1,225 @@
+"""One request inside the engine: its tokens, its counters, its state. Pure; knows no mlx and no text."""
+
+from array import array
+from bisect import insort
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+
+from mlxctl.engine.constraints import TokenConstraint
+from mlxctl.engine.scheduling.multimodal_positions import shift_at
+from mlxctl.engine.wire.messages import Submit
+from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
+from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
+
+OUTPUT_RESERVE_TOKENS = 256
+"""Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
+_NEXT_TURN_RESERVE_TOKENS = 1024
+
+
+def cache_capacity(num_prompt_tokens: int) -> int:
+    """Return for how many tokens a prompt's cache is made: with room for the answer and, after a long one,
+    for the next turn.
+    """
+    return num_prompt_tokens + OUTPUT_RESERVE_TOKENS + min(num_prompt_tokens // 8, _NEXT_TURN_RESERVE_TOKENS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the prefix cache had of a prompt: tokens taken over, tokens known (more, where the state to go on
+    with is missing), why what was known beyond these is not there any more, and how many tokens of the prompt
+    are new to it and will be kept.
+    """
+
+    num_cached: int = 0
+    num_known: int = 0
+    gone: str | None = None
+    num_new: int = 0
+
+
+NOTHING_FOUND = Found()
+
+
+class SequenceState(Enum):
+    """Where a sequence is in its life; the only way is down."""
+
+    WAITING = "waiting"
+    PREFILLING = "prefilling"
+    DECODING = "decoding"
+    FINISHED = "finished"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Sequence:
+    """A prompt and what has been generated after it. Owned by the engine's thread.
+
+    `num_computed_tokens` prompt tokens are in the cache (of which `num_cached_tokens` were not computed
+    here). The last prompt token is never prefilled: it is the first input of decoding, so that prefill needs
+    no logits. `num_sampled_tokens` counts tokens that have been asked of the device; up to one of them is
+    still in flight and not yet in `output_token_ids`. While `is_fetching`, what is known of the prompt is on
+    its way from disk; that happens once, before the prompt is restored. `salts` are its caller's cache
+    namespace and what its images make of its tokens.
+    """
+
+    sequence_id: int
+    model: str
+    prompt_token_ids: Tokens
+    sampling: SamplingParams
+    stop_token_ids: frozenset[int]
+    max_tokens: int
+    request_id: str = ""
+    priority: int = 0
+    fairness_key: str = ""
+    cache_mode: CacheMode = "full"
+    lifetime: Lifetime = UNLIMITED_LIFETIME
+    found: Found = NOTHING_FOUND
+    arrived_at: float = 0.0
+    served_at: float = 0.0
+    reported_at: float = -inf
+    state: SequenceState = SequenceState.WAITING
+    num_cached_tokens: int = 0
+    num_computed_tokens: int = 0
+    num_sampled_tokens: int = 0
+    output_token_ids: list[int] = field(default_factory=list)
+    checkpoint_positions: list[int] = field(default_factory=list)
+    producer: "Sequence | None" = None
+    shared_length: int = 0
+    needs_restore: bool = True
+    is_fetching: bool = False
+    has_fetched: bool = False
+    constraint: TokenConstraint | None = None
+    images: tuple[ProcessedImage, ...] = ()
+    salts: tuple[Salt, ...] = ()
+    scores_prompt: bool = False
+
+    @classmethod
+    def from_submit(
+        cls, command: Submit, *, now: float, constraint: TokenConstraint | None = None
+    ) -> "Sequence":
+        """Return the waiting sequence that the command asks for; `constraint` is what was made of its guidance."""
+        return cls(
+            sequence_id=command.sequence_id,
+            model=command.model,
+            prompt_token_ids=array("I", command.prompt_token_ids),
+            sampling=command.sampling,
+            stop_token_ids=frozenset(command.stop_token_ids),
+            max_tokens=command.max_tokens,
+            request_id=command.request_id,
+            priority=command.priority,
+            fairness_key=command.fairness_key,
+            # What the prefix cache knows of a prompt has no scores.
+            cache_mode="off" if command.scores_prompt else command.cache_mode,
+            lifetime=command.lifetime,
+            arrived_at=now,
+            served_at=now,
+            constraint=constraint,
+            images=tuple(command.images),
+            salts=prompt_salts(command.cache_namespace, command.images),
+            scores_prompt=command.scores_prompt,
+        )
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Length of the prompt."""
+        return len(self.prompt_token_ids)
+
+    @property
+    def num_tokens_to_prefill(self) -> int:
+        """Prompt tokens that still have to be computed before decoding can begin."""
+        return self.num_prompt_tokens - 1 - self.num_computed_tokens
+
+    @property
+    def num_reusable_tokens(self) -> int:
+        """Prompt tokens that are computed, or were by the sequence that this one waited for, to be taken over
+        from it.
+        """
+        if self.producer is None or not self.needs_restore:
+            return self.num_computed_tokens
+        return max(self.num_computed_tokens, min(self.shared_length, self.producer.num_computed_tokens))
+
+    @property
+    def num_uncomputed_tokens(self) -> int:
+        """Prompt tokens that nobody has computed yet, but for the last, which is not prefilled."""
+        return self.num_prompt_tokens - 1 - self.num_reusable_tokens
+
+    @property
+    def remaining_checkpoints(self) -> list[int]:
+        """Positions at which reading pauses from here on, ascending; the last is where decoding begins."""
+        end = self.num_prompt_tokens - 1
+        return [
+            position for position in self.checkpoint_positions if self.num_computed_tokens < position < end
+        ] + [end]
+
+    @property
+    def num_tokens_to_checkpoint(self) -> int:
+        """Prompt tokens to compute before the next place to pause at, or before decoding."""
+        return self.remaining_checkpoints[0] - self.num_computed_tokens
+
+    def slice_tokens(self, quota: int) -> int:
+        """Return how many tokens to compute next, about `quota`, up to the next place to pause at; no whole
+        image is divided.
+        """
+        start = self.num_computed_tokens
+        end = start + min(self.num_tokens_to_checkpoint, quota)
+        for image in self.images:
+            if image.is_whole and image.start < end < image.end:
+                end = image.start if image.start > start else image.end
+        return end - start
+
+    def encodes_image(self, num_tokens: int) -> bool:
+        """Whether reading the next tokens takes a look at a image: one that begins there, or of which the
+        beginning was known.
+        """
+        start, end = self.num_computed_tokens, self.num_computed_tokens + num_tokens
+        first = 0 if start == self.num_cached_tokens else start
+        return any(first <= image.start < end and start < image.end for image in self.images)
+
+    @property
+    def position_shift(self) -> int:
+        """What to add to the place of a token after the prompt's images to have its position."""
+        return shift_at(self.images, self.num_prompt_tokens)
+
+    @property
+    def waits_for_producer(self) -> bool:
+        """Whether another sequence is about to compute what this one needs."""
+        producer = self.producer
+        return (
+            producer is not None
+            and not producer.is_finished
+            and producer.num_computed_tokens < self.shared_length
+        )
+
+    def wait_for(self, producer: "Sequence", shared_length: int) -> None:
+        """Let `producer` read the shared prefix, stop at its end, and be as urgent as this sequence is."""
+        self.producer, self.shared_length = producer, shared_length
+        producer.priority = max(producer.priority, self.priority)
+        if shared_length not in producer.checkpoint_positions:
+            insort(producer.checkpoint_positions, shared_length)
+
+    @property
+    def prefills_alone(self) -> bool:
+        """Whether more is done with its prompt than to run its tokens through the model before the first
+        token is drawn.
+        """
+        return bool(self.images) or self.scores_prompt or not self.max_tokens
+
+    @property
+    def length(self) -> int:
+        """Tokens that the cache holds or will hold after the step in flight."""
+        return self.num_computed_tokens + self.num_sampled_tokens
+
+    @property
+    def has_token_in_flight(self) -> bool:
+        """Whether a sampled token has not been read back yet."""
+        return self.num_sampled_tokens > len(self.output_token_ids)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every token that it may have has been asked of the device."""
+        return self.num_sampled_tokens >= self.max_tokens
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state is SequenceState.FINISHED

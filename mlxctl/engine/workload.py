@@ -1,0 +1,97 @@
+"""The interface between the engine's loop and each kind of work: generation, embedding, transcription.
+
+MLX thread only.
+"""
+
+from collections.abc import Callable, Generator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.wire.messages import AnyReport
+from mlxctl.ir import ModelSpec
+from mlxctl.settings import EngineSettings
+
+DecodeObserver = Callable[[float, bool], None]
+"""Takes the seconds of a decode step, and whether no prompt was prefilled beside it."""
+
+
+@dataclass(slots=True)
+class DecodeLoad:
+    """What generation tells the other workloads, which size their slices by it.
+
+    `has_rows` returns whether rows wait for their next token.
+    """
+
+    has_rows: Callable[[], bool] = lambda: False
+    observers: list[DecodeObserver] = field(default_factory=list)
+
+    def observe(self, seconds: float, *, alone: bool) -> None:
+        """Report a decode step to all observers."""
+        for observer in self.observers:
+            observer(seconds, alone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadContext:
+    """What the loop gives every workload.
+
+    `publish` sends a report to the front and raises FrontGoneError; `wake`, callable from any thread, ends
+    the loop's wait for commands.
+    """
+
+    settings: EngineSettings
+    memory: EngineMemory
+    publish: Callable[[AnyReport], None]
+    wake: Callable[[], None]
+    decode_load: DecodeLoad = field(default_factory=DecodeLoad)
+
+
+class Workload(Protocol):
+    """One kind of work on loaded models, done in slices between those of the other workloads.
+
+    The loop gives it the models whose task is a `task_type`, the commands of `command_types`, and one `step`
+    in every turn.
+    """
+
+    task_type: ClassVar[type]
+    command_types: ClassVar[tuple[type, ...]]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether requests are open."""
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether every open request waits for something that calls `wake`, so that a step does nothing."""
+        return False
+
+    def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
+        """Load a model piece by piece; each piece yields the bytes read so far.
+
+        Raises OSError and FOREIGN_ERRORS.
+        """
+
+    def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
+        """Accept requests for a loaded model. Raises ModelError."""
+
+    def close_model(self, name: str) -> None:
+        """Release a model that is not in use."""
+
+    def is_in_use(self, name: str) -> bool:
+        """Whether requests for the model are open."""
+
+    def take(self, command: Any) -> None:
+        """Start what a command of `command_types` asks for, or publish why it cannot be done."""
+
+    def cancel(self, ids: AbstractSet[int]) -> None:
+        """Drop the requests with these ids and publish nothing more of them; unknown ids are ignored."""
+
+    def step(self) -> None:
+        """Compute one slice, if there is work, and publish its results."""
+
+    def close(self) -> None:
+        """Release threads when the engine ends."""
+        return

@@ -1,0 +1,229 @@
+"""Which message or tool a character of a prompt belongs to. Pure.
+
+A message is found by rendering the conversation again with that message marked: whatever differs from the
+prompt is its text. This holds for every chat template, whether it reorders, rewrites or leaves out messages.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import (
+    GenerationRequest,
+    Message,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+)
+from mlxctl.ir.tokens import Salt
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The name of a message or tool, its index in the request, and the part of it, where these are known."""
+
+    name: str
+    message: int | None = None
+    tool: int | None = None
+    part: str | None = None
+
+
+def message_place(messages: Sequence[Message], index: int, *, part: str | None = None) -> Place:
+    """Return the place of a message."""
+    return Place(name=f"message {index + 1} ({messages[index].role})", message=index, part=part)
+
+
+def tool_place(tools: Sequence[ToolSpec], index: int, *, part: str | None = None) -> Place:
+    """Return the place of a tool definition."""
+    return Place(name=f"tool {index + 1} ({tools[index].name})", tool=index, part=part)
+
+
+PROMPT = Place(name="the prompt")
+PREAMBLE = Place(name="the text of the chat template before the first message")
+GENERATION_PROMPT = Place(name="the end of the prompt, where the answer begins")
+
+
+def with_short_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: int) -> Sequence[int]:
+    """Return the ids of a prompt up to `position`, a single one in place of each image: in its text an image
+    is one word.
+    """
+    ids: list[int] = []
+    start = 0
+    for salt in salts:
+        if salt.is_image and salt.start < position:
+            ids += prompt_ids[start : salt.start + 1]
+            start = salt.end
+    return [*ids, *prompt_ids[start:position]]
+
+
+def find_place(request: GenerationRequest, num_chars: int, adapter: ModelAdapter) -> Place:
+    """Name what the character at `num_chars` of the request's prompt belongs to."""
+    if not request.messages:
+        return PROMPT
+    text = adapter.prompt_text(request)
+    tool = _tool_at(request, text, num_chars, adapter)
+    if tool is not None:
+        return tool_place(request.tools, tool)
+    if request.messages[0].role == "system":
+        # Some templates write the system prompt into the last question, so it stands behind all others.
+        system = _span(text, _with_marked_message(request, 0), adapter)
+        if system is not None and system[0] <= num_chars <= system[1]:
+            return message_place(request.messages, 0)
+    index, span = _last_before(
+        len(request.messages),
+        num_chars,
+        lambda number: _span(text, _with_marked_message(request, number), adapter),
+    )
+    if index is None:
+        return (
+            PREAMBLE
+            if _is_before_header(request, text, num_chars, adapter)
+            else message_place(request.messages, 0)
+        )
+    if num_chars <= span[1]:
+        return message_place(request.messages, index)
+    # What stands between two messages is the header of the second.
+    return (
+        message_place(request.messages, index + 1) if index + 1 < len(request.messages) else GENERATION_PROMPT
+    )
+
+
+def num_common(one: str, other: str) -> int:
+    """Return how many leading characters agree, by halving."""
+    low, high = 0, min(len(one), len(other)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
+    """Return the prompt of a changed request; None where the chat template refuses it."""
+    try:
+        return adapter.prompt_text(request)
+    except InvalidRequest:
+        return None
+
+
+def _last_before(num: int, place: int, span_of: Callable[[int], Span | None]) -> tuple[int | None, Span]:
+    """Return the last of `num` elements, which stand in order, that begins at `place` or before, by halving,
+    with its span.
+    """
+    low, high, found = 0, num - 1, None
+    best: Span = (0, 0)
+    while low <= high:
+        middle = (low + high) // 2
+        # An element that the template leaves out has no place: the one before it tells as much.
+        number, span = middle, span_of(middle)
+        while span is None and number > low:
+            number -= 1
+            span = span_of(number)
+        if span is None or span[0] <= place:
+            if span is not None:
+                found, best = number, span
+            low = middle + 1
+        else:
+            high = number - 1
+    return found, best
+
+
+def _is_before_header(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> bool:
+    """Whether the character stands in front of even the header of the first message."""
+    twin = replace(request.messages[0], role="user" if request.messages[0].role == "system" else "system")
+    other = rendered(replace(request, messages=(twin, *request.messages[1:])), adapter)
+    return other is not None and num_chars < num_common(text, other)
+
+
+def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> int | None:
+    if not request.tools:
+        return None
+    index, span = _last_before(
+        len(request.tools), num_chars, lambda number: _span(text, _with_marked_tool(request, number), adapter)
+    )
+    if index is None or num_chars <= span[1]:
+        return index
+    # Between two definitions the second one begins; behind the last one stands something else.
+    following = (
+        _span(text, _with_marked_tool(request, index + 1), adapter)
+        if index + 1 < len(request.tools)
+        else None
+    )
+    return index + 1 if following is not None and num_chars <= following[1] else None
+
+
+def _span(text: str, marked: GenerationRequest, adapter: ModelAdapter) -> Span | None:
+    """Return where in the text that stands which was marked; None if the marks are not to be seen."""
+    other = rendered(marked, adapter)
+    if other is None or other == text:
+        return None
+    start = num_common(text, other)
+    rest = min(len(text), len(other)) - start
+    behind = num_common(text[::-1][:rest], other[::-1][:rest])
+    return start, len(text) - behind
+
+
+def _with_marked_message(request: GenerationRequest, index: int) -> GenerationRequest:
+    message = request.messages[index]
+    parts = tuple(map(_marked_part, message.parts))
+    if parts == message.parts:
+        parts = (*parts, TextPart(text="Q"))
+    return replace(
+        request,
+        messages=(*request.messages[:index], replace(message, parts=parts), *request.messages[index + 1 :]),
+    )
+
+
+def _marked_part(part: Part) -> Part:
+    match part:
+        case TextPart() | ThinkingPart() if part.text:
+            return replace(part, text=_marked(part.text))
+        case ToolCallPart():
+            return replace(part, name=_marked(part.name), arguments=_marked_object(part.arguments))
+        case ToolResultPart():
+            texts = any(isinstance(inner, TextPart) and inner.text for inner in part.content)
+            content = tuple(
+                replace(inner, text=_marked(inner.text))
+                if isinstance(inner, TextPart) and inner.text
+                else inner
+                for inner in part.content
+            )
+            return replace(part, content=content if texts else (*content, TextPart(text="Q")))
+    return part
+
+
+def _with_marked_tool(request: GenerationRequest, index: int) -> GenerationRequest:
+    tool = request.tools[index]
+    properties = tool.parameters.get("properties")
+    parameters = dict(tool.parameters)
+    if isinstance(properties, dict):
+        parameters["properties"] = properties | {"QZ": {"type": "string", "description": "Q"}}
+    parameters["QZ"] = "Q"
+    marked = replace(
+        tool, name=_marked(tool.name), description=_marked(tool.description), parameters=parameters
+    )
+    return replace(request, tools=(*request.tools[:index], marked, *request.tools[index + 1 :]))
+
+
+def _marked(text: str) -> str:
+    """Put letters before and behind a text that it neither begins nor ends with."""
+    return ("Q" if text[:1] != "Q" else "Z") + text + ("Q" if text[-1:] != "Q" else "Z")
+
+
+def _marked_object(arguments: str) -> str:
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        return arguments
+    return json.dumps({"QZ": "Q"} | values | {"ZQ": "Q"}, ensure_ascii=False)

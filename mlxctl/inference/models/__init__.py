@@ -1,0 +1,1 @@
+"""Which models the server has, and in which state. Event-loop thread only."""

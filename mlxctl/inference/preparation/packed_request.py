@@ -1,0 +1,145 @@
+"""A request on its way through the front: what the front asks of it is there, its words are packed."""
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
+
+MAX_MODEL_CHARS = 1024
+MAX_VALUES = 100_000
+"""What the schemas of a request's tools may hold together, and the options for its template: objects, lists,
+names and values.
+"""
+
+MAX_HEAD_BYTES = 4 << 20
+"""How large a head may be: the front reads it on its event loop."""
+
+_WORDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
+
+
+class PackedRequest:
+    """A request to generate.
+
+    `head` is the request without its words: without messages, and its tools without descriptions.
+
+    A head has one empty prompt where the request has prompts. `packed` is the whole of it, to be read by
+    `unpack`, which takes long for a long one. `has_answers` says that something was answered before, which
+    may be known.
+    """
+
+    __slots__ = ("has_answers", "head", "packed")
+
+    def __init__(self, head: GenerationRequest, packed: Any, *, has_answers: bool = True) -> None:
+        self.head = head
+        self.packed = packed
+        self.has_answers = has_answers
+
+    @classmethod
+    def of(cls, request: GenerationRequest) -> "PackedRequest":
+        """Pack a request. Raises InvalidRequest for one that would be too much to look at."""
+        _refuse_excess(request)
+        head = replace(
+            request,
+            messages=(),
+            prompts=request.prompts and ("",),
+            tools=tuple(ToolSpec(name=tool.name, parameters=tool.parameters) for tool in request.tools),
+            constraint=None,
+            template_kwargs={},
+        )
+        has_answers = any(message.role == "assistant" for message in request.messages)
+        packed = pickle.dumps(request, protocol=5)
+        _refuse_large_head(head, packed)
+        return cls(head, packed, has_answers=has_answers)
+
+    @property
+    def num_bytes(self) -> int:
+        """How large it is: about what there is to read."""
+        return len(self.packed)
+
+    def with_head(self, **changes: Any) -> "PackedRequest":
+        """Return the request with another head; what it says of sampling and cache goes on with the words."""
+        return PackedRequest(replace(self.head, **changes), self.packed, has_answers=self.has_answers)
+
+    def unpack(self) -> GenerationRequest:
+        """Return the request, with the head as it is now."""
+        whole: GenerationRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
+        return replace(self.head, **{name: getattr(whole, name) for name in _WORDS})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self.head, pickle.PickleBuffer(self.packed), self.has_answers)
+
+
+def _made(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedRequest:
+    return PackedRequest(head, packed, has_answers=has_answers)
+
+
+class PackedTexts:
+    """A request for embeddings, in the same way; its `head` has one empty input."""
+
+    __slots__ = ("head", "packed")
+
+    def __init__(self, head: EmbeddingRequest, packed: Any) -> None:
+        self.head = head
+        self.packed = packed
+
+    @classmethod
+    def of(cls, request: EmbeddingRequest) -> "PackedTexts":
+        """Pack a request. Raises InvalidRequest."""
+        _refuse_long_name(request.model)
+        return cls(replace(request, inputs=("",)), pickle.dumps(request, protocol=5))
+
+    @property
+    def num_bytes(self) -> int:
+        """How large it is: about what there is to read."""
+        return len(self.packed)
+
+    def unpack(self) -> EmbeddingRequest:
+        """Return the request."""
+        whole: EmbeddingRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
+        return whole
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedTexts, (self.head, pickle.PickleBuffer(self.packed))
+
+
+def _refuse_excess(request: GenerationRequest) -> None:
+    _refuse_long_name(request.model)
+    schemas = (tool.parameters for tool in request.tools)
+    for param, values in (("tools", schemas), ("chat_template_kwargs", (request.template_kwargs,))):
+        if _num_values(values) > MAX_VALUES:
+            raise InvalidRequest(
+                f"{param} hold more than {MAX_VALUES} values, lists and names within them; send less",
+                param=param,
+            )
+
+
+def _refuse_large_head(head: GenerationRequest, packed: bytes) -> None:
+    # PERF: a head is never larger than the whole, which is small as a rule.
+    if len(packed) > MAX_HEAD_BYTES and len(pickle.dumps(head, protocol=5)) > MAX_HEAD_BYTES:
+        message = f"tool schemas and names may have {MAX_HEAD_BYTES} bytes together; send less"
+        raise InvalidRequest(message, param="tools")
+
+
+def _refuse_long_name(model: str) -> None:
+    if len(model) > MAX_MODEL_CHARS:
+        raise InvalidRequest(
+            f"model has {len(model)} characters; no name is longer than {MAX_MODEL_CHARS}", param="model"
+        )
+
+
+def _num_values(values: Iterable[Any]) -> int:
+    """Count the values within values, up to a few more than are allowed."""
+    open_values = list(values)
+    number = 0
+    while open_values and number <= MAX_VALUES:
+        value = open_values.pop()
+        number += 1
+        if isinstance(value, dict):
+            open_values += value.values()
+            number += len(value)
+        elif isinstance(value, list | tuple):
+            open_values += value
+    return number + len(open_values)

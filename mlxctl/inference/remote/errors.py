@@ -1,0 +1,60 @@
+"""What another server's refusal means in the language of the house.
+
+Reads status, headers and OpenAI's error body.
+"""
+
+import msgspec
+
+from mlxctl.errors import (
+    AuthenticationFailed,
+    CapacityError,
+    InvalidRequest,
+    MlxctlError,
+    SequenceFailed,
+    UnknownResource,
+)
+
+_BUSY = frozenset({408, 425, 429, 502, 503, 504, 529})
+
+
+class _Error(msgspec.Struct, frozen=True):
+    message: str = ""
+    param: str | None = None
+    code: str | int | None = None
+
+
+class _Body(msgspec.Struct, frozen=True):
+    error: _Error | str | None = None
+    message: str | None = None
+    detail: str | None = None
+
+
+def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> MlxctlError:
+    """Return the error that the answer stands for; its message is the server's own when it gave one."""
+    error = _read(body)
+    message = error.message or f"the server answered {status} and gave no reason"
+    code = error.code if isinstance(error.code, str) else None
+    if status in (401, 403):
+        return AuthenticationFailed(message)
+    if status == 404:
+        return UnknownResource(message)
+    if status in _BUSY:
+        return CapacityError(message, retry_after_seconds=_seconds(retry_after))
+    if 400 <= status < 500:
+        return InvalidRequest(message, param=error.param, code=code)
+    return SequenceFailed(message)
+
+
+def _read(body: bytes) -> _Error:
+    try:
+        read = msgspec.json.decode(body, type=_Body)
+    except msgspec.MsgspecError:
+        return _Error()
+    if isinstance(read.error, _Error):
+        return read.error
+    return _Error(message=read.error or read.message or read.detail or "")
+
+
+def _seconds(retry_after: str | None) -> float:
+    # The header may also be a date, which a chat need not be able to read.
+    return float(retry_after) if retry_after and retry_after.isdigit() else 1.0

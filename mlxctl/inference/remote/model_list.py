@@ -1,0 +1,89 @@
+"""What another server says of its models (`GET /v1/models`).
+
+Servers differ in what they tell, so most of it may be None.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from mlxctl.errors import ServerUnreachable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteModel:
+    """A model that can be named in a request; None is what the server did not say.
+
+    `context_length` is in tokens.
+    """
+
+    name: str
+    context_length: int | None = None
+    supports_tools: bool | None = None
+    supports_thinking: bool | None = None
+    supports_images: bool | None = None
+    is_demo: bool = False
+
+
+class _Supported(msgspec.Struct, frozen=True):
+    supported: bool = False
+
+
+class _ThinkingTypes(msgspec.Struct, frozen=True):
+    enabled: _Supported = _Supported()
+
+
+class _Thinking(msgspec.Struct, frozen=True):
+    types: _ThinkingTypes = _ThinkingTypes()
+
+
+class _Capabilities(msgspec.Struct, frozen=True):
+    thinking: _Thinking | None = None
+    image_input: _Supported | None = None
+
+
+class _Card(msgspec.Struct, frozen=True):
+    id: str
+    max_model_len: int | None = None
+    max_input_tokens: int | None = None
+    supports_tools: bool | None = None
+    capabilities: _Capabilities | None = None
+    is_demo: bool = False
+
+
+class _Page(msgspec.Struct, frozen=True):
+    data: list[msgspec.Raw]
+
+
+def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
+    """Read the list; a card with fields of other shapes still counts by its name.
+
+    Raises ServerUnreachable for no list at all.
+    """
+    try:
+        return tuple(_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data)
+    except msgspec.MsgspecError:
+        raise ServerUnreachable(
+            url, "what answers does not list models; is it an OpenAI-compatible server?"
+        ) from None
+
+
+def _read_card(body: bytes) -> RemoteModel:
+    try:
+        card = msgspec.json.decode(body, type=_Card)
+    except msgspec.ValidationError:
+        return RemoteModel(name=msgspec.json.decode(body, type=_Named).id)
+    capabilities = card.capabilities or _Capabilities()
+    thinking, image_input = capabilities.thinking, capabilities.image_input
+    return RemoteModel(
+        name=card.id,
+        context_length=card.max_model_len or card.max_input_tokens,
+        supports_tools=card.supports_tools,
+        supports_thinking=thinking.types.enabled.supported if thinking else None,
+        supports_images=image_input.supported if image_input else None,
+        is_demo=card.is_demo,
+    )
+
+
+class _Named(msgspec.Struct, frozen=True):
+    id: str

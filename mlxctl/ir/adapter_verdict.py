@@ -1,0 +1,73 @@
+"""What a model's adapter found out about it when it was made: a plain value, to be stored and shown."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+DeliveryVerdict = Literal["template", "injected", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterVerdict:
+    """What the model is taken for, and what the canary conversations showed of its template.
+
+    `tool_delivery` is how tools are offered: by the template, in the system prompt, or not. `opens_thinking`
+    says that a prompt ends with an open thought unless told otherwise; `keeps_thinking` that thinking of
+    finished turns is shown again, `keeps_turn_thinking` that thinking within a turn of calls is. What is not
+    taken is converted (`reshaping`, `call_shape`), but for images; `vision_problem` is why a model whose
+    files claim that it sees takes none.
+    """
+
+    family: str
+    tool_parser_id: str
+    thinking_parser_id: str
+    tool_delivery: DeliveryVerdict
+    can_force_tools: bool
+    thinking_switch: str | None
+    supports_thinking_toggle: bool
+    opens_thinking: bool
+    keeps_thinking: bool
+    keeps_turn_thinking: bool
+    takes_system: bool
+    takes_later_system: bool
+    takes_repeated_roles: bool
+    takes_tools: bool
+    takes_calls: bool
+    takes_parallel_calls: bool
+    takes_text_beside_calls: bool
+    takes_results: bool
+    takes_images: bool
+    vision_problem: str | None
+
+    def summary(self) -> str:
+        """Say on one line what a person who loads the model should know."""
+        place = "by the template" if self.tool_delivery == "template" else "in the system prompt"
+        tools = (
+            "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {place}"
+        )
+        switch = f", switched by {self.thinking_switch}" if self.thinking_switch else ""
+        thinking = (
+            "no thinking"
+            if self.thinking_parser_id == "null"
+            else f"thinking {self.thinking_parser_id}{switch}"
+        )
+        converted = [name for name, is_taken in self._shapes().items() if not is_taken]
+        shapes = f"; converted for its template: {', '.join(converted)}" if converted else ""
+        vision = (
+            "; takes images"
+            if self.takes_images
+            else f"; reads text only: {self.vision_problem}"
+            if self.vision_problem
+            else ""
+        )
+        return f"family {self.family}; {tools}; {thinking}{vision}{shapes}"
+
+    def _shapes(self) -> dict[str, bool]:
+        return {
+            "system messages": self.takes_system,
+            "later system messages": self.takes_later_system,
+            "repeated roles": self.takes_repeated_roles,
+            "tool calls": self.takes_calls,
+            "several calls at once": self.takes_parallel_calls,
+            "text beside calls": self.takes_text_beside_calls,
+            "tool results": self.takes_results,
+        }

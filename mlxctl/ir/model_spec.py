@@ -1,0 +1,50 @@
+"""What to load a model from and what to load it for. Pure values, sent from the front to the engine whole."""
+
+from pathlib import Path
+
+import msgspec
+
+from mlxctl.ir.embeddings import EmbeddingRecipe
+from mlxctl.ir.images import VisionRecipe
+from mlxctl.ir.kv_format import KVFormat
+from mlxctl.ir.transcription import TranscriptionRecipe
+
+
+class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
+    """Text from text and, with a `vision` recipe, from images.
+
+    `kv_format` quantizes its keys and values; None keeps them in the precision that the model computes.
+    """
+
+    vision: VisionRecipe | None = None
+    kv_format: KVFormat | None = None
+
+
+class EmbeddingTask(msgspec.Struct, frozen=True, kw_only=True, tag="embedding"):
+    """Vectors from texts."""
+
+    recipe: EmbeddingRecipe
+
+
+class TranscriptionTask(msgspec.Struct, frozen=True, kw_only=True, tag="transcription"):
+    """Text from audio."""
+
+    recipe: TranscriptionRecipe
+
+
+ModelTask = TextGenerationTask | EmbeddingTask | TranscriptionTask
+"""The kind of work that a model is loaded for, with everything that only this kind needs."""
+
+
+class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A model directory, the name it is served under, and its task.
+
+    `weights_bytes` is the size of its weight files. Code from the directory runs only with
+    `trust_remote_code`.
+    """
+
+    name: str
+    path: Path
+    weights_bytes: int
+    trust_remote_code: bool = False
+    task: ModelTask = TextGenerationTask()

@@ -1,0 +1,19 @@
+"""Starts coding agents against a server of this machine, by environment and arguments alone.
+
+Runs in the process of the command line, which the client then replaces; imported by `cli` alone.
+"""
+
+from mlxctl.launch.background_server import RunningServer, find_or_start
+from mlxctl.launch.clients import CLIENTS, Client, LaunchPlan
+from mlxctl.launch.model_choice import AvailableModel, choose_model, library_candidates
+
+__all__ = [
+    "CLIENTS",
+    "AvailableModel",
+    "Client",
+    "LaunchPlan",
+    "RunningServer",
+    "choose_model",
+    "find_or_start",
+    "library_candidates",
+]

@@ -1,0 +1,116 @@
+"""A server that answers already, or a new one in the background."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from mlxctl import locations
+from mlxctl.errors import AuthenticationFailed, ClientNotReady, ServerUnreachable
+from mlxctl.settings import Settings
+
+_CONNECT_SECONDS = 2.0
+_READ_SECONDS = 30.0
+_START_SECONDS = 900.0
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """A server that lists models; `pid` is set for one that was started here."""
+
+    url: str
+    cards: list[dict[str, Any]]
+    pid: int | None = None
+    log_file: Path | None = None
+
+
+def find_or_start(
+    url: str,
+    *,
+    api_key: str | None,
+    arguments: Callable[[], list[str]],
+    waiting: Callable[[str], None],
+) -> RunningServer:
+    """Return the server at `url`; where none answers, start one there with `arguments` of `mlxctl serve`.
+
+    `arguments` is called only then. Raises AuthenticationFailed, and ClientNotReady with the server's own
+    reason when it ends before it is ready.
+    """
+    try:
+        return RunningServer(url=url, cards=list_models(url, api_key))
+    except ServerUnreachable:
+        pass
+    options = arguments()
+    log_file = locations.state_directory() / "serve.log"
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    waiting(f"starting mlxctl serve {' '.join(options)}")
+    with log_file.open("wb") as log:
+        log_file.chmod(0o600)
+        process = subprocess.Popen(  # noqa: S603 -- our own command
+            [sys.executable, "-m", "mlxctl", "serve", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # It outlives the client, and its Ctrl-C is not ours.
+            start_new_session=True,
+        )
+    try:
+        _wait_until_ready(url, process, log_file)
+        return RunningServer(url=url, cards=list_models(url, api_key), pid=process.pid, log_file=log_file)
+    except BaseException:
+        process.terminate()
+        raise
+
+
+def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:
+    """Return the entries of `GET /v1/models`. Raises ServerUnreachable and AuthenticationFailed."""
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
+    try:
+        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=timeout, trust_env=False)
+        if answer.status_code in (401, 403):
+            raise AuthenticationFailed(f"the server at {url} wants a key; give it with --api-key")
+        cards = answer.raise_for_status().json()["data"]
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise ServerUnreachable(url, str(error)) from None
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        raise ClientNotReady(
+            f"what answers at {url} lists no models; stop it, or choose another port with --url"
+        ) from None
+    return [card for card in cards if isinstance(card, dict) and "id" in card]
+
+
+def default_url(settings: Settings) -> str:
+    """Return where `mlxctl serve` listens by the settings."""
+    host = settings.server.host
+    if host in ("0.0.0.0", "::"):  # noqa: S104 -- compared, not bound
+        host = "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.server.port or 8080}"
+
+
+def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log_file: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    with httpx.Client(trust_env=False, timeout=_READ_SECONDS) as client:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise ClientNotReady(f"the server ended at its start: {_last_line(log_file)}")
+            try:
+                if client.get(f"{url}/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(_POLL_SECONDS)
+    raise ClientNotReady(f"the server was not ready within {_START_SECONDS:.0f} s; see {log_file}")
+
+
+def _last_line(log_file: Path) -> str:
+    lines = log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    reasons = [line for line in lines if line.startswith("mlxctl: ")]
+    return (reasons or lines or [f"see {os.fspath(log_file)}"])[-1].removeprefix("mlxctl: ")

@@ -1,0 +1,124 @@
+"""Which model of a server suffices for a coding agent, and why others do not. Pure but for the library."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mlxctl.errors import ClientNotReady
+from mlxctl.launch.clients import Client
+from mlxctl.models import Library, fit_model, this_machine
+from mlxctl.models.knowledge import open_knowledge
+from mlxctl.settings import Settings
+
+
+class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that could be launched with.
+
+    `supports_tools` is what probing found, else what the chat template says (`is_probed` tells which).
+    `context_length` is in tokens, None if unknown. `weights_bytes` orders models that suffice.
+    """
+
+    name: str
+    context_length: int | None
+    supports_tools: bool
+    is_probed: bool = False
+    is_loaded: bool = False
+    is_text: bool = True
+    weights_bytes: int = 0
+    problem: str | None = None
+
+    @classmethod
+    def of_card(cls, card: dict[str, Any]) -> "AvailableModel":
+        """Read an entry of `GET /v1/models`."""
+        probed = card.get("probed") or {}
+        supports_tools = bool(card.get("supports_tools"))
+        if probed.get("tools") in ("yes", "no"):
+            supports_tools = probed["tools"] == "yes"
+        return cls(
+            name=str(card["id"]),
+            context_length=card.get("max_model_len") or card.get("max_input_tokens"),
+            supports_tools=supports_tools,
+            is_probed="tools" in probed,
+            is_loaded=card.get("state", "loaded") == "loaded",
+            is_text=card.get("kind") not in ("embeddings", "speech", "transcription"),
+            weights_bytes=card.get("size_bytes") or 0,
+            problem=card.get("problem"),
+        )
+
+    def lacks(self, client: Client) -> str | None:
+        """Return why the model does not suffice for the client, None if it does."""
+        if self.problem is not None:
+            return self.problem
+        if not self.is_text:
+            return "generates no text"
+        if not self.supports_tools:
+            how = "probing found no tool calls" if self.is_probed else "its chat template has no tools"
+            return f"cannot call tools ({how})"
+        if self.context_length is not None and self.context_length < client.min_context:
+            return f"context of {self.context_length:,} tokens; {client.name} needs {client.min_context:,}"
+        return None
+
+
+def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: str | None) -> AvailableModel:
+    """Return the model named `wanted`, else the best that suffices.
+
+    The best is loaded already, then probed, then has the most weights. Raises ClientNotReady with the reason
+    for each model.
+    """
+    if wanted is not None:
+        named = [model for model in models if model.name == wanted]
+        if not named:
+            names = ", ".join(model.name for model in models) or "none"
+            raise ClientNotReady(f"the server has no model {wanted!r}; it has {names}")
+        if (reason := named[0].lacks(client)) is not None:
+            raise ClientNotReady(f"{wanted} does not suffice for {client.name}: {reason}")
+        return named[0]
+    usable = [model for model in models if model.lacks(client) is None]
+    if not usable:
+        raise ClientNotReady(_no_model(models, client))
+    return max(usable, key=lambda model: (model.is_loaded, model.is_probed, model.weights_bytes))
+
+
+def library_candidates(settings: Settings, client: Client) -> list[AvailableModel]:
+    """Return the models of this machine's library as they could be served, those that fit first.
+
+    Reads files; takes some milliseconds a model.
+    """
+    library = Library(settings.library)
+    machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
+    knowledge = open_knowledge()
+    found: list[AvailableModel] = []
+    try:
+        for entry in library.entries():
+            model = library.describe(entry)
+            problem, verdicts = model.problem, {}
+            if problem is None:
+                fit = fit_model(model, machine, context_tokens=client.min_context)
+                if fit is not None and fit.fits is False:
+                    problem = f"does not fit this machine with a context of {client.min_context:,} tokens"
+                verdicts = dict(knowledge.of(model.name, model.path, library).verdicts)
+            found.append(
+                AvailableModel(
+                    name=model.name,
+                    context_length=model.context_length,
+                    supports_tools=verdicts.get("tools", "yes" if model.takes_tools else "no") == "yes",
+                    is_probed="tools" in verdicts,
+                    is_loaded=False,
+                    is_text=model.detection.kind not in ("embeddings", "speech", "transcription"),
+                    weights_bytes=model.disk_bytes,
+                    problem=problem,
+                )
+            )
+    finally:
+        knowledge.close()
+    return found
+
+
+def _no_model(models: Iterable[AvailableModel], client: Client) -> str:
+    reasons = [f"\n  {model.name}: {model.lacks(client)}" for model in models]
+    return (
+        f"no model suffices for {client.name}, which needs tool calls and {client.min_context:,} tokens "
+        f"of context{':' if reasons else '.'}{''.join(reasons)}\n"
+        "Download one (mlxctl models pull ORGANIZATION/NAME), or name one with --model"
+    )

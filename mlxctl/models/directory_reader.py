@@ -1,0 +1,103 @@
+"""Reads what a model directory says about itself, and refuses what would need code from it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
+from mlxctl.ir import EmbeddingRecipe, ModelFacts
+from mlxctl.models.chat_templates import find_chat_template
+from mlxctl.models.context_length import find_context_length
+from mlxctl.models.detection import detect
+from mlxctl.models.embedding_recipe import read_embedding_recipe
+from mlxctl.models.families import find_family
+from mlxctl.models.files import read_json_object
+from mlxctl.models.names import spoken_name
+from mlxctl.models.text_config import whole_number
+from mlxctl.models.transcription_recipe import read_transcription_recipe
+from mlxctl.models.vision_recipe import read_vision_recipe
+
+_INDEX = "model.safetensors.index.json"
+
+
+def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
+    """Read a model directory without loading weights.
+
+    Raises ModelNotFoundOnDisk if there is no such directory, BrokenModel if files are missing, malformed or
+    too large, or if the model brings code of its own (`auto_map`, `model_file`) and that is not trusted, or
+    makes vectors in a way that is not computed here.
+    """
+    if not path.is_dir():
+        raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
+    config = read_json_object(path, "config.json")
+    if config is None:
+        raise BrokenModel(path, f"model {spoken_name(path)!r} has no config.json")
+    tokenizer_config = read_json_object(path, "tokenizer_config.json") or {}
+    if not trust_remote_code:
+        _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})
+    if not (path / "tokenizer.json").is_file():
+        raise BrokenModel(path, f"model {spoken_name(path)!r} has no tokenizer.json")
+    model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
+    family, _ = find_family(model_type, template)
+    context_length = find_context_length(config, tokenizer_config)
+    embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
+    embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
+    vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
+    return ModelFacts(
+        path=path,
+        model_type=model_type,
+        family=family,
+        config=config,
+        generation_config=read_json_object(path, "generation_config.json") or {},
+        tokenizer_config=tokenizer_config,
+        chat_template=template,
+        context_length=embedding.max_length
+        if embedding
+        else transcription.context_length
+        if transcription
+        else context_length,
+        weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
+        embedding=embedding,
+        dimensions=embedding.num_dimensions(width)
+        if embedding and (width := whole_number(config, "hidden_size"))
+        else None,
+        vision=vision.recipe,
+        vision_problem=vision.problem,
+        transcription=transcription,
+    )
+
+
+def _refuse_code(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
+    for file, content in files.items():
+        for key in ("auto_map", "model_file"):
+            if content.get(key):
+                why = f"wants to run code of its own ({key} in {file}); --trust-remote-code would allow it"
+                raise BrokenModel(path, f"model {spoken_name(path)!r} {why}")
+
+
+def _model_type(path: Path, config: Mapping[str, Any]) -> str:
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise BrokenModel(path, f"config.json of model {spoken_name(path)!r} names no model_type")
+    return model_type
+
+
+def _weights_bytes(path: Path) -> int:
+    """Sum the weight files; a download that stopped half-way is noticed by the index that names a file too
+    many.
+    """
+    sizes = {file.name: file.stat().st_size for file in path.glob("*.safetensors") if file.is_file()}
+    if not sizes:
+        raise BrokenModel(path, f"model {spoken_name(path)!r} has no weights (*.safetensors)")
+    weight_map = (read_json_object(path, _INDEX) or {}).get("weight_map")
+    named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
+    if missing := sorted(named - sizes.keys()):
+        raise BrokenModel(
+            path,
+            f"model {spoken_name(path)!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}",
+        )
+    return sum(sizes.values())
+
+
+def _dense_bytes(path: Path, recipe: EmbeddingRecipe) -> int:
+    return sum((path / layer.file).stat().st_size for layer in recipe.dense if layer.file is not None)

@@ -1,0 +1,113 @@
+"""How a model that writes down speech listens, from `config.json`, `tokenizer.json` and
+`generation_config.json`.
+
+Knows one kind: Whisper's (arXiv:2212.04356), as Hugging Face and conversions for MLX write it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlxctl.errors import BrokenModel
+from mlxctl.installed import missing_for
+from mlxctl.ir import TranscriptionRecipe
+from mlxctl.ir.transcription import STEP_SAMPLES
+from mlxctl.models.files import read_json_object
+from mlxctl.models.names import spoken_name
+
+HEARING_TYPES = ("whisper",)
+"""Types that are listened with here."""
+
+# A vocabulary of so many tokens, or more, has those of all languages; the smaller one is that of the models
+# for English.
+_MULTILINGUAL_SIZE = 51_865
+_LONGEST_LANGUAGE = 3
+
+
+def is_heard_here(config: Mapping[str, Any]) -> bool:
+    """Whether models of this kind are listened with, and the packages that this needs are installed."""
+    return config.get("model_type") in HEARING_TYPES and missing_for("audio") is None
+
+
+def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> TranscriptionRecipe | None:
+    """Read how the model in `path` listens; None for one that does not, here.
+
+    Raises BrokenModel for files of another shape, and where the packages that listening needs are missing.
+    """
+    if config.get("model_type") not in HEARING_TYPES:
+        return None
+    if missing := missing_for("audio"):
+        raise BrokenModel(path, f"model {spoken_name(path)!r} transcribes speech, which needs {missing}")
+    generation = read_json_object(path, "generation_config.json") or {}
+    size = _size(path, config, "n_vocab", "vocab_size")
+    ids = _special_ids(path, size)
+    is_multilingual = generation.get("is_multilingual", size >= _MULTILINGUAL_SIZE)
+    return TranscriptionRecipe(
+        window_samples=STEP_SAMPLES * _size(path, config, "n_audio_ctx", "max_source_positions"),
+        context_length=_size(path, config, "n_text_ctx", "max_target_positions"),
+        start=_id(path, ids, "<|startoftranscript|>"),
+        end=_id(path, ids, "<|endoftext|>"),
+        previous=_id(path, ids, "<|startofprev|>"),
+        no_times=_id(path, ids, "<|notimestamps|>"),
+        first_time=_id(path, ids, "<|0.00|>"),
+        transcribe=_id(path, ids, "<|transcribe|>"),
+        translate=_id(path, ids, "<|translate|>"),
+        no_speech=ids.get("<|nospeech|>", ids.get("<|nocaptions|>")),
+        languages=_languages(ids) if is_multilingual else {},
+        suppressed=_ids(path, generation, "suppress_tokens", size=size),
+        suppressed_first=_ids(path, generation, "begin_suppress_tokens", size=size),
+    )
+
+
+def _special_ids(path: Path, size: int) -> dict[str, int]:
+    """Return the ids of the added tokens; raises BrokenModel for one that the weights cannot have."""
+    added = (read_json_object(path, "tokenizer.json") or {}).get("added_tokens")
+    entries = [entry for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
+    ids = {entry.get("content"): entry.get("id") for entry in entries}
+    for content, token_id in ids.items():
+        if not isinstance(content, str) or not isinstance(token_id, int) or not 0 <= token_id < size:
+            raise BrokenModel(
+                path,
+                f"tokenizer.json of model {spoken_name(path)!r} has an odd token: {content!r} is {token_id!r}",
+            )
+    return {str(content): int(token_id or 0) for content, token_id in ids.items()}
+
+
+def _languages(ids: Mapping[str, int]) -> dict[str, int]:
+    """Return the ids of languages by their codes: they lie between the start and the first task."""
+    first, last = ids["<|startoftranscript|>"], min(ids["<|translate|>"], ids["<|transcribe|>"])
+    codes = {token[2:-2]: token_id for token, token_id in ids.items() if first < token_id < last}
+    return {
+        code: token_id
+        for code, token_id in codes.items()
+        if code.isalpha() and len(code) <= _LONGEST_LANGUAGE
+    }
+
+
+def _id(path: Path, ids: Mapping[str, int], token: str) -> int:
+    if token not in ids:
+        raise BrokenModel(
+            path, f"tokenizer.json of speech model {spoken_name(path)!r} has no token {token!r}"
+        )
+    return ids[token]
+
+
+def _ids(path: Path, generation: Mapping[str, Any], name: str, *, size: int) -> tuple[int, ...]:
+    found = generation.get(name) or []
+    if not isinstance(found, list) or not all(
+        isinstance(token_id, int) and 0 <= token_id < size for token_id in found
+    ):
+        raise BrokenModel(
+            path, f"generation_config.json of model {spoken_name(path)!r} has no list of tokens for {name}"
+        )
+    return tuple(found)
+
+
+def _size(path: Path, config: Mapping[str, Any], *names: str) -> int:
+    """Return the number that is called by one of these names."""
+    found = next((config[name] for name in names if name in config), None)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise BrokenModel(
+            path, f"config.json of speech model {spoken_name(path)!r} has no size for {names[0]}: {found!r}"
+        )
+    return found

@@ -1,0 +1,55 @@
+"""Tool calls of Cohere's models: JSON objects with `tool_name` and `parameters`.
+
+Command A and R7B put a list of them between `<|START_ACTION|>` and `<|END_ACTION|>`, Command R and R+ in a
+code block behind the word `Action:`.
+"""
+
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
+from mlxctl.parsers.json_value import quote
+
+_OPENER, _CLOSER = "<|START_ACTION|>", "<|END_ACTION|>"
+_ACTION = "Action:```json\n["
+_FORM = CallObject(name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments"))
+
+
+def _open_body(opening: Opening) -> JsonCallsBody:
+    return JsonCallsBody(opening.tools, _FORM)
+
+
+def _force_call(name: str | None) -> str:
+    return (
+        _OPENER
+        if name is None
+        else f'{_OPENER}[\n    {{"tool_call_id": "0", "tool_name": {quote(name)}, "parameters":'
+    )
+
+
+def _force_action(name: str | None) -> str:
+    return (
+        _ACTION
+        if name is None
+        else f'{_ACTION}\n    {{\n        "tool_name": {quote(name)},\n        "parameters":'
+    )
+
+
+TOOLS = ToolParser(
+    id="command_r",
+    opener=_OPENER,
+    other_openers=("Action:```json", "Action: ```json", "Action:\n```json"),
+    closer=_CLOSER,
+    other_closers=("```",),
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(
+        Closing(behind='\n        "parameters":', text="\n    }\n]```", joint=",", block=(_ACTION, "\n]```")),
+        Closing(
+            behind='"parameters":',
+            text=f"}}\n]{_CLOSER}",
+            joint=",\n    ",
+            block=(f"{_OPENER}[\n    ", f"\n]{_CLOSER}"),
+            counter=('"tool_call_id": "', '"'),
+        ),
+    ),
+    dialects=(_force_action,),
+)

@@ -1,0 +1,108 @@
+"""Tool calls of DeepSeek, in three generations of writing, all behind special tokens with a wide bar.
+
+V3 and R1 put a type before the name and a JSON code block behind it; V3.1 has name and arguments alone; V3.2
+and later write DSML: a tag for each argument, which says whether its value is a string.
+"""
+
+import re
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
+from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+
+_CALLS, _CALL, _SEPARATOR, _CALL_END = (
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+)
+_CALLS_END = "<｜tool▁calls▁end｜>"
+_DSML = "｜DSML｜"
+_BLOCKS = ("function_calls", "tool_calls")
+
+_HEAD = CallHead(
+    pattern=re.compile(
+        rf"\s*(?:{_CALL})?\s*(?:function{_SEPARATOR})?(?P<name>[^\s<{{}}]+)(?:{_SEPARATOR}\s*|\s*```(?:json)?\s*)"
+    ),
+    may_begin=re.compile(r"[^{}]*"),
+    tails=("```", _CALL_END),
+    opener=_CALL,
+)
+_PARAMETER = re.compile(
+    r"""\s*["'](?P<name>[^"'\n]+)["'](?:\s+string=["']?(?P<string>true|false)["']?)?\s*"""
+)
+
+
+def _read_parameter(tag: str) -> tuple[str, bool | None] | None:
+    found = _PARAMETER.fullmatch(tag)
+    if found is None:
+        return None
+    return found["name"], None if found["string"] is None else found["string"] == "true"
+
+
+_TAGS = CallTags(
+    call_opener=f"<{_DSML}invoke name=",
+    name_ends=">",
+    call_closer=f"</{_DSML}invoke>",
+    key_opener=f"<{_DSML}parameter name=",
+    key_end=">",
+    value_closer=f"</{_DSML}parameter>",
+    read_key=_read_parameter,
+)
+
+
+def _open_body(opening: Opening) -> BodyReader:
+    if _DSML not in opening.marker:
+        return HeadedJsonBody(_HEAD, opening.tools)
+    return TaggedCallsBody(_TAGS, opening.tools, is_named=opening.marker == _TAGS.call_opener)
+
+
+def _force_plain(name: str | None) -> str:
+    return f"{_CALLS}{_CALL}" if name is None else f"{_CALLS}{_CALL}{name}{_SEPARATOR}"
+
+
+def _force_typed(name: str | None) -> str:
+    begin = f"{_CALLS}{_CALL}function{_SEPARATOR}"
+    return begin if name is None else f"{begin}{name}\n```json\n"
+
+
+def _force_dsml(block: str, name: str | None) -> str:
+    begin = f'<{_DSML}{block}>\n<{_DSML}invoke name="'
+    return begin if name is None else f'{begin}{name}">\n'
+
+
+def _close_dsml(block: str) -> Closing:
+    return Closing(
+        begin=f"<{_DSML}{block}>",
+        behind='">\n',
+        text=f"</{_DSML}invoke>\n</{_DSML}{block}>",
+        joint="",
+        block=(f"<{_DSML}{block}>\n", f"</{_DSML}{block}>"),
+        notation=TagNotation(
+            begin=f'<{_DSML}parameter name="{{name}}" string="false">',
+            begin_string=f'<{_DSML}parameter name="{{name}}" string="true">',
+            end=f"{_TAGS.value_closer}\n",
+            ends=(_TAGS.value_closer,),
+        ),
+    )
+
+
+TOOLS = ToolParser(
+    id="deepseek",
+    opener=_CALLS,
+    other_openers=(_CALL, _TAGS.call_opener, *(f"<{_DSML}{block}>" for block in _BLOCKS)),
+    closer=_CALLS_END,
+    other_closers=tuple(f"</{_DSML}{block}>" for block in _BLOCKS),
+    open_body=_open_body,
+    inner_markers=(_SEPARATOR, _CALL_END, _DSML),
+    forced_prefix=_force_plain,
+    closings=(
+        Closing(behind=_SEPARATOR, text=f"{_CALL_END}{_CALLS_END}", joint="", block=(_CALLS, _CALLS_END)),
+        Closing(
+            behind="```json\n", text=f"\n```{_CALL_END}{_CALLS_END}", joint="\n", block=(_CALLS, _CALLS_END)
+        ),
+        *(_close_dsml(block) for block in _BLOCKS),
+    ),
+    dialects=(_force_typed, *(lambda name, block=block: _force_dsml(block, name) for block in _BLOCKS)),
+)

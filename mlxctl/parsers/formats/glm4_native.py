@@ -1,0 +1,64 @@
+"""Tool calls of GLM 4.5 to 4.7: `<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`.
+
+Before 4.7 there are line breaks between the tags. Strings are written as they are, anything else as JSON.
+"""
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+
+_OPENER, _CLOSER = "<tool_call>", "</tool_call>"
+_KEY_CLOSER = "</arg_key>"
+
+
+def _read_key(tag: str) -> tuple[str, bool | None] | None:
+    """The key's own closing tag stands between it and the value's opening tag."""
+    name, closer, rest = tag.partition(_KEY_CLOSER)
+    return (name.strip(), None) if closer and name.strip() and not rest.strip() else None
+
+
+_TAGS = CallTags(
+    call_opener="",
+    name_ends="\n<",
+    call_closer=_CLOSER,
+    key_opener="<arg_key>",
+    key_end="<arg_value>",
+    value_closer="</arg_value>",
+    read_key=_read_key,
+)
+
+
+def _open_body(opening: Opening) -> TaggedCallsBody:
+    return TaggedCallsBody(_TAGS, opening.tools)
+
+
+def _force_on_one_line(name: str | None) -> str:
+    return _OPENER + (name or "")
+
+
+def _force_on_lines(name: str | None) -> str:
+    return _OPENER if name is None else f"{_OPENER}{name}\n"
+
+
+def _tags(between: str) -> TagNotation:
+    return TagNotation(
+        begin=f"<arg_key>{{name}}{_KEY_CLOSER}{between}<arg_value>",
+        end=f"{_TAGS.value_closer}{between}",
+        ends=(_TAGS.value_closer,),
+    )
+
+
+TOOLS = ToolParser(
+    id="glm4_native",
+    opener=_OPENER,
+    closer=_CLOSER,
+    open_body=_open_body,
+    inner_markers=("<arg_key>", _KEY_CLOSER, "<arg_value>", "</arg_value>"),
+    forced_prefix=_force_on_one_line,
+    dialects=(_force_on_lines,),
+    separator="\n",
+    closings=(
+        Closing(behind="\n", text=_CLOSER, notation=_tags("\n")),
+        Closing(behind="", text=_CLOSER, notation=_tags("")),
+    ),
+)

@@ -1,0 +1,29 @@
+"""Tool calls of Granite 20B function calling: JSON objects, each behind `<function_call>`, with nothing to
+close them.
+"""
+
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.json_value import quote
+
+_OPENER = "<function_call>"
+
+
+def _open_body(opening: Opening) -> JsonCallsBody:
+    return JsonCallsBody(opening.tools)
+
+
+def _force_call(name: str | None) -> str:
+    return _OPENER if name is None else f'{_OPENER} {{"name": {quote(name)}, "arguments":'
+
+
+TOOLS = ToolParser(
+    id="granite_20b",
+    opener=_OPENER,
+    closer="</function_call>",
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    arguments_opening=' {"',
+    closings=(Closing(behind='"arguments":', text="}"),),
+    separator="\n",
+)

@@ -1,0 +1,47 @@
+"""Tool calls of gpt-oss: a message to `functions.f` in the commentary channel, whose content is the
+arguments.
+
+The recipient stands behind the channel or, before it, behind the role: `<|channel|>commentary to=functions.f
+<|constrain|>json` or `<|start|>assistant to=functions.f<|channel|>commentary json`, then `<|message|>{"a":
+1}<|call|>`.
+"""
+
+import re
+
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
+
+_IN_CHANNEL, _IN_ROLE = "<|channel|>commentary to=", "<|start|>assistant to="
+_CALL = "<|call|>"
+
+_HEAD = CallHead(
+    pattern=re.compile(
+        r"(?:functions\.)?(?P<name>[^\s<|{}]+)\s*(?:<\|channel\|>(?:commentary|analysis))?\s*(?:<\|constrain\|>)?\s*(?:json)?\s*"
+        r"<\|message\|>\s*"
+    ),
+    may_begin=re.compile(
+        r"[^\s<{}]*\s*(?:<\|channel\|>\w*)?\s*(?:<\|constrain\|>)?\s*\w*\s*(?:<\|message\|>\s*)?(?:<[|a-z]*)?"
+    ),
+    tails=(_CALL,),
+    others=frozenset({"assistant", "browser", "container", "python"}),
+)
+
+
+def _open_body(opening: Opening) -> HeadedJsonBody:
+    return HeadedJsonBody(_HEAD, opening.tools)
+
+
+def _force_in_channel(name: str | None) -> str:
+    return f"{_IN_CHANNEL}functions." + ("" if name is None else f"{name} <|constrain|>json<|message|>")
+
+
+TOOLS = ToolParser(
+    id="harmony",
+    opener=_IN_CHANNEL,
+    other_openers=(_IN_ROLE, "<|channel|>analysis to="),
+    closer=_CALL,
+    open_body=_open_body,
+    inner_markers=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"),
+    forced_prefix=_force_in_channel,
+    closings=(Closing(behind="<|message|>", text=_CALL),),
+)

@@ -1,0 +1,35 @@
+"""Tool calls as JSON between `<tool_call>` and `</tool_call>`: Hermes, Qwen 2.5, Qwen3, Granite 4 and their
+kin.
+"""
+
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.json_value import quote
+
+_OPENER = "<tool_call>"
+
+
+def _open_body(opening: Opening) -> JsonCallsBody:
+    return JsonCallsBody(opening.tools)
+
+
+def force_call(name: str | None) -> str:
+    """Open a block, and for a tool's name go on to its arguments.
+
+    No space at the end: the model's token brings it.
+    """
+    if name is None:
+        return _OPENER + "\n"
+    return f'{_OPENER}\n{{"name": {quote(name)}, "arguments":'
+
+
+TOOLS = ToolParser(
+    id="hermes_json",
+    opener=_OPENER,
+    closer="</tool_call>",
+    open_body=_open_body,
+    forced_prefix=force_call,
+    arguments_opening=' {"',
+    closings=(Closing(behind='"arguments":', text="}\n</tool_call>"),),
+    separator="\n",
+)

@@ -1,0 +1,40 @@
+"""Tool calls of Liquid's models: `<|tool_call_start|>[f(a=1)]<|tool_call_end|>`, or JSON objects in place of
+the Python.
+"""
+
+from mlxctl.ir import PythonNotation
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.first_character import FirstCharacterBody
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.python_calls import PythonCallsBody
+
+_OPENER, _CLOSER = "<|tool_call_start|>", "<|tool_call_end|>"
+
+
+def _open_body(opening: Opening) -> BodyReader:
+    def choose(first: str) -> BodyReader:
+        return JsonCallsBody(opening.tools) if first == "{" else PythonCallsBody(opening.tools)
+
+    return FirstCharacterBody(choose, skips="[")
+
+
+def _force_call(name: str | None) -> str:
+    return f"{_OPENER}[" if name is None else f"{_OPENER}[{name}("
+
+
+TOOLS = ToolParser(
+    id="liquid_python",
+    opener=_OPENER,
+    closer=_CLOSER,
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind="(",
+            text=f")]{_CLOSER}",
+            notation=PythonNotation(),
+            joint=", ",
+            block=(f"{_OPENER}[", f"]{_CLOSER}"),
+        ),
+    ),
+)

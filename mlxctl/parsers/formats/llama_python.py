@@ -1,0 +1,59 @@
+"""Tool calls of Llama 3.1 to 4: at the beginning of the answer, or behind `<|python_tag|>`, as JSON or as
+Python.
+
+Llama 3.1 writes `{"name": "f", "parameters": {"a": 1}}`, several with `;` between, and its built-in tools as
+`f.call(a=1)`; 3.2 and 4 may write `[f(a=1)]`, between `<|python_start|>` and `<|python_end|>` where something
+was said before. Without a marker, only a call of a tool on offer is one.
+"""
+
+from mlxctl.ir import PythonNotation
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.first_character import FirstCharacterBody
+from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
+from mlxctl.parsers.json_value import quote
+from mlxctl.parsers.python_calls import PythonCallsBody, PythonForm
+
+_OPENER = "<|python_tag|>"
+_MARKERS = (_OPENER, "<|python_start|>")
+
+
+def _open_body(opening: Opening) -> BodyReader:
+    is_bare = opening.marker not in _MARKERS
+    objects, python = CallObject(separators=";", is_bare=is_bare), PythonForm(is_bare=is_bare)
+
+    def choose(first: str) -> BodyReader:
+        return (
+            JsonCallsBody(opening.tools, objects) if first == "{" else PythonCallsBody(opening.tools, python)
+        )
+
+    return FirstCharacterBody(choose, skips="[")
+
+
+def _force_object(name: str | None) -> str:
+    return '{"name": "' if name is None else f'{{"name": {quote(name)}, "parameters":'
+
+
+def _force_typed_object(name: str | None) -> str:
+    begin = '{"type": "function", "name":'
+    return begin if name is None else f'{begin} {quote(name)}, "parameters":'
+
+
+def _force_list(name: str | None) -> str:
+    return "[" if name is None else f"[{name}("
+
+
+TOOLS = ToolParser(
+    id="llama_python",
+    opener=_OPENER,
+    other_openers=_MARKERS[1:],
+    closer="<|python_end|>",
+    open_body=_open_body,
+    bare_openers="{[",
+    forced_prefix=_force_object,
+    dialects=(_force_typed_object, _force_list),
+    arguments_opening=' {"',
+    closings=(
+        Closing(behind='"parameters":', text="}", joint="; "),
+        Closing(behind="(", text=")]", notation=PythonNotation(), joint=", ", block=("[", "]")),
+    ),
+)

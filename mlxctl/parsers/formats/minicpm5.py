@@ -1,0 +1,50 @@
+"""Tool calls of MiniCPM 5: `<function name="f"><param name="a">1</param></function>`, one behind the other,
+with nothing around.
+
+A value with line breaks, `<` or `&` is a CDATA section.
+"""
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+
+_OPENER = "<function name="
+
+_TAGS = CallTags(
+    call_opener=_OPENER,
+    name_ends=">",
+    call_closer="</function>",
+    key_opener="<param name=",
+    key_end=">",
+    value_closer="</param>",
+    has_cdata=True,
+)
+
+
+def _open_body(opening: Opening) -> TaggedCallsBody:
+    return TaggedCallsBody(_TAGS, opening.tools, is_named=True)
+
+
+def _force_call(name: str | None) -> str:
+    return f'{_OPENER}"' if name is None else f'{_OPENER}"{name}">'
+
+
+TOOLS = ToolParser(
+    id="minicpm5",
+    opener=_OPENER,
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind='">',
+            text="</function>",
+            joint="",
+            notation=TagNotation(
+                begin='<param name="{name}">',
+                end="</param>",
+                ends=("</param>",),
+                sections=("<![CDATA[", "]]>"),
+            ),
+        ),
+    ),
+)

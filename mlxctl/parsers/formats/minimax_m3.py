@@ -1,0 +1,97 @@
+"""Tool calls of MiniMax M3: every tag stands behind one mark, each argument is a tag of its own, and values
+are trees of tags.
+
+With `M` for the mark: `M<tool_call>`, in it `M<invoke
+name="f">M<a>1M</a>M<list>M<item>2M</item>M</list>M</invoke>`.
+"""
+
+import re
+from typing import Any
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.json_value import json_text, parse_json
+from mlxctl.parsers.schemas import SchemaNode
+from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+
+_MARK = "]<]minimax[>["
+_OPENER, _CLOSER, _INVOKE = f"{_MARK}<tool_call>", f"{_MARK}</tool_call>", f"{_MARK}<invoke name="
+_TAG = re.compile(rf"{re.escape(_MARK)}<(?P<end>/?)(?P<name>[^<>\s]+)>")
+_MAX_DEPTH = 32
+
+
+def _read_tree(text: str, schema: SchemaNode) -> str:
+    """The JSON text of a value: tags inside it make an object, or an array where they are items."""
+    tree, _ = _read_node(text, 0, "", schema, _MAX_DEPTH)
+    return json_text(tree) or value_as_json(text, schema.kinds)
+
+
+def _read_node(text: str, at: int, end_name: str, schema: SchemaNode, depth: int) -> tuple[Any, int]:
+    """Read from `at` up to the tag that closes `end_name`; return the value and where it ended."""
+    members: list[tuple[str, Any]] = []
+    is_array = schema.kinds is not None and "array" in schema.kinds
+    begin = at
+    while (tag := _TAG.search(text, at)) is not None and depth:
+        if tag["end"]:
+            if tag["name"] == end_name:
+                return _value(members, text[begin : tag.start()], schema), tag.end()
+            at = tag.end()
+            continue
+        inner = schema.item() if is_array else schema.member(tag["name"])
+        value, at = _read_node(text, tag.end(), tag["name"], inner, depth - 1)
+        members.append((tag["name"], value))
+    return _value(members, text[begin:], schema), len(text)
+
+
+def _value(members: list[tuple[str, Any]], text: str, schema: SchemaNode) -> Any:
+    names = [name for name, _ in members]
+    if not members:
+        return parse_json(value_as_json(text, schema.kinds))
+    if (schema.kinds is not None and "array" in schema.kinds) or set(names) == {"item"}:
+        return [value for _, value in members]
+    tree: dict[str, Any] = {}
+    for name, value in members:
+        if names.count(name) > 1:
+            tree.setdefault(name, []).append(value)
+        else:
+            tree[name] = value
+    return tree
+
+
+_TAGS = CallTags(
+    call_opener=_INVOKE,
+    name_ends=">",
+    call_closer=f"{_MARK}</invoke>",
+    key_opener=f"{_MARK}<",
+    key_end=">",
+    value_closer=f"{_MARK}</{{name}}>",
+    read_value=_read_tree,
+)
+
+
+def _open_body(opening: Opening) -> TaggedCallsBody:
+    return TaggedCallsBody(_TAGS, opening.tools)
+
+
+def _force_call(name: str | None) -> str:
+    return f'{_OPENER}\n{_INVOKE}"' if name is None else f'{_OPENER}\n{_INVOKE}"{name}">'
+
+
+TOOLS = ToolParser(
+    id="minimax_m3",
+    opener=_OPENER,
+    closer=_CLOSER,
+    open_body=_open_body,
+    inner_markers=(_MARK,),
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind='">',
+            text=f"{_MARK}</invoke>\n{_CLOSER}",
+            joint="\n",
+            block=(f"{_OPENER}\n", f"\n{_CLOSER}"),
+            notation=TagNotation(begin=f"{_MARK}<{{name}}>", end=f"{_MARK}</{{name}}>", ends=(_MARK,)),
+        ),
+    ),
+)

@@ -1,0 +1,56 @@
+"""Tool calls of Mistral's models, behind `[TOOL_CALLS]`: a list of JSON objects, or, since 2025,
+`f[ARGS]{"a": 1}` for each.
+
+There is no closing marker. Some templates put an id between name and arguments, as `[CALL_ID]…`.
+"""
+
+import re
+
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.first_character import FirstCharacterBody
+from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.json_value import quote
+
+_OPENER, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
+
+_HEAD = CallHead(
+    pattern=re.compile(r"\s*(?P<name>[\w.:/-]+)\s*(?:\[CALL_ID\]\s*[\w-]*\s*)?(?:\[ARGS\]\s*)?"),
+    may_begin=re.compile(r"\s*[\w.:/-]*\s*(?:\[[A-Z_]*\]?[\s\w-]*)*"),
+)
+
+
+def _open_body(opening: Opening) -> BodyReader:
+    def choose(first: str) -> BodyReader:
+        return JsonCallsBody(opening.tools) if first in "[{" else HeadedJsonBody(_HEAD, opening.tools)
+
+    return FirstCharacterBody(choose)
+
+
+def _force_head(name: str | None) -> str:
+    return _OPENER if name is None else f"{_OPENER}{name}{_ARGUMENTS}"
+
+
+def _force_list(name: str | None) -> str:
+    return _OPENER if name is None else f'{_OPENER}[{{"name": {quote(name)}, "arguments":'
+
+
+def _force_spaced_list(name: str | None) -> str:
+    return _OPENER if name is None else f'{_OPENER} [{{"name": {quote(name)}, "arguments":'
+
+
+TOOLS = ToolParser(
+    id="mistral",
+    opener=_OPENER,
+    open_body=_open_body,
+    inner_markers=(_ID, _ARGUMENTS),
+    forced_prefix=_force_head,
+    dialects=(_force_list, _force_spaced_list),
+    closings=(
+        Closing(behind=_ARGUMENTS, text="", joint=_OPENER, block=(_OPENER, "")),
+        *(
+            Closing(begin=begin, behind='"arguments":', text="}]", joint=", ", block=(begin, "]"))
+            for begin in (f"{_OPENER}[", f"{_OPENER} [")
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Tool calls of Muse: a message to the tool, with its arguments in tags of their own.
+
+`<|start|>assistant to=f<|message|><atem:function_calls><atem:invoke name="f"><atem:parameter
+name="a">1</atem:parameter>…`. What a message to somebody else quotes is no call, so the head of the message
+is the marker.
+"""
+
+import re
+from collections.abc import Sequence
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import WHITESPACE, BodyRejected, Closing, Opening, Signal, ToolParser
+from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+
+_OPENER, _MESSAGE, _MESSAGE_END = "<|start|>assistant to=", "<|message|>", "<|eom|>"
+_CALLS, _CALLS_END, _INVOKE = "<atem:function_calls>", "</atem:function_calls>", "<atem:invoke name="
+_MAX_HEAD_CHARS = 256
+_RECIPIENT = re.compile(r"[\w.:/-]*")
+
+_TAGS = CallTags(
+    call_opener=_INVOKE,
+    name_ends=">",
+    call_closer="</atem:invoke>",
+    key_opener="<atem:parameter name=",
+    key_end=">",
+    value_closer="</atem:parameter>",
+)
+
+
+class _MessageBody:
+    """Reads the head of a message, and the calls behind it; any other message is none."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._calls = TaggedCallsBody(_TAGS, opening.tools)
+        self._has_head = False
+
+    def read(self, text: str, start: int) -> tuple[int, Sequence[Signal]]:
+        """Read up to the next decision; a head is only read once it is known what follows it."""
+        return self._calls.read(text, start) if self._has_head else self._read_head(text, start)
+
+    def finish(self, rest: str) -> Sequence[Signal]:
+        """End a started call as it is; what did not become one is text."""
+        return self._calls.finish(rest) if self._has_head else (BodyRejected(),)
+
+    def _read_head(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
+        recipient = _RECIPIENT.match(text, at)
+        assert recipient is not None, "it may be empty"
+        end = recipient.end()
+        if not text.startswith(_MESSAGE, end):
+            may_come = _MESSAGE.startswith(text[end:]) and end - at <= _MAX_HEAD_CHARS
+            return at, () if may_come else (BodyRejected(),)
+        message = end + len(_MESSAGE)
+        behind = _skip_white_space(text, message)
+        if text.startswith(_CALLS, behind):
+            behind = _skip_white_space(text, behind + len(_CALLS))
+        if text.startswith(_INVOKE, behind):
+            self._has_head = True
+            return self._calls.read(text, behind)
+        rest = text[behind:]
+        return (
+            (at, ()) if _CALLS.startswith(rest) or _INVOKE.startswith(rest) else (message, (BodyRejected(),))
+        )
+
+
+def _skip_white_space(text: str, at: int) -> int:
+    return len(text) - len(text[at:].lstrip(WHITESPACE))
+
+
+def _force_call(name: str | None) -> str:
+    return _OPENER if name is None else f'{_OPENER}{name}{_MESSAGE}{_CALLS}\n{_INVOKE}"{name}">\n'
+
+
+TOOLS = ToolParser(
+    id="muse",
+    opener=_OPENER,
+    closer=_CALLS_END,
+    other_closers=(_MESSAGE_END, "<|eot|>"),
+    open_body=_MessageBody,
+    inner_markers=("<|start|>", _MESSAGE),
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind='">\n',
+            text=f"</atem:invoke>\n{_CALLS_END}",
+            notation=TagNotation(
+                begin='<atem:parameter name="{name}">', end="</atem:parameter>\n", ends=("</atem:parameter>",)
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,25 @@
+"""Thinking of Muse: messages to `self`; those to `user` are the answer, those to `commentary` what is said
+before a call.
+
+Messages to others, such as `developer`, are dropped.
+"""
+
+from mlxctl.parsers.declarations import ThinkingParser
+
+_START, _END = "<|start|>assistant", "<|eom|>"
+_OPENER = f"{_START} to=self<|message|>"
+_ANSWERS = tuple(f"{_START} to={name}<|message|>" for name in ("user", "commentary"))
+
+THINKING = ThinkingParser(
+    id="muse_self",
+    opener=_OPENER,
+    closer=_END,
+    other_openers=(f"{_START}to=self<|message|>", f"{_START}<|message|>"),
+    other_closers=("<|eot|>", *_ANSWERS),
+    wrappers=(_START, *_ANSWERS, f"{_START}to=user<|message|>", _END, "<|eot|>"),
+    dropped_openers=(f"{_START} to=",),
+    identifying_texts=(" to=self<|message|>",),
+    ends_at_calls=True,
+    closed_block=f"{_START} to=self<|message|>{_END}",
+    closing=f"{_END}{_START}",
+)

@@ -1,0 +1,31 @@
+"""Tool calls of Olmo 3: Python calls, each on a line of its own, between `<function_calls>` and
+`</function_calls>`.
+"""
+
+from mlxctl.ir import PythonNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.python_calls import PythonCallsBody
+
+_OPENER, _CLOSER = "<function_calls>", "</function_calls>"
+
+
+def _open_body(opening: Opening) -> PythonCallsBody:
+    return PythonCallsBody(opening.tools)
+
+
+def _force_call(name: str | None) -> str:
+    return _OPENER if name is None else f"{_OPENER}{name}("
+
+
+TOOLS = ToolParser(
+    id="olmo3",
+    opener=_OPENER,
+    closer=_CLOSER,
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(
+        Closing(
+            behind="(", text=f"){_CLOSER}", notation=PythonNotation(), joint="\n", block=(_OPENER, _CLOSER)
+        ),
+    ),
+)

@@ -1,0 +1,49 @@
+"""Tool calls of Qwen3-Coder and Qwen 3.5: `<tool_call>`, in it `<function=f>` with a `<parameter=a>` for each
+argument.
+
+Values stand on lines of their own. The models forget the outer tag before a call now and then, or a
+parameter's closing tag.
+"""
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+
+_OPENER, _FUNCTION, _PARAMETER = "<tool_call>", "<function=", "<parameter="
+_FUNCTION_CLOSER = "</function>"
+
+TAGS = CallTags(
+    call_opener=_FUNCTION,
+    name_ends=">",
+    call_closer=_FUNCTION_CLOSER,
+    key_opener=_PARAMETER,
+    key_end=">",
+    value_closer="</parameter>",
+    value_ends=("\n" + _PARAMETER, "\n" + _FUNCTION_CLOSER),
+    trims="\n",
+)
+
+NOTATION = TagNotation(
+    begin=f"{_PARAMETER}{{name}}>\n", end="\n</parameter>\n", ends=(TAGS.value_closer, *TAGS.value_ends)
+)
+
+
+def _open_body(opening: Opening) -> TaggedCallsBody:
+    return TaggedCallsBody(TAGS, opening.tools, is_named=opening.marker == _FUNCTION)
+
+
+def _force_call(name: str | None) -> str:
+    return f"{_OPENER}\n{_FUNCTION}" if name is None else f"{_OPENER}\n{_FUNCTION}{name}>\n"
+
+
+TOOLS = ToolParser(
+    id="qwen3_coder",
+    opener=_OPENER,
+    other_openers=(_FUNCTION,),
+    closer="</tool_call>",
+    inner_markers=(_PARAMETER,),
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(Closing(behind=">\n", text=f"{_FUNCTION_CLOSER}\n</tool_call>", notation=NOTATION),),
+    separator="\n",
+)

@@ -1,0 +1,26 @@
+"""Tool calls of Seed-OSS: as Qwen3-Coder writes them, between tags of its own."""
+
+from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.formats.qwen3_coder import NOTATION, TAGS
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
+
+_OPENER = "<seed:tool_call>"
+
+
+def _open_body(opening: Opening) -> TaggedCallsBody:
+    return TaggedCallsBody(TAGS, opening.tools)
+
+
+def _force_call(name: str | None) -> str:
+    return f"{_OPENER}\n<function=" if name is None else f"{_OPENER}\n<function={name}>\n"
+
+
+TOOLS = ToolParser(
+    id="seed_oss",
+    opener=_OPENER,
+    closer="</seed:tool_call>",
+    open_body=_open_body,
+    forced_prefix=_force_call,
+    closings=(Closing(behind=">\n", text="</function>\n</seed:tool_call>", notation=NOTATION),),
+    separator="\n",
+)

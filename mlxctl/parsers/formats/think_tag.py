@@ -1,0 +1,15 @@
+"""Thinking between `<think>` and `</think>`, each on a line of its own, as Qwen3, DeepSeek-R1 and many others
+write it.
+"""
+
+from mlxctl.parsers.declarations import ThinkingParser
+
+THINKING = ThinkingParser(
+    id="think_tag",
+    opener="<think>",
+    closer="</think>",
+    trims="\n",
+    closed_block="<think>\n\n</think>\n\n",
+    closing="\n</think>\n\n",
+    supports_toggle=True,
+)

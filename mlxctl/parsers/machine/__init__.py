@@ -1,0 +1,6 @@
+"""The state machine that turns generated text into events. Used by mlxctl.parsers only."""
+
+from mlxctl.parsers.machine.answer_events import LogprobsBetween
+from mlxctl.parsers.machine.answer_machine import AnswerMachine, extract
+
+__all__ = ["AnswerMachine", "LogprobsBetween", "extract"]

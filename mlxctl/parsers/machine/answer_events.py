@@ -1,0 +1,147 @@
+"""The events of one answer, and the stop strings that end its text."""
+
+import secrets
+from collections.abc import Callable, Sequence
+
+from mlxctl.ir import (
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    TokenLogprob,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
+
+LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
+"""Returns the log-probabilities of the tokens that begin between two character offsets."""
+
+
+class StopStrings:
+    """Searches one run of visible text for stop strings, across any chunking.
+
+    The match that is complete first wins; of several that are complete at the same character, the longest.
+    `held` is text that may begin a stop string and is not emitted yet.
+    """
+
+    __slots__ = ("_stops", "held")
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stop for stop in stops if stop)
+        self.held = ""
+
+    def __bool__(self) -> bool:
+        return bool(self._stops)
+
+    def feed(self, text: str) -> tuple[str, str | None]:
+        """Take more text; return what can be emitted and the stop string found, if any."""
+        text = self.held + text
+        found = min(
+            ((start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0),
+            default=None,
+        )
+        if found is not None:
+            self.held = ""
+            return text[: found[1]], found[2]
+        certain = min(_certain_length(text, stop) for stop in self._stops)
+        self.held = text[certain:]
+        return text[:certain], None
+
+    def release(self) -> str:
+        """End the run; return the held text."""
+        held, self.held = self.held, ""
+        return held
+
+
+def _certain_length(text: str, stop: str) -> int:
+    """Return how many characters cannot belong to an unfinished match of `stop`."""
+    at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while at >= 0 and not stop.startswith(text[at:]):
+        at = text.find(stop[0], at + 1)
+    return at if at >= 0 else len(text)
+
+
+class AnswerEvents:
+    """Collects the events of one answer in order.
+
+    Offsets count characters of the generated text. `is_blank` is true as long as no text was emitted since
+    the start or the last call. `is_over` is true once a stop string or the last allowed call ended the
+    answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        stop: Sequence[str],
+        max_calls: int | None,
+        logprobs_between: LogprobsBetween | None,
+        is_blank: bool,
+    ) -> None:
+        self.is_over = False
+        self.is_blank = is_blank
+        self.stop_sequence: str | None = None
+        self.num_calls = 0
+        self.num_complete_calls = 0
+        self.pending: list[StreamEvent] = []
+        self._max_calls = max_calls
+        self._logprobs_between = logprobs_between
+        self._stops = StopStrings(stop)
+        self._stops_start = 0
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether the request has stop strings."""
+        return bool(self._stops)
+
+    def take(self) -> list[StreamEvent]:
+        """Return the pending events and forget them."""
+        events, self.pending = self.pending, []
+        return events
+
+    def add_text(self, text: str, start: int) -> None:
+        """Emit visible text that began at `start`, except what may be a stop string."""
+        if not text:
+            return
+        self.is_blank = False
+        if self._stops:
+            start = self._stops_start if self._stops.held else start
+            text, self.stop_sequence = self._stops.feed(text)
+            self._stops_start = start + len(text)
+            self.is_over = self.stop_sequence is not None
+        if text:
+            self.pending.append(self.text_delta(text, start))
+
+    def add_thinking(self, text: str) -> None:
+        """Emit thinking."""
+        if text:
+            self.pending.append(ThinkingDelta(text=text))
+
+    def start_call(self, name: str) -> None:
+        """Emit the start of a call with a new id."""
+        self.release_stops()
+        call_id = f"call_{secrets.token_hex(12)}"
+        self.pending.append(ToolCallStarted(index=self.num_calls, id=call_id, name=name))
+
+    def add_arguments(self, json: str) -> None:
+        """Emit more of the current call's arguments."""
+        self.pending.append(ToolArgumentsDelta(index=self.num_calls, json=json))
+
+    def end_call(self, *, is_complete: bool) -> None:
+        """Emit the end of the current call."""
+        self.pending.append(ToolCallEnded(index=self.num_calls))
+        self.num_calls += 1
+        self.is_blank = True
+        self.num_complete_calls += is_complete
+        if self._max_calls is not None and self.num_complete_calls >= self._max_calls:
+            self.is_over = True
+
+    def release_stops(self) -> None:
+        """Emit text held for a stop string: other events follow, so no match can go on."""
+        if held := self._stops.release():
+            self.pending.append(self.text_delta(held, self._stops_start))
+
+    def text_delta(self, text: str, start: int) -> TextDelta:
+        """Return a delta with the log-probabilities of its tokens."""
+        if self._logprobs_between is None:
+            return TextDelta(text=text)
+        return TextDelta(text=text, logprobs=self._logprobs_between(start, start + len(text)))

@@ -1,0 +1,376 @@
+"""The state machine that turns generated text into text, thinking and tool calls.
+
+    state      ends with                  emits
+    text       <think>, <tool_call>       TextDelta; stop strings are searched here and only here
+    thinking   </think>                   ThinkingDelta; a call in it is held until it is known whether the
+                                          thought is closed
+    call       what the body decides      ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it
+                                          is no call after all
+    dropped    any marker                 nothing: the message has another recipient
+
+Text is emitted as soon as it cannot become a marker, so joined deltas are the same for every chunking. These
+are dropped: a closing think marker without an opening one, an opening one at the very start of thinking (the
+template may have opened it already), and a format's wrappers. A call in a thought that is never closed is a
+call, and ends the thought: it has to name an available tool, or stand at the end of the answer. In a closed
+thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner
+sides of thinking and after it, before a call, and where there is nothing else before thinking, between calls
+or after the last. Nothing else is ever lost.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from mlxctl.ir import Finished, Message, StreamEvent, ToolSpec, Usage, collect
+from mlxctl.parsers.declarations import (
+    WHITESPACE,
+    BodyEnded,
+    BodyReader,
+    BodyRejected,
+    CallArguments,
+    CallEnded,
+    CallStarted,
+    Opening,
+    Punctuation,
+    Signal,
+    ThinkingParser,
+    ToolParser,
+)
+from mlxctl.parsers.formats import null
+from mlxctl.parsers.machine.answer_events import AnswerEvents, LogprobsBetween
+from mlxctl.parsers.machine.text_buffer import TextBuffer
+from mlxctl.parsers.machine.thought_call import ThoughtCall
+from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.schemas import ToolSchemas
+
+
+class AnswerMachine:
+    """Parses one answer. Request-scoped, not thread-safe; never raises on generated text.
+
+    `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; it is
+    parsed first. `tool_specs` are the available tools; without them calls are parsed all the same, but
+    the types of untyped arguments are guessed. `max_calls` complete calls end the answer.
+    `logprobs_between(start, end)` returns the log-probabilities of the tokens that begin in that span of the
+    generated text, in characters.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: ToolParser = null.TOOLS,
+        thinking: ThinkingParser = null.THINKING,
+        tool_specs: Sequence[ToolSpec] = (),
+        stop: Sequence[str] = (),
+        prompt_tail: str = "",
+        max_calls: int | None = None,
+        logprobs_between: LogprobsBetween | None = None,
+    ) -> None:
+        self._tools = tools
+        self._thinking = thinking
+        self._schemas = ToolSchemas(tool_specs)
+        self._block_markers = tools.openers | tools.closers
+        markers = thinking.markers | tools.openers
+        self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
+        self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
+        self._thinking_markers = MarkerSet(
+            thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims
+        )
+        self._any_markers = MarkerSet(markers | tools.closers)
+        self._text_markers = self._outside_markers
+        self._events = AnswerEvents(
+            stop=stop,
+            max_calls=max_calls,
+            logprobs_between=logprobs_between,
+            is_blank=bool(markers or tools.bare_openers),
+        )
+        self._buffer = TextBuffer(-len(prompt_tail))
+        self._state: Literal["text", "thinking", "call", "dropped"] = "text"
+        self._at_thinking_start = False
+        self._thought_call: ThoughtCall | None = None
+        self._body: BodyReader | None = None
+        self._drops_rejected = False
+        self._events.pending = self.feed(prompt_tail)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a stop string or the last allowed call ended the answer."""
+        return self._events.is_over
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the next text is parsed as thinking."""
+        return self._state == "thinking"
+
+    @property
+    def stop_sequence(self) -> str | None:
+        """The stop string that ended the answer."""
+        return self._events.stop_sequence
+
+    @property
+    def num_complete_calls(self) -> int:
+        """Number of calls with whole arguments so far."""
+        return self._events.num_complete_calls
+
+    def feed(self, text: str) -> list[StreamEvent]:
+        """Parse more of the answer and return its events."""
+        buffer, events = self._buffer, self._events
+        if (
+            self._state == "text"
+            and not (buffer.text or events.is_blank or buffer.trim_next or events.has_stops)
+            and text
+            and self._text_markers.is_plain(text)
+        ):
+            start = buffer.offset
+            buffer.offset += len(text)
+            return [events.text_delta(text, start)]
+        buffer.text += text
+        while buffer.text and not events.is_over and self._advance():
+            pass
+        return events.take()
+
+    def finish(self) -> list[StreamEvent]:
+        """End the answer and return the events of what was held back."""
+        if self.is_over:
+            return []
+        self._finish_reading()
+        return self._events.take()
+
+    def _finish_reading(self) -> None:
+        self._finish_thought_call()
+        while not self.is_over and self._advance_final():
+            pass
+        if self.is_over:
+            return
+        buffer = self._buffer
+        if self._state == "dropped":
+            buffer.consume(len(buffer.text))
+        if self._state == "thinking":
+            self._think(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
+        if not (self._events.num_calls and self._events.is_blank and buffer.text.isspace()):
+            self._emit_text(len(buffer.text))
+        self._events.release_stops()
+
+    def _advance_final(self) -> bool:
+        """Parse on at the end of the answer; return whether there may be more to parse."""
+        if self._state == "call":
+            while self._state == "call" and self._advance_call():
+                pass
+            if self._state == "call":
+                self._finish_body()
+        self._buffer.trim()
+        return self._state == "text" and bool(self._buffer) and self._advance_text(is_final=True)
+
+    def _advance(self) -> bool:
+        """Parse on in the buffer; return whether there may be more to parse in it."""
+        if self._state == "call":
+            return self._advance_call()
+        if self._state == "dropped":
+            return self._advance_dropped()
+        self._buffer.trim()
+        if not self._buffer:
+            return False
+        return self._advance_text() if self._state == "text" else self._advance_thinking()
+
+    def _advance_text(self, *, is_final: bool = False) -> bool:
+        text = self._buffer.text
+        marker = self._text_markers.find(text, is_final=is_final)
+        is_blank = self._events.is_blank
+        if is_blank and self._opens_bare(marker, is_final=is_final):
+            self._open_body("", len(text) - len(text.lstrip(WHITESPACE)))
+            return True
+        if marker is None:
+            certain = text[: self._text_markers.certain_length(text)]
+            self._emit_text(0 if is_blank and certain.isspace() else len(certain))
+            return False
+        text_length = self._visible_length(text[: marker.start()], marker[0])
+        self._emit_text(text_length)
+        if not self.is_over:
+            self._enter(marker[0], marker.end() - text_length)
+        return not self.is_over
+
+    def _visible_length(self, text: str, marker: str) -> int:
+        """Return the length of the text before a marker without white space to drop."""
+        visible = text.rstrip(WHITESPACE)
+        is_trimmed = marker in self._block_markers or (self._events.is_blank and not visible)
+        return len(visible) if is_trimmed else len(text)
+
+    def _enter(self, marker: str, length: int) -> None:
+        """Change the state at a marker; `length` includes white space dropped before it."""
+        if marker in self._tools.openers:
+            self._open_body(marker, length)
+            return
+        self._events.release_stops()
+        self._buffer.consume(length)
+        if marker in self._block_markers:
+            self._text_markers = self._outside_markers
+            return
+        if marker in self._thinking.dropped_openers:
+            self._state = "dropped"
+            return
+        self._buffer.trim_next = self._thinking.trims
+        if marker in self._thinking.openers:
+            self._state = "thinking"
+            self._at_thinking_start = True
+
+    def _opens_bare(self, marker: re.Match[str] | None, *, is_final: bool) -> bool:
+        """Whether the buffer begins with a call that has no marker; no text came before."""
+        text = self._buffer.text
+        begun = text.lstrip(WHITESPACE)
+        if not begun or begun[0] not in self._tools.bare_openers:
+            return False
+        if marker is None:
+            return is_final or not self._text_markers.may_begin(begun)
+        return marker.start() > text.index(begun[0])
+
+    def _open_body(self, marker: str, length: int) -> None:
+        """Begin a body; `length` covers the marker and white space dropped before it."""
+        self._state = "call"
+        self._body = self._create_body(marker)
+        self._text_markers = self._outside_markers
+        self._drops_rejected = marker in self._thinking.dropped_openers
+        self._buffer.hold(length)
+
+    def _create_body(self, marker: str) -> BodyReader:
+        assert self._tools.open_body is not None, "a parser with markers has a reader"
+        return self._tools.open_body(Opening(marker=marker, tools=self._schemas))
+
+    def _advance_thinking(self) -> bool:
+        buffer, thinking = self._buffer, self._thinking
+        if self._at_thinking_start:
+            if buffer.text.startswith(thinking.opener):
+                buffer.consume(len(thinking.opener))
+                buffer.trim_next = thinking.trims
+                return True
+            if thinking.opener.startswith(buffer.text):
+                return False
+            self._at_thinking_start = False
+        if self._thought_call is not None:
+            return self._advance_thought_call(self._thought_call)
+        marker = self._thinking_markers.find(buffer.text)
+        if marker is None:
+            self._think(buffer.consume(self._thinking_markers.certain_length(buffer.text)))
+            return False
+        if marker[0] not in thinking.closers:
+            thought = buffer.text[: marker.start()].rstrip(WHITESPACE)
+            self._think(buffer.consume(len(thought)))
+            if thinking.ends_at_calls:
+                self._state = "text"
+                return True
+            self._thought_call = self._create_thought_call(marker[0], marker.start() - len(thought))
+            return True
+        self._think(buffer.consume(marker.start()).rstrip(thinking.trims))
+        self._close_thought(len(marker[0]))
+        return True
+
+    def _close_thought(self, closer_length: int) -> None:
+        self._buffer.consume(closer_length)
+        self._state = "text"
+        self._buffer.trim_next = self._thinking.trims
+
+    def _create_thought_call(self, marker: str, begin: int) -> ThoughtCall:
+        """Follow a possible call in a thought; its marker is at `begin` of the buffer."""
+        return ThoughtCall(
+            self._create_body(marker),
+            self._schemas,
+            self._tools,
+            closers=self._thinking.closers,
+            marker_end=begin + len(marker),
+        )
+
+    def _advance_thought_call(self, call: ThoughtCall) -> bool:
+        verdict = call.read(self._buffer.text)
+        if verdict == "undecided":
+            return False
+        self._thought_call = None
+        if verdict == "quoted":
+            self._think(self._buffer.consume(call.closer_at).rstrip(self._thinking.trims))
+            self._close_thought(call.closer_length)
+        else:
+            self._think_marker(call)
+        return True
+
+    def _think_marker(self, call: ThoughtCall) -> None:
+        """Emit the marker of a rejected call as thinking, without white space at its end."""
+        self._think(self._buffer.consume(len(self._buffer.text[: call.marker_end].rstrip(WHITESPACE))))
+
+    def _finish_thought_call(self) -> None:
+        """Decide a held call at the end of an answer whose thought is still open."""
+        while (call := self._thought_call) is not None:
+            self._thought_call = None
+            if call.counts_at_end(self._buffer.text):
+                self._state = "text"
+            else:
+                self._think_marker(call)
+            while self._buffer and not self.is_over and self._advance():
+                pass
+
+    def _advance_dropped(self) -> bool:
+        text = self._buffer.text
+        marker = self._any_markers.find(text)
+        self._buffer.consume(self._any_markers.certain_length(text) if marker is None else marker.start())
+        if marker is None:
+            return False
+        self._state = "text"
+        return True
+
+    def _advance_call(self) -> bool:
+        assert self._body is not None
+        end, signals = self._body.read(self._buffer.text, 0)
+        self._buffer.hold(end)
+        self._take_signals(signals)
+        return bool(signals)
+
+    def _finish_body(self) -> None:
+        assert self._body is not None
+        rest = self._buffer.text
+        self._buffer.hold(len(rest))
+        self._take_signals(self._body.finish(rest))
+
+    def _take_signals(self, signals: Sequence[Signal]) -> None:
+        for signal in signals:
+            match signal:
+                case CallStarted():
+                    self._text_markers = self._in_block_markers
+                    self._events.start_call(signal.name)
+                case CallArguments():
+                    self._events.add_arguments(signal.json)
+                case CallEnded():
+                    self._events.end_call(is_complete=signal.is_complete)
+                case Punctuation():
+                    pass
+                case BodyEnded():
+                    self._state = "text"
+                    self._buffer.return_trailing_space()
+                case BodyRejected():
+                    self._reject_held()
+            self._buffer.clear_held()
+            if self.is_over:
+                return
+
+    def _reject_held(self) -> None:
+        """Emit the held text of a rejected call, unless its message has another recipient."""
+        self._state = "dropped" if self._drops_rejected else "text"
+        held = self._buffer.held
+        if not self._drops_rejected and not held.isspace():
+            self._events.add_text(held, self._buffer.held_start)
+
+    def _think(self, text: str) -> None:
+        self._events.add_thinking(text)
+
+    def _emit_text(self, length: int) -> None:
+        start = self._buffer.offset
+        self._events.add_text(self._buffer.consume(length), start)
+
+
+def extract(
+    text: str,
+    *,
+    tools: ToolParser = null.TOOLS,
+    thinking: ThinkingParser = null.THINKING,
+    tool_specs: Sequence[ToolSpec] = (),
+    prompt_tail: str = "",
+) -> Message:
+    """Parse a whole answer into an assistant message, in the model's order."""
+    machine = AnswerMachine(tools=tools, thinking=thinking, tool_specs=tool_specs, prompt_tail=prompt_tail)
+    finished = Finished(reason="stop", usage=Usage(num_prompt_tokens=0))
+    return collect([*machine.feed(text), *machine.finish(), finished]).message

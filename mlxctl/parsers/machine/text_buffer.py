@@ -1,0 +1,59 @@
+"""Generated text that is not read yet, and text that is read but not decided."""
+
+from mlxctl.parsers.declarations import WHITESPACE
+
+
+class TextBuffer:
+    """The unread text of one answer.
+
+    `offset` is the position of its first character in the generated text; text of the prompt's tail has
+    negative positions. `trim_next` are characters to drop at the start of what follows. `held` is text that
+    was read and is neither visible text nor a call yet; it began at `held_start`.
+    """
+
+    __slots__ = ("_held", "held_start", "offset", "text", "trim_next")
+
+    def __init__(self, offset: int) -> None:
+        self.text = ""
+        self.offset = offset
+        self.trim_next = ""
+        self.held_start = 0
+        self._held: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    @property
+    def held(self) -> str:
+        """The text that was held."""
+        return "".join(self._held)
+
+    def consume(self, length: int) -> str:
+        """Remove and return the first `length` characters."""
+        text, self.text = self.text[:length], self.text[length:]
+        self.offset += length
+        return text
+
+    def trim(self) -> None:
+        """Drop the characters of `trim_next` that have arrived."""
+        if self.trim_next and self.text:
+            self.consume(len(self.text) - len(self.text.lstrip(self.trim_next)))
+            if self.text:
+                self.trim_next = ""
+
+    def hold(self, length: int) -> None:
+        """Move the first `length` characters to the held text."""
+        if not self._held:
+            self.held_start = self.offset
+        self._held.append(self.consume(length))
+
+    def clear_held(self) -> None:
+        """Drop the held text."""
+        self._held.clear()
+
+    def return_trailing_space(self) -> None:
+        """Put the white space at the end of the held text back: text may follow it."""
+        held = self.held
+        trailing = held[len(held.rstrip(WHITESPACE)) :]
+        self.text = trailing + self.text
+        self.offset -= len(trailing)

@@ -1,0 +1,194 @@
+"""Chunk tree: storage of the prefix index, without a policy. Pure.
+
+Invariants, recounted by `check_integrity`: a chunk's parent is in the tree as long as the chunk is; a chunk
+shorter than CHUNK_TOKENS has no children; `num_bytes` is the sum of all payloads, `num_state_bytes` that of
+the states among them, `num_buffers` that of their buffers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic
+
+from mlxctl.ir.tokens import Salt, Tokens, common_length, first_salt_difference
+from mlxctl.prefix_cache.chunks import (
+    CHUNK_TOKENS,
+    ID_BYTES,
+    Key,
+    chunk_key,
+    root_key,
+    to_24_bit,
+)
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch, SharedSegment
+from mlxctl.prefix_cache.eviction import CheckpointOrder, ChunkOrder
+from mlxctl.prefix_cache.integrity_check import check_links, check_payloads
+from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, attach_segments
+
+
+class ChunkTree(Generic[P]):
+    """Chunks of all namespaces with their order of use and memory totals.
+
+    `buffers_of` counts the buffers of a payload. `split` cuts a payload after some of its tokens; without it,
+    siblings share no payload. `on_release` receives each payload that left the tree and must not change it.
+    """
+
+    def __init__(
+        self,
+        *,
+        buffers_of: Callable[[P], int],
+        split: "SplitPayload[P] | None",
+        on_release: Callable[[P], None] | None,
+    ) -> None:
+        self._buffers_of = buffers_of
+        self._split = split
+        self._on_release = on_release
+        self._chunk_bytes = 0
+        self._chunk_buffers = 0
+        self._chunks: dict[Key, Chunk[P]] = {}
+        self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
+        self.order: ChunkOrder[P] = ChunkOrder()
+        self.states: CheckpointOrder[P] = CheckpointOrder(buffers_of)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all payloads and states."""
+        return self._chunk_bytes + self.states.num_bytes
+
+    @property
+    def num_buffers(self) -> int:
+        """Buffers of all payloads and states."""
+        return self._chunk_buffers + self.states.num_buffers
+
+    @property
+    def can_split(self) -> bool:
+        """Whether siblings can share payloads."""
+        return self._split is not None
+
+    def find(self, key: Key) -> "Chunk[P] | None":
+        """Return the chunk with this key."""
+        return self._chunks.get(key)
+
+    def contains(self, chunk: "Chunk[P]") -> bool:
+        """Whether this very chunk is in the tree."""
+        return self._chunks.get(chunk.key) is chunk
+
+    def children_of(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
+        """Return the chunks after a parent, or the first chunks of a namespace; read-only."""
+        return (parent.children if parent is not None else self._roots.get(root_key(namespace))) or {}
+
+    def siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
+        """Return the children of the chunk's parent, the chunk included; read-only."""
+        return self.children_of(chunk.namespace, chunk.parent)
+
+    def add(self, chunk: Chunk[P], reused: "ReusablePrefix[P] | None" = None) -> None:
+        """Add a chunk whose payload starts after the `reused` tokens, as the most recently used."""
+        if chunk.parent is None:
+            children = self._roots.setdefault(root_key(chunk.namespace), {})
+        else:
+            children = chunk.parent.children = chunk.parent.children or {}
+        children[chunk.key] = chunk
+        self._chunks[chunk.key] = chunk
+        self.order.add(chunk)
+        self._chunk_bytes += chunk.payload_bytes
+        self._chunk_buffers += self._buffers_of(chunk.payload)
+        if reused is not None and reused.num_tokens:
+            assert self._split is not None, "only payloads that can be split are reused"
+            for segment in attach_segments(chunk, reused, self._split):
+                self._chunk_buffers += self._buffers_of(segment.payload)
+
+    def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
+        """Add a state to the chunk and to all siblings with the same tokens up to its position."""
+        self.states.add(checkpoint)
+        for sibling in self.siblings(chunk).values():
+            if sibling is chunk or sibling.agrees_with(chunk, checkpoint.position):
+                self.states.add_owner(checkpoint, sibling)
+
+    def inherit_checkpoints(self, chunk: Chunk[P], sibling: Chunk[P]) -> None:
+        """Give the chunk the sibling's states up to where their tokens differ."""
+        for checkpoint in sibling.checkpoints:
+            if sibling.agrees_with(chunk, checkpoint.position):
+                self.states.add_owner(checkpoint, chunk)
+
+    def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
+        """Take a state from one chunk; its payload is released with the last owner."""
+        if self.states.remove_owner(checkpoint, chunk):
+            self._release(checkpoint.payload)
+
+    def remove(self, chunk: Chunk[P]) -> None:
+        """Remove a chunk without children, with its states and segments that no other chunk owns."""
+        for checkpoint in chunk.checkpoints:
+            self.drop_checkpoint(chunk, checkpoint)
+        del self.siblings(chunk)[chunk.key]
+        if chunk.parent is not None and not chunk.parent.children:
+            chunk.parent.children = None
+        del self._chunks[chunk.key]
+        self.order.remove(chunk)
+        self._chunk_bytes -= chunk.payload_bytes
+        self._chunk_buffers -= self._buffers_of(chunk.payload)
+        self._release(chunk.payload)
+        for segment in chunk.shared_segments:
+            self._drop_owner(segment, chunk)
+
+    def check_integrity(self) -> None:
+        """Recount all totals and check all links; an AssertionError is a bug in this package."""
+        check_links(self._chunks, list(self.order), list(self.states))
+        check_payloads(self._chunks.values(), self._buffers_of, self._chunk_bytes, self._chunk_buffers)
+        assert self.states.num_bytes == sum(state.num_bytes for state in self.states)
+        assert self.states.num_buffers == sum(self._buffers_of(state.payload) for state in self.states)
+        assert all(self.siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
+
+    def _drop_owner(self, segment: SharedSegment[P], chunk: Chunk[P]) -> None:
+        segment.owners.remove(chunk)
+        if not segment.owners:
+            self._chunk_bytes -= segment.num_bytes
+            self._chunk_buffers -= self._buffers_of(segment.payload)
+            self._release(segment.payload)
+
+    def _release(self, payload: P) -> None:
+        if self._on_release is not None:
+            self._on_release(payload)
+
+
+def longest_match(
+    children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: Sequence[Salt], *, now: float
+) -> "PrefixMatch[P]":
+    """Return the longest prefix of a prompt among chunks that have not expired at `now`.
+
+    `children` are the first chunks of the namespace with the key `root`. Full chunks are found by key, the
+    tokens after them by comparison with each child.
+    """
+    key = root
+    path: list[Chunk[P]] = []
+    view = memoryview(tokens).cast("B")
+    for start in range(0, len(tokens), CHUNK_TOKENS):
+        piece = view[4 * start : 4 * (start + CHUNK_TOKENS)]
+        key = chunk_key(key, piece.tobytes(), salts, start=start)
+        chunk = children.get(key)
+        if chunk is None or chunk.expires_at <= now:
+            living = [child for child in children.values() if child.expires_at > now]
+            return PrefixMatch(tuple(path), _partial_matches(living, piece.tobytes(), start, salts))
+        path.append(chunk)
+        children = chunk.children or {}
+    return PrefixMatch(tuple(path))
+
+
+def covering(children: "Mapping[Key, Chunk[P]]", ids: bytes, salts: Sequence[Salt]) -> "Chunk[P] | None":
+    """Return a child that starts with these ids and salts."""
+    return next((child for child in children.values() if child.starts_with(ids, salts)), None)
+
+
+def _partial_matches(
+    children: "Sequence[Chunk[P]]", tokens: bytes, start: int, salts: Sequence[Salt]
+) -> "tuple[tuple[Chunk[P], int], ...]":
+    """Return the children that share leading tokens and salts, with the end position, longest first."""
+    if not children:
+        return ()
+    ids = to_24_bit(tokens)
+    matches = []
+    for child in children:
+        end = start + common_length(child.ids, ids) // ID_BYTES
+        end = first_salt_difference(salts, child.salts, start, end)
+        if end > start:
+            matches.append((child, end))
+    return tuple(sorted(matches, key=lambda pair: -pair[1]))

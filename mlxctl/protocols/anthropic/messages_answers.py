@@ -1,0 +1,154 @@
+"""What messages answer: whole bodies and the events of a stream."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from mlxctl.protocols.anthropic.errors import AnthropicError
+
+
+class ThinkingTokens(Struct):
+    """Output tokens that were thinking."""
+
+    thinking_tokens: int
+
+
+class CacheCreation(Struct):
+    """Newly cached tokens by their time to live."""
+
+    ephemeral_5m_input_tokens: int
+    ephemeral_1h_input_tokens: int
+
+
+class AnthropicUsage(Struct):
+    """Token counts; tokens read from or written to the cache are not part of `input_tokens`."""
+
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_creation: CacheCreation
+    cache_read_input_tokens: int
+    output_tokens: int
+    output_tokens_details: ThinkingTokens
+
+
+class TextBlock(Struct, tag_field="type", tag="text"):
+    """Text of the message."""
+
+    text: str
+
+
+class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
+    """Thinking; clients send the signature back with it."""
+
+    thinking: str
+    signature: str
+
+
+class ToolUseBlock(Struct, tag_field="type", tag="tool_use"):
+    """A tool call."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
+StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use"]
+
+
+class AnthropicMessage(Struct):
+    """A message; at the start of a stream it has neither content nor a stop reason."""
+
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[AnswerBlock]
+    stop_reason: StopReason | None
+    stop_sequence: str | None
+    usage: AnthropicUsage
+
+
+class MessageStart(Struct, tag_field="type", tag="message_start"):
+    """The message without its content; its usage counts the prompt."""
+
+    message: AnthropicMessage
+
+
+class Ping(Struct, tag_field="type", tag="ping"):
+    """A keep-alive event."""
+
+
+class BlockStart(Struct, tag_field="type", tag="content_block_start"):
+    """A block starts."""
+
+    index: int
+    content_block: AnswerBlock
+
+
+class TextBlockDelta(Struct, tag_field="type", tag="text_delta"):
+    """More text."""
+
+    text: str
+
+
+class ThinkingBlockDelta(Struct, tag_field="type", tag="thinking_delta"):
+    """More thinking."""
+
+    thinking: str
+
+
+class SignatureDelta(Struct, tag_field="type", tag="signature_delta"):
+    """The signature of the thinking."""
+
+    signature: str
+
+
+class InputJsonDelta(Struct, tag_field="type", tag="input_json_delta"):
+    """More of a call's arguments."""
+
+    partial_json: str
+
+
+class BlockDelta(Struct, tag_field="type", tag="content_block_delta"):
+    """More of the open block."""
+
+    index: int
+    delta: TextBlockDelta | ThinkingBlockDelta | SignatureDelta | InputJsonDelta
+
+
+class BlockStop(Struct, tag_field="type", tag="content_block_stop"):
+    """The open block has ended."""
+
+    index: int
+
+
+class MessageEnd(Struct):
+    """Why the message ends."""
+
+    stop_reason: StopReason
+    stop_sequence: str | None
+
+
+class MessageDelta(Struct, tag_field="type", tag="message_delta"):
+    """The stop reason and the final counts."""
+
+    delta: MessageEnd
+    usage: AnthropicUsage
+
+
+class MessageStop(Struct, tag_field="type", tag="message_stop"):
+    """The message has ended."""
+
+
+MessageEvent = MessageStart | Ping | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop
+MESSAGE_EVENTS = (
+    MessageStart, Ping, BlockStart, BlockDelta, BlockStop, MessageDelta, MessageStop, AnthropicError,
+)  # fmt: skip
+"""Every event of a stream."""
+
+
+class TokenCount(Struct):
+    """The length of a prompt."""
+
+    input_tokens: int

@@ -1,0 +1,36 @@
+"""Pages of lists and deletions, as OpenAI writes them."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Literal
+
+from msgspec import Struct
+
+from mlxctl.errors import InvalidRequest
+
+DEFAULT_PAGE_LIMIT = 20
+MAX_PAGE_LIMIT = 100
+MAX_PAGE_BYTES = 4 << 20
+"""The most bytes of a page's entries; a page ends before the entry that exceeds it, but has at least one."""
+
+
+class Deletion(Struct):
+    """The object with this id is deleted."""
+
+    id: str
+    object: Literal["response", "agent"]
+    deleted: Literal[True]
+
+
+def parse_limit(limit: str | None) -> int:
+    """Return the query parameter `limit` of a list. Raises InvalidRequest."""
+    if limit is None:
+        return DEFAULT_PAGE_LIMIT
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE_LIMIT):
+        raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE_LIMIT}", param="limit")
+    return int(limit)
+
+
+def num_fitting(sizes: Sequence[int]) -> int:
+    """Return how many entries of these sizes in bytes fit a page: at least one, if there is one."""
+    return max(1, sum(total <= MAX_PAGE_BYTES for total in accumulate(sizes))) if sizes else 0

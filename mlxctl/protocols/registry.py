@@ -1,0 +1,56 @@
+"""The registry of wire protocols: who renders their errors, who reads their requests."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from mlxctl.errors import MlxctlError
+from mlxctl.protocols.anthropic.errors import anthropic_error
+from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
+from mlxctl.protocols.error_body import ErrorBody
+from mlxctl.protocols.formatter import Formatter
+from mlxctl.protocols.openai.chat import OpenAIChatFormatter
+from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
+from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireProtocol:
+    """A wire protocol: the vendor that defined it, and the shape of its errors."""
+
+    vendor: Literal["openai", "anthropic"]
+    render_error: Callable[[MlxctlError], ErrorBody]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationProtocol(WireProtocol):
+    """A wire protocol that generates text; `create_formatter` makes the formatter of one request."""
+
+    create_formatter: Callable[..., Formatter]
+
+
+OPENAI = WireProtocol(vendor="openai", render_error=openai_error)
+OPENAI_INPUT = WireProtocol(vendor="openai", render_error=partial(openai_error, prompt_field="input"))
+ANTHROPIC = WireProtocol(vendor="anthropic", render_error=anthropic_error)
+
+PROTOCOLS: Mapping[str, GenerationProtocol] = {
+    "chat": GenerationProtocol(
+        vendor="openai", render_error=openai_error, create_formatter=OpenAIChatFormatter
+    ),
+    "completions": GenerationProtocol(
+        vendor="openai",
+        render_error=partial(openai_error, prompt_field="prompt"),
+        create_formatter=OpenAICompletionsFormatter,
+    ),
+    "responses": GenerationProtocol(
+        vendor="openai",
+        render_error=partial(openai_error, prompt_field="input"),
+        create_formatter=OpenAIResponsesFormatter,
+    ),
+    "messages": GenerationProtocol(
+        vendor="anthropic", render_error=anthropic_error, create_formatter=AnthropicMessagesFormatter
+    ),
+}
+"""The protocols that generate text, by the name that callers of `/cache/explain` use."""

@@ -1,0 +1,92 @@
+"""Errors on their way out, each in the shape of the protocol whose route was asked.
+
+The one place where a status is written.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import falcon
+from falcon.asgi import App, Request, Response
+
+from mlxctl.errors import (
+    EngineError,
+    InvalidRequest,
+    MethodNotAllowed,
+    MlxctlError,
+    SequenceFailed,
+    StoreError,
+    UnknownResource,
+)
+from mlxctl.protocols import ErrorBody
+
+ErrorRenderer = Callable[[MlxctlError], ErrorBody]
+
+_log = logging.getLogger(__name__)
+
+
+class ErrorHandlers:
+    """Knows which route speaks which protocol.
+
+    A route of no protocol answers in `marked` when the request carries that header, else in `usual`.
+    """
+
+    def __init__(
+        self,
+        by_route: Mapping[str, ErrorRenderer],
+        *,
+        usual: ErrorRenderer,
+        marked: Mapping[str, ErrorRenderer],
+    ) -> None:
+        self._by_route = by_route
+        self._usual = usual
+        self._marked = marked
+
+    def install(self, app: App[Request, Response]) -> None:
+        """Make `app` answer every error here."""
+        app.add_error_handler(Exception, self._on_bug)
+        app.add_error_handler(falcon.HTTPError, self._on_http_error)
+        app.add_error_handler(MlxctlError, self._on_error)
+
+    async def _on_error(
+        self, request: Request, response: Response, error: MlxctlError, _: Mapping[str, Any]
+    ) -> None:
+        if isinstance(error, EngineError | StoreError):
+            _log.error("%s %s: %s", request.method, request.path, error)
+        self._answer(request, response, error)
+
+    async def _on_http_error(
+        self, request: Request, response: Response, error: falcon.HTTPError, _: Mapping[str, Any]
+    ) -> None:
+        self._answer(request, response, _translated(request, error))
+
+    async def _on_bug(
+        self, request: Request, response: Response, error: Exception, _: Mapping[str, Any]
+    ) -> None:
+        _log.error("%s %s failed unexpectedly", request.method, request.path, exc_info=error)
+        self._answer(request, response, SequenceFailed("the server failed unexpectedly; its log says why"))
+
+    def _answer(self, request: Request, response: Response, error: MlxctlError) -> None:
+        answer = self._renderer(request)(error)
+        response.status = answer.status
+        response.content_type = falcon.MEDIA_JSON
+        response.data = answer.body
+        response.set_headers(answer.headers)
+
+    def _renderer(self, request: Request) -> ErrorRenderer:
+        route = request.uri_template or request.path
+        if route in self._by_route:
+            return self._by_route[route]
+        return next(
+            (shape for header, shape in self._marked.items() if request.get_header(header)), self._usual
+        )
+
+
+def _translated(request: Request, error: falcon.HTTPError) -> MlxctlError:
+    """Return what Falcon found wrong in the language of the house."""
+    if isinstance(error, falcon.HTTPMethodNotAllowed):
+        return MethodNotAllowed(request.method, tuple(dict(error.headers or ())["Allow"].split(", ")))
+    if isinstance(error, falcon.HTTPNotFound):
+        return UnknownResource(f"there is nothing at {request.path!r}")
+    return InvalidRequest(error.description or error.title or "the request cannot be understood")

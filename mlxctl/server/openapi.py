@@ -1,0 +1,214 @@
+"""The OpenAPI 3.1 document of a table of operations. Pure: types and table in, one dictionary out."""
+
+import re
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from typing import Any, Literal, get_args, get_type_hints
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+from msgspec import Struct
+
+from mlxctl import __version__
+from mlxctl.protocols.anthropic.errors import AnthropicError
+from mlxctl.protocols.json_union import JsonUnion
+from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.server.route import Operation, Route
+
+# What any request may get: it is malformed, its key is missing, or its headers are too large; and any request
+# with a body: it is too slow, or too large.
+_ALWAYS = (400, 401, 431)
+_WITH_BODY = (408, 413)
+_TO_ADMINISTER = (403,)
+_ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {"openai": (OpenAIError,), "anthropic": (AnthropicError,)}
+_KEYS = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
+    "admin_key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An admin key, where the server has any",
+    },
+}
+_REF = "#/components/schemas/{name}"
+_TEXT = "text/plain"
+_MEDIA = ("application/json", _TEXT)
+_OTHER_PHRASES = {529: "Overloaded"}
+
+
+class Document(Struct):
+    """An OpenAPI document."""
+
+    openapi: Literal["3.1.0"]
+    info: dict[str, str]
+    paths: dict[str, Any]
+    components: dict[str, Any]
+    security: list[dict[str, list[str]]]
+
+
+class OpenApiResource:
+    """GET /openapi.json. The document is built at the first request."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._body: bytes | None = None
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Answer with the document."""
+        if self._body is None:
+            self._body = msgspec.json.encode(build_document(self._routes))
+        response.data = self._body
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+def build_document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the document of a table of routes; each type is described once."""
+    types = list(dict.fromkeys(kind for route in routes for kind in (*_types(route), *_union_members())))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF, schema_hook=_union_schema)
+    schema_of = dict(zip(types, schemas, strict=True))
+    operations = [operation for route in routes for operation in route.operations]
+    for form in {operation.form for operation in operations if operation.form is not None}:
+        _as_parts(components[form.__name__])
+    paths = {
+        route.documented_path: {
+            operation.method: _describe(route, operation, schema_of) for operation in route.operations
+        }
+        for route in routes
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "mlxctl", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": _KEYS},
+        "security": [{}, {"key": []}],
+    }
+
+
+def _types(route: Route) -> Iterable[type[Any]]:
+    for operation in route.operations:
+        yield from _answers(operation)
+        yield from operation.events
+        yield from _error_types(route)
+        yield from (body for body in (operation.body, operation.form) if body is not None)
+
+
+def _union_members() -> Iterable[type[Any]]:
+    return (member for union in JsonUnion.__subclasses__() for member in union.__subclasses__())
+
+
+def _union_schema(union: type[JsonUnion]) -> dict[str, Any]:
+    """Return the schema of a union, in the shape that msgspec gives tagged unions."""
+    refs = {
+        get_args(get_type_hints(member)["type"])[0]: _REF.format(name=member.__name__)
+        for member in union.__subclasses__()
+    }
+    return {
+        "anyOf": [{"$ref": ref} for ref in refs.values()],
+        "discriminator": {"propertyName": "type", "mapping": refs},
+    }
+
+
+def _error_types(route: Route) -> tuple[type[Any], ...]:
+    if route.protocol is None:
+        return OpenAIError, AnthropicError
+    return _ERROR_TYPES[route.protocol.vendor]
+
+
+def _answers(operation: Operation) -> tuple[type[Any], ...]:
+    return operation.answer, *operation.other_answers
+
+
+def _as_parts(form: dict[str, Any]) -> None:
+    """Say that bytes are sent as they are: in JSON they would be base64."""
+    for name, schema in form["properties"].items():
+        if schema.get("contentEncoding") == "base64":
+            form["properties"][name] = {"type": "string", "contentMediaType": "application/octet-stream"}
+
+
+def _describe(
+    route: Route, operation: Operation, schema_of: dict[type[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    path = route.documented_path
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": re.sub(r"\W+", "_", f"{operation.method} {path}").strip("_"),
+        "parameters": [*_path_parameters(path), *_query_parameters(operation)],
+        "responses": _responses(route, operation, schema_of),
+    }
+    if route.needs_admin:
+        described["security"] = [{}, {"admin_key": []}]
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of[operation.body]}},
+        }
+    if operation.form is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": schema_of[operation.form]}},
+        }
+    return described
+
+
+def _responses(
+    route: Route, operation: Operation, schema_of: dict[type[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    kinds = {
+        media_type: [kind for kind in _answers(operation) if (kind is str) == (media_type == _TEXT)]
+        for media_type in _MEDIA
+    }
+    content: dict[str, Any] = {
+        media_type: {"schema": _one_of([schema_of[kind] for kind in found])}
+        for media_type, found in kinds.items()
+        if found
+    }
+    if operation.events:
+        content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
+    refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _error_types(route)])}}
+    has_body = operation.body is not None or operation.form is not None
+    more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if route.needs_admin else ()))
+    statuses = sorted({*_ALWAYS, *more, *operation.errors})
+    refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
+    return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}
+
+
+def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a text that is a list of server-sent events, by JSON schema's own words for a text
+    within a text.
+    """
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _one_of(events)}
+    event = {
+        "type": "object",
+        "required": ["data"],
+        "properties": {"event": {"type": "string"}, "data": data},
+    }
+    return {
+        "type": "string",
+        "contentMediaType": "text/event-stream",
+        "contentSchema": {"type": "array", "items": event},
+    }
+
+
+def _one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    schema = {"type": "string", "minLength": 1}
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": query.name, "in": "query", "required": query.required, "schema": query.schema}
+        for query in operation.query
+    ]
+
+
+def _phrase(status: int) -> str:
+    return _OTHER_PHRASES.get(status) or HTTPStatus(status).phrase

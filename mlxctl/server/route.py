@@ -1,0 +1,89 @@
+"""One route of the server: its path, resource, protocol, access and the operations that document it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlxctl.bootstrap import Services
+from mlxctl.protocols import WireProtocol
+from mlxctl.server.open_requests import OpenRequests
+from mlxctl.settings import ServerSettings
+
+Access = Literal["open", "caller", "admin", "all_callers"]
+"""The key that a route needs on a server with API keys.
+
+`open` needs none and shows nothing about callers. `caller` needs any key and shows the models and what belongs
+to that key. `admin` needs an admin key if admin keys are configured, else any key. `all_callers` shows or
+changes data of other callers: it needs an admin key if the server has several keys.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query parameter; `schema` is its JSON schema."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of a route, as `/openapi.json` describes it.
+
+    `answer` and `other_answers` are types of whole bodies; `str` is plain text, any other type is JSON. `body`
+    is the type of a JSON body, `form` the type of a multipart form. `events` are the types of the events of a
+    stream, empty if the operation does not stream. `errors` are the error statuses besides those that every
+    route has.
+    """
+
+    method: Literal["get", "post", "patch", "delete"]
+    summary: str
+    answer: type[Any]
+    other_answers: tuple[type[Any], ...] = ()
+    body: type[Any] | None = None
+    form: type[Any] | None = None
+    query: tuple[Query, ...] = ()
+    status: int = 200
+    events: tuple[type[Any], ...] = ()
+    errors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An entry of the route table.
+
+    `path` is a Falcon template. `resource` creates the Falcon resource. `protocol` decides the shape of errors;
+    None takes the client's: Anthropic's for requests with an `anthropic-version` header, else OpenAI's.
+    """
+
+    path: str
+    resource: Callable[["RouteContext"], object]
+    access: Access
+    operations: tuple[Operation, ...]
+    protocol: WireProtocol | None = None
+
+    @property
+    def documented_path(self) -> str:
+        """The path as OpenAPI writes it."""
+        return self.path.replace(":path}", "}")
+
+    @property
+    def needs_admin(self) -> bool:
+        """Whether the route needs an admin key where admin keys are configured."""
+        return self.access in ("admin", "all_callers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteContext:
+    """Everything that resources are created from. `routes` is the whole table."""
+
+    services: Services
+    settings: ServerSettings
+    open_requests: OpenRequests
+    routes: tuple[Route, ...] = ()
+
+
+GENERATION_ERRORS = (404, 500, 503, 504)
+PAGE_LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": 100})
+PAGE_AFTER = Query(name="after", schema={"type": "string"})

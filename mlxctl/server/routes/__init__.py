@@ -1,0 +1,25 @@
+"""The table of routes, one file for each family."""
+
+from mlxctl.server.route import Route
+from mlxctl.server.routes.admin import ADMIN_ROUTES
+from mlxctl.server.routes.agents import AGENT_ROUTES
+from mlxctl.server.routes.anthropic import ANTHROPIC_ROUTES
+from mlxctl.server.routes.cache import CACHE_ROUTES
+from mlxctl.server.routes.health import HEALTH_ROUTES
+from mlxctl.server.routes.models import model_routes
+from mlxctl.server.routes.openai import OPENAI_ROUTES
+
+__all__ = ["all_routes"]
+
+
+def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
+    """Return every route; with `allows_downloads`, clients may start downloads."""
+    return (
+        *OPENAI_ROUTES,
+        *AGENT_ROUTES,
+        *ANTHROPIC_ROUTES,
+        *model_routes(allows_downloads=allows_downloads),
+        *CACHE_ROUTES,
+        *ADMIN_ROUTES,
+        *HEALTH_ROUTES,
+    )

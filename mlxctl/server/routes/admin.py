@@ -1,0 +1,35 @@
+"""Routes for operators: counters, requests and metrics."""
+
+from mlxctl.server.metrics import MetricsResource
+from mlxctl.server.route import Operation, Route
+from mlxctl.server.stats import RequestList, RequestsResource, ServerStats, StatsResource
+
+ADMIN_ROUTES = (
+    Route(
+        path="/stats",
+        resource=lambda context: StatsResource(context.services.inference, context.services.responses),
+        access="admin",
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the engine's counters and memory figures",
+                answer=ServerStats,
+                errors=(500, 503),
+            ),
+        ),
+    ),
+    Route(
+        path="/requests",
+        resource=lambda context: RequestsResource(context.services.inference),
+        access="admin",
+        operations=(Operation(method="get", summary="List open and recent requests", answer=RequestList),),
+    ),
+    Route(
+        path="/metrics",
+        resource=lambda context: MetricsResource(context.services.inference),
+        access="admin",
+        operations=(
+            Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),
+        ),
+    ),
+)

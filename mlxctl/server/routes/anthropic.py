@@ -1,0 +1,52 @@
+"""Anthropic's routes: messages and their token counts."""
+
+from mlxctl.protocols import ANTHROPIC, PROTOCOLS
+from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
+from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
+from mlxctl.server.generation import GenerationResource
+from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.token_count import TokenCountResource
+
+
+def _messages(context: RouteContext) -> object:
+    return GenerationResource(
+        context.services.inference,
+        PROTOCOLS["messages"].create_formatter,
+        context.open_requests,
+        context.settings,
+    )
+
+
+ANTHROPIC_ROUTES = (
+    Route(
+        path="/v1/messages",
+        resource=_messages,
+        protocol=PROTOCOLS["messages"],
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create a message (Anthropic)",
+                body=MessagesRequest,
+                answer=AnthropicMessage,
+                events=MESSAGE_EVENTS,
+                errors=(*GENERATION_ERRORS, 529),
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/messages/count_tokens",
+        resource=lambda context: TokenCountResource(context.services.inference, context.settings),
+        protocol=ANTHROPIC,
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Count the tokens of a prompt (Anthropic)",
+                body=CountTokensRequest,
+                answer=TokenCount,
+                errors=(404, 500, 503),
+            ),
+        ),
+    ),
+)

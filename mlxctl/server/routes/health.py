@@ -1,0 +1,76 @@
+"""Routes that clients and load balancers probe, and the description of all routes."""
+
+from mlxctl.server.health import (
+    Greeting,
+    GreetingResource,
+    Health,
+    HealthResource,
+    Readiness,
+    ReadinessResource,
+)
+from mlxctl.server.openapi import Document, OpenApiResource
+from mlxctl.server.route import Operation, Route
+from mlxctl.server.web import PageFileResource, RootResource, page_files
+
+
+def _liveness(path: str) -> Route:
+    return Route(
+        path=path,
+        resource=lambda _: GreetingResource(),
+        access="open",
+        operations=(Operation(method="get", summary="Check liveness", answer=Greeting),),
+    )
+
+
+def _page_file(name: str) -> Route:
+    return Route(
+        path=f"/ui/{name}",
+        resource=lambda _: PageFileResource(name),
+        access="open",
+        operations=(Operation(method="get", summary="Get a file of the web page", answer=str),),
+    )
+
+
+HEALTH_ROUTES = (
+    Route(
+        path="/health",
+        resource=lambda context: HealthResource(context.services.inference, context.open_requests),
+        access="open",
+        operations=(Operation(method="get", summary="Get the server's status", answer=Health),),
+    ),
+    Route(
+        path="/readyz",
+        resource=lambda context: ReadinessResource(context.services.inference),
+        access="open",
+        operations=(
+            Operation(
+                method="get",
+                summary="Check readiness: 200 when requests are accepted",
+                answer=Readiness,
+                errors=(503,),
+            ),
+        ),
+    ),
+    _liveness("/livez"),
+    _liveness("/api/hello"),
+    Route(
+        path="/",
+        resource=lambda _: RootResource(),
+        access="open",
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the web page (HTML), or the server's name and version (JSON)",
+                answer=Greeting,
+                other_answers=(str,),
+            ),
+        ),
+    ),
+    *map(_page_file, page_files()),
+    Route(
+        path="/openapi.json",
+        resource=lambda context: OpenApiResource(context.routes),
+        access="caller",
+        operations=(Operation(method="get", summary="Get this OpenAPI document", answer=Document),),
+    ),
+)

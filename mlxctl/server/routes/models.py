@@ -1,0 +1,106 @@
+"""Routes of models: served ones, loading and pinning by hand, and those on this machine."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from mlxctl.inference import ServedModel
+from mlxctl.models.views import DownloadView, FitView
+from mlxctl.protocols.model_list import Model, ModelList
+from mlxctl.server.library import (
+    DownloadList,
+    DownloadRequest,
+    DownloadsResource,
+    FitResource,
+    LibraryList,
+    LibraryResource,
+    OpenDownloadsResource,
+)
+from mlxctl.server.model_admin import ModelActionResource, ModelChoice, ModelStanding
+from mlxctl.server.models import ModelResource, ModelsResource
+from mlxctl.server.route import Operation, Query, Route, RouteContext
+
+_MODEL = Query(name="model", schema={"type": "string"}, required=True)
+_CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
+_START_DOWNLOAD = Operation(
+    method="post",
+    summary="Download a model",
+    body=DownloadRequest,
+    answer=DownloadView,
+    status=202,
+    errors=(503,),
+)
+
+
+def _action(
+    verb: str, summary: str, act: Callable[[RouteContext], Callable[[str], Awaitable[ServedModel]]]
+) -> Route:
+    operation = Operation(
+        method="post", summary=summary, body=ModelChoice, answer=ModelStanding, errors=(404, 500, 503, 529)
+    )
+    return Route(
+        path=f"/models/{verb}",
+        resource=lambda context: ModelActionResource(act(context)),
+        access="admin",
+        operations=(operation,),
+    )
+
+
+_MODEL_ROUTES = (
+    Route(
+        path="/v1/models",
+        resource=lambda context: ModelsResource(context.services.inference, context.services.catalog),
+        access="caller",
+        operations=(Operation(method="get", summary="List the served models", answer=ModelList),),
+    ),
+    Route(
+        path="/v1/models/{name:path}",
+        resource=lambda context: ModelResource(context.services.inference, context.services.catalog),
+        access="caller",
+        operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
+    ),
+    _action("load", "Load a model", lambda context: context.services.inference.pool.load),
+    _action("unload", "Unload a model", lambda context: context.services.inference.pool.unload),
+    _action(
+        "pin",
+        "Pin a model in memory",
+        lambda context: partial(context.services.inference.pool.pin, is_pinned=True),
+    ),
+    _action(
+        "unpin",
+        "Allow a pinned model to be unloaded",
+        lambda context: partial(context.services.inference.pool.pin, is_pinned=False),
+    ),
+    Route(
+        path="/library",
+        resource=lambda context: LibraryResource(context.services.catalog),
+        access="caller",
+        operations=(Operation(method="get", summary="List the models on this machine", answer=LibraryList),),
+    ),
+)
+_FIT_ROUTE = Route(
+    path="/fit",
+    resource=lambda context: FitResource(context.services.catalog, context.services.inference),
+    access="caller",
+    operations=(
+        Operation(
+            method="get",
+            summary="Estimate whether a model fits this machine",
+            answer=FitView,
+            query=(_MODEL, _CONTEXT),
+            errors=(404,),
+        ),
+    ),
+)
+
+
+def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
+    """Return the routes of models; with `allows_downloads`, clients may start downloads."""
+    resource = OpenDownloadsResource if allows_downloads else DownloadsResource
+    listing = Operation(method="get", summary="List this server's downloads", answer=DownloadList)
+    downloads = Route(
+        path="/downloads",
+        resource=lambda context: resource(context.services.catalog),
+        access="admin",
+        operations=(listing, _START_DOWNLOAD) if allows_downloads else (listing,),
+    )
+    return (*_MODEL_ROUTES, downloads, _FIT_ROUTE)

@@ -1,0 +1,210 @@
+"""OpenAI's routes: chat completions, completions, embeddings, transcriptions and responses."""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from mlxctl import __version__
+from mlxctl.installed import version_of
+from mlxctl.ir import SpeechTask
+from mlxctl.protocols import OPENAI, OPENAI_INPUT, PROTOCOLS, GenerationProtocol
+from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
+from mlxctl.protocols.openai.chat_schema import ChatRequest
+from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk, TextCompletion
+from mlxctl.protocols.openai.embeddings_schema import EmbeddingList, EmbeddingsRequest
+from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.protocols.openai.lists import Deletion
+from mlxctl.protocols.openai.responses.answers import ResponseAnswer
+from mlxctl.protocols.openai.responses.event_schema import RESPONSE_EVENTS
+from mlxctl.protocols.openai.responses.item_list import ItemList
+from mlxctl.protocols.openai.responses.schema import ResponsesRequest
+from mlxctl.protocols.openai.transcriptions_schema import (
+    Transcription,
+    TranscriptionForm,
+    TranslationForm,
+    VerboseTranscription,
+)
+from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.generation import GenerationResource
+from mlxctl.server.responses import (
+    CancellationResource,
+    InputItemsResource,
+    KeptResponseResource,
+    ResponsesResource,
+)
+from mlxctl.server.route import (
+    GENERATION_ERRORS,
+    PAGE_AFTER,
+    PAGE_LIMIT,
+    Operation,
+    Query,
+    Route,
+    RouteContext,
+)
+from mlxctl.server.transcriptions import TranscriptionsResource
+
+CHAT_EVENTS = (ChatChunk, OpenAIError)
+_ORDER = Query(name="order", schema={"type": "string", "enum": ["asc", "desc"]})
+_NO_STREAM = Query(name="stream", schema={"type": "string", "enum": ["false"]})
+# The packages that compute tokens. mlx-vlm comes with an extra.
+_FINGERPRINTED_PACKAGES = ("mlx", "mlx-lm", "mlx-vlm")
+
+
+@cache
+def system_fingerprint() -> str:
+    """Return OpenAI's `system_fingerprint`: a digest of the versions that decide about tokens."""
+    versions = " ".join((__version__, *(version_of(package) or "-" for package in _FINGERPRINTED_PACKAGES)))
+    return f"fp_{hashlib.sha256(versions.encode()).hexdigest()[:12]}"
+
+
+def _generation(protocol: GenerationProtocol) -> Callable[[RouteContext], object]:
+    def create(context: RouteContext) -> object:
+        formatter = partial(protocol.create_formatter, system_fingerprint=system_fingerprint())
+        return GenerationResource(
+            context.services.inference, formatter, context.open_requests, context.settings
+        )
+
+    return create
+
+
+def _responses(context: RouteContext) -> object:
+    services = context.services
+    return ResponsesResource(services.inference, services.responses, context.open_requests, context.settings)
+
+
+def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -> Route:
+    def create(context: RouteContext) -> object:
+        return TranscriptionsResource(
+            context.services.inference, context.open_requests, context.settings, task=task
+        )
+
+    operation = Operation(
+        method="post",
+        summary=summary,
+        form=form,
+        answer=Transcription,
+        other_answers=(VerboseTranscription, str),
+        errors=GENERATION_ERRORS,
+    )
+    return Route(
+        path=f"/v1/audio/{name}", resource=create, protocol=OPENAI, access="caller", operations=(operation,)
+    )
+
+
+OPENAI_ROUTES = (
+    Route(
+        path="/v1/chat/completions",
+        resource=_generation(PROTOCOLS["chat"]),
+        protocol=PROTOCOLS["chat"],
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create a chat completion (OpenAI)",
+                body=ChatRequest,
+                answer=ChatCompletion,
+                events=CHAT_EVENTS,
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/completions",
+        resource=_generation(PROTOCOLS["completions"]),
+        protocol=PROTOCOLS["completions"],
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create a completion of texts or token ids (OpenAI, legacy)",
+                body=CompletionRequest,
+                answer=TextCompletion,
+                events=(TextChunk, OpenAIError),
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/embeddings",
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference, context.open_requests, context.settings
+        ),
+        protocol=OPENAI_INPUT,
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create embeddings (OpenAI)",
+                body=EmbeddingsRequest,
+                answer=EmbeddingList,
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    _transcription("transcribe", "transcriptions", "Transcribe an audio file (OpenAI)", TranscriptionForm),
+    _transcription(
+        "translate", "translations", "Translate an audio file to English text (OpenAI)", TranslationForm
+    ),
+    Route(
+        path="/v1/responses",
+        resource=_responses,
+        protocol=PROTOCOLS["responses"],
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create a response (OpenAI Responses)",
+                body=ResponsesRequest,
+                answer=ResponseAnswer,
+                events=RESPONSE_EVENTS,
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/responses/{response_id}",
+        resource=lambda context: KeptResponseResource(context.services.responses),
+        protocol=OPENAI,
+        access="caller",
+        operations=(
+            Operation(
+                method="get",
+                summary="Get a stored response",
+                answer=ResponseAnswer,
+                query=(_NO_STREAM,),
+                errors=(404,),
+            ),
+            Operation(method="delete", summary="Delete a response", answer=Deletion, errors=(404,)),
+        ),
+    ),
+    Route(
+        path="/v1/responses/{response_id}/cancel",
+        resource=lambda context: CancellationResource(context.services.responses),
+        protocol=OPENAI,
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Always refused: only background responses can be canceled",
+                answer=ResponseAnswer,
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/responses/{response_id}/input_items",
+        resource=lambda context: InputItemsResource(context.services.responses),
+        protocol=OPENAI,
+        access="caller",
+        operations=(
+            Operation(
+                method="get",
+                summary="List the input items of a response",
+                answer=ItemList,
+                query=(PAGE_LIMIT, _ORDER, PAGE_AFTER),
+                errors=(404,),
+            ),
+        ),
+    ),
+)

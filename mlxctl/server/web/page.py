@@ -1,0 +1,87 @@
+"""Serves the web page's files, read once at start.
+
+The page itself shows nothing about callers: it asks the JSON routes, with a key where one is needed.
+"""
+
+import hashlib
+import mimetypes
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+
+from mlxctl import __version__
+from mlxctl.server.health import Greeting
+
+_STATIC = Path(__file__).parent / "static"
+# SEC: no script, style or request of another origin, no inline code, no frame around the page.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    # A newer server brings newer files under the same names.
+    "Cache-Control": "no-cache",
+}
+
+
+class PageFile(NamedTuple):
+    """One file of the page."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def page_files() -> dict[str, PageFile]:
+    """Return the files of the page by name."""
+    return {path.name: _read(path) for path in sorted(_STATIC.iterdir()) if path.is_file()}
+
+
+class PageFileResource:
+    """GET /ui/NAME: one script or style sheet of the page."""
+
+    def __init__(self, name: str) -> None:
+        self._file = page_files()[name]
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Send the file, or 304 when the browser has it."""
+        _send(self._file, request, response)
+
+
+class RootResource:
+    """GET /: the page for browsers, and the name and version of the server for every other client."""
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Send HTML only to a client that names it among what it accepts."""
+        response.append_header("Vary", "Accept")
+        if "text/html" in (request.accept or ""):
+            _send(page_files()["index.html"], request, response)
+            return
+        response.data = msgspec.json.encode(Greeting(name="mlxctl", version=__version__))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+def _read(path: Path) -> PageFile:
+    content = path.read_bytes()
+    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return PageFile(content, f"{media_type}; charset=utf-8", hashlib.sha256(content).hexdigest()[:32])
+
+
+def _send(file: PageFile, request: Request, response: Response) -> None:
+    response.set_headers(_HEADERS)
+    response.etag = file.etag
+    if any(str(tag) == file.etag for tag in request.if_none_match or ()):
+        response.status = falcon.HTTP_304
+        return
+    response.data = file.content
+    response.content_type = file.media_type

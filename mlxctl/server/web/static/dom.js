@@ -1,0 +1,45 @@
+// Elements from data. Text is always set as text, never parsed as HTML.
+
+/** Create an element: `el("a", {href: "#x", class: "y", onclick: f}, "text", child)`. */
+export function el(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value === true) node.setAttribute(key, "");
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** A table; a column is {title, cell: row => text or node, number?: boolean}. */
+export function table(columns, rows, empty) {
+  if (rows.length === 0) return el("p", { class: "muted" }, empty);
+  const head = columns.map((column) => el("th", { scope: "col", class: column.number && "number" }, column.title));
+  const body = rows.map((row) => el("tr", {}, ...columns.map(
+    (column) => el("td", { class: column.number && "number" }, column.cell(row) ?? "–"))));
+  return el("div", { class: "scroll" },
+    el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body)));
+}
+
+export function notice(text, isError = false) {
+  return el("p", { class: isError ? "notice error" : "notice", role: isError ? "alert" : "status" }, text);
+}
+
+/** 1536 -> "1.5 KiB". */
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return null;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes, unit = 0;
+  while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function count(number) {
+  return number === null || number === undefined ? null : number.toLocaleString("en-US");
+}
+
+export function seconds(value) {
+  return value === null || value === undefined ? null : `${value.toFixed(value < 10 ? 2 : 0)} s`;
+}

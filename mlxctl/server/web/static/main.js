@@ -1,0 +1,52 @@
+// The sections of the page, by the fragment of its address.
+
+import { get } from "./api.js";
+import { cacheView } from "./cache.js";
+import { chatView } from "./chat.js";
+import { notice } from "./dom.js";
+import { modelsView } from "./models.js";
+import { requestsView } from "./requests.js";
+
+const VIEWS = { chat: chatView, models: modelsView, requests: requestsView, cache: cacheView };
+const view = document.getElementById("view");
+const status = document.getElementById("status");
+let timers = [];
+
+async function show() {
+  const name = location.hash.slice(1) in VIEWS ? location.hash.slice(1) : "chat";
+  timers.forEach(clearInterval);
+  timers = [];
+  view.replaceChildren();
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const every = (milliseconds, refresh) => {
+    let isBusy = false;
+    timers.push(setInterval(async () => {
+      if (isBusy || document.hidden) return;
+      isBusy = true;
+      try { await refresh(); } catch { /* The status line says that the server is gone. */ }
+      isBusy = false;
+    }, milliseconds));
+  };
+  try {
+    await VIEWS[name](view, every);
+  } catch (error) {
+    view.append(notice(error.message, true));
+  }
+}
+
+async function health() {
+  try {
+    const found = await get("/health");
+    status.textContent = `mlxctl ${found.version}: ${found.problem ?? found.status}`;
+  } catch (error) {
+    status.textContent = error.message;
+  }
+}
+
+addEventListener("hashchange", show);
+show();
+health();
+setInterval(health, 5000);

@@ -1,0 +1,84 @@
+// Models: what is served, what is on this machine and fits, and downloads.
+
+import { get, post } from "./api.js";
+import { count, el, notice, size, table } from "./dom.js";
+
+export async function modelsView(root, every) {
+  const served = el("div"), library = el("div"), downloads = el("div"), message = el("div");
+  root.append(message, el("h2", {}, "Served"), served, el("h2", {}, "On this machine"), library,
+    el("h2", {}, "Downloads"), downloads);
+
+  async function change(action, model) {
+    message.replaceChildren();
+    try {
+      await post(`/models/${action}`, { model });
+    } catch (error) {
+      message.replaceChildren(notice(error.message, true));
+    }
+    await refresh();
+  }
+
+  async function fits(name, cell) {
+    cell.textContent = "…";
+    try {
+      const fit = await get(`/fit?model=${encodeURIComponent(name)}`);
+      const speed = fit.predicted_tokens_per_second_at_most;
+      cell.textContent = fit.problem ?? [
+        fit.fits === null ? "unknown" : fit.fits ? "fits" : "does not fit",
+        `needs ${size(fit.needed_bytes) ?? "?"} of ${size(fit.usable_bytes) ?? "?"}`,
+        fit.max_context_tokens === null ? null : `up to ${count(fit.max_context_tokens)} tokens`,
+        speed === null ? null : `at most ${speed.toFixed(0)} tokens/s (predicted)`,
+      ].filter(Boolean).join(", ");
+    } catch (error) {
+      cell.textContent = error.message;
+    }
+  }
+
+  async function refresh() {
+    const models = (await get("/v1/models")).data;
+    served.replaceChildren(table([
+      { title: "Name", cell: (model) => model.id },
+      { title: "State", cell: (model) => model.problem ? `${model.state}: ${model.problem}` : model.state.replace("_", " ") },
+      { title: "Kind", cell: (model) => model.kind },
+      { title: "Context", number: true, cell: (model) => count(model.max_model_len) },
+      { title: "Size", number: true, cell: (model) => size(model.size_bytes) },
+      { title: "Tools", cell: (model) => model.supports_tools ? "yes" : "no" },
+      { title: "Probed", cell: (model) => model.probed ? "yes" : "no" },
+      { title: "", cell: (model) => el("span", {},
+        el("button", { type: "button", onclick: () => change(model.state === "loaded" ? "unload" : "load", model.id) },
+          model.state === "loaded" ? "Unload" : "Load"), " ",
+        el("button", { type: "button", onclick: () => change(model.pinned ? "unpin" : "pin", model.id) },
+          model.pinned ? "Unpin" : "Pin")) },
+    ], models, "No models are served."));
+    const found = (await get("/downloads")).downloads;
+    downloads.replaceChildren(table([
+      { title: "Repository", cell: (download) => download.repo },
+      { title: "State", cell: (download) => download.error ?? download.state },
+      { title: "Progress", cell: (download) => progress(download) },
+    ], found, "No downloads. Start one with: mlxctl models pull ORGANIZATION/NAME"));
+  }
+
+  await refresh();
+  const models = (await get("/library")).models;
+  library.replaceChildren(table([
+    { title: "Name", cell: (model) => model.name },
+    { title: "Kind", cell: (model) => model.kind },
+    { title: "On disk", number: true, cell: (model) => size(model.disk_bytes) },
+    { title: "Context", number: true, cell: (model) => count(model.context_length) },
+    { title: "Fits", cell: (model) => {
+      if (model.problem) return model.problem;
+      const cell = el("span", {}, el("button", { type: "button", onclick: () => fits(model.name, cell) }, "Check"));
+      return cell;
+    } },
+  ], models, "No models in the library yet."));
+  every(3000, refresh);
+}
+
+function progress(download) {
+  if (!download.num_bytes_total) return size(download.num_bytes);
+  const share = Math.min(1, download.num_bytes / download.num_bytes_total);
+  const filled = el("span");
+  filled.style.width = `${share * 100}%`;
+  return el("div", { role: "progressbar", "aria-valuenow": Math.round(share * 100), "aria-valuemin": 0, "aria-valuemax": 100 },
+    el("div", { class: "bar" }, filled), `${size(download.num_bytes)} of ${size(download.num_bytes_total)}`);
+}

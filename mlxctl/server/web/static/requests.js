@@ -1,0 +1,31 @@
+// Requests: what the server is doing now, and the last ones that ended.
+
+import { get } from "./api.js";
+import { count, el, seconds, size, table } from "./dom.js";
+
+export async function requestsView(root, every) {
+  const summary = el("p"), list = el("div");
+  root.append(el("h2", {}, "Load"), summary, el("h2", {}, "Requests"), list);
+
+  async function refresh() {
+    const stats = await get("/stats");
+    const used = stats.cache_max_bytes ? Math.round((100 * stats.cache_bytes) / stats.cache_max_bytes) : 0;
+    summary.textContent = `${stats.num_decoding} decoding, ${stats.num_prefilling} prefilling, ${stats.num_waiting} waiting. `
+      + `Memory ${size(stats.resident_bytes)}. Prefix cache ${size(stats.cache_bytes)} (${used} %), `
+      + `${count(stats.cache_tokens_reused)} tokens reused.`;
+    const found = (await get("/requests")).requests.toReversed();
+    list.replaceChildren(table([
+      { title: "#", number: true, cell: (request) => String(request.number) },
+      { title: "Model", cell: (request) => request.model },
+      { title: "State", cell: (request) => request.state },
+      { title: "Prompt", number: true, cell: (request) => count(request.num_prompt_tokens) },
+      { title: "Cached", number: true, cell: (request) => count(request.num_cached_tokens) },
+      { title: "Generated", number: true, cell: (request) => count(request.num_generated_tokens) },
+      { title: "First token", number: true, cell: (request) => seconds(request.first_token_seconds) },
+      { title: "Tokens/s", number: true, cell: (request) => request.tokens_per_second?.toFixed(1) },
+    ], found, "No requests yet."));
+  }
+
+  await refresh();
+  every(1000, refresh);
+}

@@ -1,0 +1,200 @@
+"""Installs, starts, stops and removes the service with the system's own tools.
+
+Only files of the user are written (mode 0600), and only the service named here is touched.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl import locations
+from mlxctl.errors import ServiceFailed
+from mlxctl.service.definition import LABEL, UNIT, ServiceDefinition
+
+_TOOL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """Whether the service is installed and runs; `pid` is None when it does not run."""
+
+    is_installed: bool
+    pid: int | None
+    definition_file: Path
+    log_file: Path
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has a process now."""
+        return self.pid is not None
+
+
+class ServiceManager(ABC):
+    """One service manager of the system. Raises ServiceFailed with the tool's own message."""
+
+    definition_file: Path
+
+    @property
+    def log_file(self) -> Path:
+        """The file with the output of the server."""
+        return locations.state_directory() / "service.log"
+
+    def status(self) -> ServiceStatus:
+        """Return what is installed and what runs."""
+        is_installed = self.definition_file.exists()
+        return ServiceStatus(
+            is_installed=is_installed,
+            pid=self._pid() if is_installed else None,
+            definition_file=self.definition_file,
+            log_file=self.log_file,
+        )
+
+    def install(self, definition: ServiceDefinition, *, force: bool) -> None:
+        """Write the definition and start the service, now and at every login.
+
+        Raises ServiceFailed when it is installed already and `force` is not set.
+        """
+        if self.definition_file.exists():
+            if not force:
+                raise ServiceFailed(
+                    f"the service is already installed ({self.definition_file}); "
+                    "use --force to replace it, or `mlxctl service uninstall` first"
+                )
+            self.uninstall()
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        self.definition_file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.definition_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(self._encoded(definition))
+        try:
+            self._enable()
+        except ServiceFailed:
+            self.definition_file.unlink(missing_ok=True)
+            raise
+
+    def uninstall(self) -> None:
+        """Stop the service and remove its definition; its log file stays."""
+        self._require_installed()
+        self._disable()
+        self.definition_file.unlink(missing_ok=True)
+
+    def start(self) -> None:
+        """Start the installed service."""
+        self._require_installed()
+        self._start()
+
+    def stop(self) -> None:
+        """Stop the service until the next login or `start`."""
+        self._require_installed()
+        self._stop()
+
+    def _require_installed(self) -> None:
+        if not self.definition_file.exists():
+            raise ServiceFailed("the service is not installed; run `mlxctl service install` first")
+
+    @abstractmethod
+    def _encoded(self, definition: ServiceDefinition) -> bytes: ...
+
+    @abstractmethod
+    def _enable(self) -> None: ...
+
+    @abstractmethod
+    def _disable(self) -> None: ...
+
+    @abstractmethod
+    def _start(self) -> None: ...
+
+    @abstractmethod
+    def _stop(self) -> None: ...
+
+    @abstractmethod
+    def _pid(self) -> int | None: ...
+
+
+class Launchd(ServiceManager):
+    """A launchd agent of the user on macOS."""
+
+    def __init__(self) -> None:
+        self.definition_file = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        self._domain = f"gui/{os.getuid()}"
+
+    def _encoded(self, definition: ServiceDefinition) -> bytes:
+        return definition.launchd_plist()
+
+    def _enable(self) -> None:
+        _run(["launchctl", "bootstrap", self._domain, str(self.definition_file)])
+
+    def _disable(self) -> None:
+        # An agent that was stopped with `bootout` is not loaded any more; that is what is wanted.
+        _run(["launchctl", "bootout", f"{self._domain}/{LABEL}"], may_fail=True)
+
+    def _start(self) -> None:
+        _run(["launchctl", "bootstrap", self._domain, str(self.definition_file)], may_fail=True)
+        _run(["launchctl", "kickstart", f"{self._domain}/{LABEL}"])
+
+    def _stop(self) -> None:
+        _run(["launchctl", "bootout", f"{self._domain}/{LABEL}"], may_fail=True)
+
+    def _pid(self) -> int | None:
+        output = _run(["launchctl", "print", f"{self._domain}/{LABEL}"], may_fail=True)
+        found = re.search(r"^\s*pid = (\d+)$", output, re.MULTILINE)
+        return int(found[1]) if found else None
+
+
+class Systemd(ServiceManager):
+    """A systemd user unit on Linux."""
+
+    def __init__(self) -> None:
+        base = os.environ.get("XDG_CONFIG_HOME")
+        root = Path(base) if base else Path.home() / ".config"
+        self.definition_file = root / "systemd" / "user" / UNIT
+
+    def _encoded(self, definition: ServiceDefinition) -> bytes:
+        return definition.systemd_unit().encode()
+
+    def _enable(self) -> None:
+        _run(["systemctl", "--user", "daemon-reload"])
+        _run(["systemctl", "--user", "enable", "--now", UNIT])
+
+    def _disable(self) -> None:
+        _run(["systemctl", "--user", "disable", "--now", UNIT], may_fail=True)
+
+    def _start(self) -> None:
+        _run(["systemctl", "--user", "start", UNIT])
+
+    def _stop(self) -> None:
+        _run(["systemctl", "--user", "stop", UNIT])
+
+    def _pid(self) -> int | None:
+        output = _run(
+            ["systemctl", "--user", "show", "--property", "MainPID", "--value", UNIT], may_fail=True
+        ).strip()
+        return int(output) if output.isdigit() and int(output) else None
+
+
+def system_manager() -> ServiceManager:
+    """Return the service manager of this system."""
+    return Launchd() if sys.platform == "darwin" else Systemd()
+
+
+def _run(command: Sequence[str], *, may_fail: bool = False) -> str:
+    tool = command[0]
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        raise ServiceFailed(
+            f"{tool} is not available here; run `mlxctl serve` under a supervisor of your own instead"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ServiceFailed(f"{' '.join(command)} did not answer within {_TOOL_SECONDS:.0f} s") from None
+    if done.returncode and not may_fail:
+        reason = (done.stderr or done.stdout).strip().splitlines()
+        raise ServiceFailed(f"{' '.join(command[:3])} failed: {reason[-1] if reason else done.returncode}")
+    return done.stdout

@@ -1,0 +1,50 @@
+"""What holds for a model: what was found out, and over it what a person laid down."""
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from mlxctl.ir import ModelCapabilities, ToolDelivery
+from mlxctl.stores.overrides import Override
+from mlxctl.stores.probe_findings import QUESTIONS, Finding
+
+_DELIVERIES: tuple[ToolDelivery, ...] = get_args(ToolDelivery)
+
+
+def effective(findings: Sequence[Finding], override: Override | None) -> tuple[Finding, ...]:
+    """Merge, in the order of the questions.
+
+    An answer that was laid down replaces one that was found, its evidence with it.
+    """
+    known: dict[str, Finding] = {finding.question: finding for finding in findings}
+    if override is not None:
+        for question in {**override.verdicts, **override.values}:
+            known[question] = _overridden(question, known.get(question), override)
+    return tuple(known[question] for question in QUESTIONS if question in known)
+
+
+def capabilities_of(findings: Sequence[Finding]) -> ModelCapabilities:
+    """Return what loading a model has to know."""
+    known = {finding.question: finding for finding in findings}
+    tools, thinking = known.get("tools"), known.get("thinking")
+    delivery = tools.value.get("delivery") if tools else None
+    return ModelCapabilities(
+        tools=_truth(tools),
+        tool_parser_id=tools.value.get("parser") if tools else None,
+        tool_delivery=next(
+            (known_delivery for known_delivery in _DELIVERIES if known_delivery == delivery), None
+        ),
+        thinking=_truth(thinking),
+        thinking_parser_id=thinking.value.get("parser") if thinking else None,
+    )
+
+
+def _overridden(question: str, found: Finding | None, override: Override) -> Finding:
+    value = {**(found.value if found else {}), **override.values.get(question, {})}
+    # Whoever names the parser of a model's calls means that it calls.
+    verdict = override.verdicts.get(question, "yes")
+    return Finding(question=question, verdict=verdict, reason=f"set in {override.origin}", value=value)
+
+
+def _truth(finding: Finding | None) -> bool | None:
+    answers: Mapping[str, bool] = {"yes": True, "no": False}
+    return answers.get(finding.verdict) if finding is not None else None

@@ -1,0 +1,38 @@
+"""Open the backend: tried again while its server may come, given up with the reason when it cannot."""
+
+import asyncio
+from collections.abc import Callable
+
+from mlxctl.errors import CapacityError, MlxctlError, ServerUnreachable
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
+from mlxctl.tui.widgets.notice import Kind
+
+_RETRY_SECONDS = 2.0
+
+HINTS = """\
+/help      or F1 shows the keys and commands
+/model     choose a model
+/settings  system prompt, sampling, tools
+Ctrl-P     search all commands"""
+"""What a new chat shows below its first line."""
+
+
+async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None]) -> BackendModel | None:
+    """Return the model that answers, or None when there will be none; `say` gets what to show meanwhile."""
+    while True:
+        try:
+            return await backend.open()
+        except CapacityError as error:
+            seconds = _RETRY_SECONDS if isinstance(error, ServerUnreachable) else retry_seconds(error)
+            show(f"{error}. Retrying every {seconds:g} s.", "warning")
+            await asyncio.sleep(seconds)
+        except MlxctlError as error:
+            show(str(error), "error")
+            return None
+
+
+def ready_text(model: BackendModel) -> str:
+    """Return the lines that introduce a model."""
+    context = f", context {model.context_length:,} tokens" if model.context_length else ""
+    demo = "\nThis is the tiny demo model: it greets, calls tools and repeats codewords. Load a real one with -m or /model."
+    return f"{model.name} is ready{context}.{demo if model.is_demo else ''}"

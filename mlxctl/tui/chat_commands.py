@@ -1,0 +1,116 @@
+"""Every command of the chat, once: key bindings, slash commands, the command palette and the help page are
+made from here.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class ChatCommand(NamedTuple):
+    """One thing that the chat can do.
+
+    `action` is a method of the chat screen; `keys` are Textual's names, `shown_as` is theirs for people;
+    `word` stands in the footer (empty: not there); `names` are slash commands, the first one is shown;
+    `argument` is what may follow the name.
+    """
+
+    action: str
+    keys: str
+    display_keys: str
+    footer_label: str
+    names: tuple[str, ...]
+    help: str
+    argument: str = ""
+
+
+# In the order of the footer: what a narrow terminal cuts off is at the end.
+COMMANDS = (
+    ChatCommand("app.command_palette", "ctrl+p", "^P", "Commands", (), "Search all commands"),
+    ChatCommand("help", "f1,ctrl+g", "^G", "Help", ("help", "?"), "Show keys and commands"),
+    ChatCommand("stop", "escape", "Esc", "Stop", ("stop",), "Stop the answer and keep its text"),
+    ChatCommand("app.quit", "ctrl+q", "^Q", "Quit", ("quit", "exit", "bye"), "Quit (also ^C twice, or ^D)"),
+    ChatCommand("new", "ctrl+n", "^N", "New", ("new", "clear"), "Start a new chat; this one is kept"),
+    ChatCommand("regenerate", "ctrl+r", "^R", "Retry", ("retry",), "Answer the last question again"),
+    ChatCommand("copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer"),
+    ChatCommand("edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again"),
+    ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat"),
+    ChatCommand("models", "f4", "F4", "", ("model", "models"), "Choose another model", "[NAME]"),
+    ChatCommand("settings", "f2", "F2", "", ("settings", "set"), "System prompt, sampling, demo tools"),
+    ChatCommand("sessions", "f3", "F3", "", ("chats",), "Search, open or delete earlier chats"),
+    ChatCommand("attach", "f8", "F8", "", ("image",), "Attach an image to the next question", "[FILE]"),
+    ChatCommand("export", "ctrl+s", "^S", "", ("export",), "Save this chat to a file", "[FILE]"),
+    ChatCommand("monitor", "f5", "F5", "", ("monitor",), "Monitor speed, queue, cache and requests"),
+    ChatCommand("theme", "ctrl+t", "^T", "", ("theme",), "Choose a color theme", "[NAME]"),
+)
+
+SCROLL_KEYS = (
+    ("pageup", "scroll(-1)"),
+    ("pagedown", "scroll(1)"),
+    ("ctrl+end", "follow"),
+    ("ctrl+c", "interrupt"),
+)
+
+INPUT_KEYS = (
+    ("Enter", "Send"),
+    ("^J, Option-Enter", "New line (also \\ before Enter, or Shift-Enter)"),
+    ("Up, Down", "Earlier and later questions; the draft is kept"),
+    ("Tab", "Focus thoughts; Enter expands or collapses them"),
+    ("PgUp, PgDn, ^End", "Scroll; at the end, follow the answer again"),
+    ("^C", "Stop the answer; twice: quit"),
+    ("^Z", "Suspend; fg in the shell resumes"),
+    ("^_", "Undo in the input"),
+)
+
+
+# `/usr/bin/x` and `/* x */` are text; only a lone word can be a command.
+_WORD = re.compile(r"/(\?|[A-Za-z][\w-]*)(?!\S)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlashCommand:
+    """A command and what follows its name."""
+
+    command: ChatCommand
+    argument: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownCommand:
+    """A word that looks like a command and is none; `message` says what can be done."""
+
+    message: str
+
+
+def read_input(text: str) -> str | SlashCommand | UnknownCommand:
+    """Return the question, or the command; `//word` is the question `/word`."""
+    if text.startswith("//") and _WORD.match(text, 1):
+        return text[1:]
+    match = _WORD.match(text)
+    if match is None:
+        return text
+    command = find_command(match[1])
+    if command is None:
+        return UnknownCommand(
+            message=f"Unknown command /{match[1]}. /help lists the commands; //{match[1]} sends the text."
+        )
+    argument = text[match.end() :].strip()
+    if argument and not command.argument:
+        return UnknownCommand(message=f"/{match[1]} takes no argument. //{match[1]} sends the text.")
+    return SlashCommand(command=command, argument=argument)
+
+
+def find_command(name: str) -> ChatCommand | None:
+    """Return the command with this slash name."""
+    return next((command for command in COMMANDS if name.lower() in command.names), None)
+
+
+def completions(text: str) -> list[str]:
+    """Return the slash commands that begin with `text`, without aliases."""
+    if not re.fullmatch(r"/[\w?-]*", text):
+        return []
+    return [
+        f"/{command.names[0]}"
+        for command in COMMANDS
+        if command.names and f"/{command.names[0]}".startswith(text.lower())
+    ]

@@ -1,0 +1,204 @@
+"""One question and everything that follows: answers, tool calls, further answers.
+
+The same for the screen and for plain text; both only render its updates.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable
+from mlxctl.ir import (
+    Collector,
+    Finished,
+    FinishReason,
+    Message,
+    StreamEvent,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+    ToolResultPart,
+    Usage,
+)
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend, GenerationStream, retry_seconds
+from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
+from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call
+
+MAX_ROUNDS = 8
+"""How often the model may answer one question with tool calls."""
+
+MAX_BUSY_SECONDS = 300.0
+"""How long a server may refuse a request as busy or loading before that counts as an error."""
+
+DEMO_MAX_TOKENS = 256
+"""Default max tokens of the demo model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundStarted:
+    """A request is sent: the first one, or one with tool results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingEnded:
+    """The thoughts are complete; `seconds` is None when their time is not known any more."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned:
+    """A demo tool returned a result."""
+
+    call: ToolCallPart
+    result: ToolResultPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsExhausted:
+    """The model called tools again after the last round that is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBusy:
+    """The server cannot take the request yet, for a `reason`; it is sent again."""
+
+    reason: str
+
+
+Update = StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted | ServerBusy
+Updates = AsyncGenerator[list[Update], None]
+
+
+class ChatTurn:
+    """Runs once.
+
+    What came is in the conversation at the end, however that came about: a partial answer is kept as such.
+    """
+
+    def __init__(
+        self,
+        backend: ChatBackend,
+        model: BackendModel,
+        conversation: Conversation,
+        options: ChatOptions,
+        *,
+        confirm_call: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
+    ) -> None:
+        """`ask` has a person decide what a call gives, if the options want that; without it calls run by
+        themselves.
+        """
+        self._confirm_call = confirm_call if options.asks_before_tools else None
+        self._backend = backend
+        self._model = model
+        self._conversation = conversation
+        # The demo model knows no end when it is at a loss; a real one does.
+        is_endless = model.is_demo and options.max_tokens is None
+        self._options = replace(options, max_tokens=DEMO_MAX_TOKENS) if is_endless else options
+
+    async def run(self) -> Updates:
+        """Yield what happens. Raises MlxctlError; close the generator to stop the model."""
+        if self._options.uses_tools and self._model.supports_tools is False:
+            raise InvalidRequest(
+                f"{self._model.name} cannot call tools: its chat template does not support them. Turn tools off"
+            )
+        for _ in range(MAX_ROUNDS):
+            answer = _AnswerBuilder()
+            yield [RoundStarted()]
+            try:
+                async with aclosing(self._generate(answer)) as batches:
+                    async for updates in batches:
+                        yield updates
+            finally:
+                if answer.has_content:
+                    self._conversation.add(answer.build())
+            calls = answer.build().message.tool_calls
+            if not calls:
+                return
+            async for returned in self._run_tools(calls):
+                yield [returned]
+        yield [RoundsExhausted()]
+
+    async def _generate(self, answer: "_AnswerBuilder") -> Updates:
+        tools = DEMO_TOOLS if self._options.uses_tools else ()
+        request = self._conversation.request(self._model.name, self._options, tools)
+        started = time.monotonic()
+        generation: GenerationStream | None = None
+        while generation is None:
+            try:
+                generation = await self._backend.start(request)
+            except ServerUnreachable:
+                raise
+            except CapacityError as error:
+                if time.monotonic() - started > MAX_BUSY_SECONDS:
+                    raise
+                yield [ServerBusy(reason=str(error))]
+                await asyncio.sleep(retry_seconds(error))
+        try:
+            async for events in generation:
+                yield answer.add(events)
+        finally:
+            generation.cancel()
+
+    async def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> AsyncGenerator[ToolReturned, None]:
+        results: list[ToolResultPart] = []
+        for call in calls:
+            results.append(run_call(call) if self._confirm_call is None else await self._confirm_call(call))
+            yield ToolReturned(call=call, result=results[-1])
+        self._conversation.add(ChatMessage(message=Message(role="tool", parts=tuple(results))))
+
+
+class _AnswerBuilder:
+    """What came of one answer so far.
+
+    A call that never ended is no call, and calls of a stopped answer are not run.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[StreamEvent] = []
+        self._is_finished = False
+        self._thinking_since: float | None = None
+        self._thinking_seconds: float | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self._message().parts)
+
+    def add(self, events: list[StreamEvent]) -> list[Update]:
+        """Take the next events; returns them with the end of thinking put where it happened."""
+        updates: list[Update] = []
+        for event in events:
+            if isinstance(event, ThinkingDelta) and self._thinking_since is None:
+                self._thinking_since = time.monotonic()
+            elif not isinstance(event, ThinkingDelta) and self._thinking_since is not None:
+                seconds = time.monotonic() - self._thinking_since
+                self._thinking_since = None
+                self._thinking_seconds = (self._thinking_seconds or 0.0) + seconds
+                updates.append(ThinkingEnded(seconds=seconds))
+            self._is_finished = self._is_finished or isinstance(event, Finished)
+            updates.append(event)
+        self._events += events
+        return updates
+
+    def build(self) -> ChatMessage:
+        """Return the message, whole or partial."""
+        return ChatMessage(
+            message=self._message(), is_partial=not self._is_finished, thinking_seconds=self._thinking_seconds
+        )
+
+    def _message(self) -> Message:
+        collector = Collector()
+        for event in self._events:
+            if self._is_finished or not isinstance(
+                event, ToolCallStarted | ToolArgumentsDelta | ToolCallEnded
+            ):
+                collector.add(event)
+        if not self._is_finished:
+            reason: FinishReason = "stop"
+            collector.add(Finished(reason=reason, usage=Usage(num_prompt_tokens=0)))
+        return collector.result().message

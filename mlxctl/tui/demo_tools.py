@@ -1,0 +1,100 @@
+"""Which demo tools there are, and how a call of the model runs one.
+
+What is wrong with a call is told to the model, not raised.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+import msgspec
+
+from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.tui.calculator import calculate
+
+
+def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:
+    """Return date, time and zone; `timezone` is an IANA name or its city, empty for this machine's.
+
+    Raises ValueError with words for the model.
+    """
+    zone = ZoneInfo(_find_zone(timezone)) if timezone else None
+    return (now or datetime.now(UTC)).astimezone(zone).strftime("%A, %Y-%m-%d %H:%M:%S %Z")
+
+
+def _find_zone(name: str) -> str:
+    wanted = name.strip().replace(" ", "_").casefold()
+    zones = sorted(available_timezones())
+    for spelled in (str.casefold, _city):
+        found = next((zone for zone in zones if spelled(zone) == wanted), None)
+        if found is not None:
+            return found
+    raise ValueError(f"unknown time zone {name!r}; use an IANA name like 'Europe/Berlin'")
+
+
+def _city(zone: str) -> str:
+    return zone.rpartition("/")[2].casefold()
+
+
+def _text_parameter(name: str, description: str, *, is_required: bool) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string", "description": description}},
+        "required": [name] if is_required else [],
+    }
+
+
+_TOOLS: dict[str, tuple[ToolSpec, Callable[..., str]]] = {
+    "calculator": (
+        ToolSpec(
+            name="calculator",
+            description="Evaluate an arithmetic expression",
+            parameters=_text_parameter("expression", "The expression, e.g. (2 + 3) * 4", is_required=True),
+        ),
+        calculate,
+    ),
+    "get_time": (
+        ToolSpec(
+            name="get_time",
+            description="Get the current time in a given time zone",
+            parameters=_text_parameter(
+                "timezone", "IANA time zone name, e.g. Europe/Berlin", is_required=False
+            ),
+        ),
+        tell_time,
+    ),
+}
+
+DEMO_TOOLS: tuple[ToolSpec, ...] = tuple(spec for spec, _ in _TOOLS.values())
+"""The tools as they are offered to the model."""
+
+
+def is_demo_tool(name: str) -> bool:
+    """Whether a tool of this name runs here."""
+    return name in _TOOLS
+
+
+def run_call(call: ToolCallPart) -> ToolResultPart:
+    """Run the call and return what the model is told."""
+    try:
+        text, is_error = _run(call), False
+    except ValueError as error:
+        text, is_error = f"error: {error}", True
+    return ToolResultPart(call_id=call.id, content=(TextPart(text=text),), is_error=is_error)
+
+
+def _run(call: ToolCallPart) -> str:
+    if call.name not in _TOOLS:
+        raise ValueError(f"there is no tool {call.name!r}; there are: {', '.join(_TOOLS)}")
+    spec, function = _TOOLS[call.name]
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, str | int | float])
+    except msgspec.MsgspecError:
+        raise ValueError("the arguments are not a JSON object of texts and numbers") from None
+    known = spec.parameters["properties"]
+    if unknown := sorted(arguments.keys() - known.keys()):
+        raise ValueError(f"unknown argument {unknown[0]!r}; there is: {', '.join(known)}")
+    if missing := [name for name in spec.parameters["required"] if name not in arguments]:
+        raise ValueError(f"the argument {missing[0]!r} is missing")
+    return function(**{name: str(value) for name, value in arguments.items()})

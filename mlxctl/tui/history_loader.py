@@ -1,0 +1,109 @@
+"""An earlier conversation, drawn from its end, and further up when the screen is scrolled near."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from mlxctl.ir import (
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+)
+from mlxctl.tui.chat_turn import RoundStarted, ThinkingEnded, ToolReturned, Update
+from mlxctl.tui.conversation import ChatMessage
+from mlxctl.tui.widgets.answer import AnswerWidget
+from mlxctl.tui.widgets.notice import Notice
+from mlxctl.tui.widgets.question import QuestionWidget
+from mlxctl.tui.widgets.transcript import Transcript
+
+
+def replay(messages: Sequence[ChatMessage]) -> list[Update]:
+    """Return the updates of one answer: of everything that was said after a question, up to the next one."""
+    updates: list[Update] = []
+    calls: dict[str, ToolCallPart] = {}
+    for item in messages:
+        if item.message.role == "assistant":
+            calls |= {call.id: call for call in item.message.tool_calls}
+            updates += _answer(item)
+        else:
+            results = item.message.tool_results
+            updates += [
+                ToolReturned(call=calls[result.call_id], result=result)
+                for result in results
+                if result.call_id in calls
+            ]
+    return updates
+
+
+def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[Message | None, list[ChatMessage]]]:
+    """Yield each question with what followed it; what comes before the first question has None for one."""
+    question: Message | None = None
+    answer: list[ChatMessage] = []
+    for item in messages:
+        if item.message.role == "user":
+            if question is not None or answer:
+                yield question, answer
+            question, answer = item.message, []
+        else:
+            answer.append(item)
+    if question is not None or answer:
+        yield question, answer
+
+
+def _answer(item: ChatMessage) -> Iterator[Update]:
+    message: Message = item.message
+    yield RoundStarted()
+    if message.thinking:
+        yield ThinkingDelta(text=message.thinking)
+        yield ThinkingEnded(seconds=item.thinking_seconds)
+    if message.text:
+        yield TextDelta(text=message.text)
+    for index, call in enumerate(message.tool_calls):
+        yield ToolCallStarted(index=index, id=call.id, name=call.name)
+        yield ToolArgumentsDelta(index=index, json=call.arguments)
+        yield ToolCallEnded(index=index)
+
+
+class HistoryLoader:
+    """The turns of a conversation that are not on the transcript yet.
+
+    UI thread only; any number of tasks may draw.
+    """
+
+    def __init__(self, transcript: Transcript, messages: Sequence[ChatMessage] = ()) -> None:
+        self._transcript = transcript
+        self._turns = list(turns(messages))
+        self._lock = asyncio.Lock()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to draw and no task draws it."""
+        return bool(self._turns) and not self._lock.locked()
+
+    async def load(self, *, while_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Draw turn after turn, the last one first, until no more is wanted or everything is there."""
+        async with self._lock:
+            while self._turns and while_wanted():
+                with self._transcript.keep_scroll_position():
+                    await self._load_turn(*self._turns.pop())
+                    await self._transcript.wait_for_layout()
+
+    async def cancel(self) -> None:
+        """Draw no more of it; returns when nothing is on its way any more."""
+        self._turns.clear()
+        async with self._lock:
+            pass
+
+    async def _load_turn(self, question: Message | None, messages: Sequence[ChatMessage]) -> None:
+        answer = AnswerWidget()
+        asked = [] if question is None else [QuestionWidget(question.text, num_images=question.num_images)]
+        await self._transcript.add_above(*asked, answer)
+        await answer.show(replay(messages))
+        answer.finish(
+            Notice("This answer is incomplete.", kind="warning")
+            if messages and messages[-1].is_partial
+            else None
+        )

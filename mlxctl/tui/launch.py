@@ -1,0 +1,135 @@
+"""Start a chat: one prompt answered on standard output, a screen, or lines of text."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from mlxctl import locations
+from mlxctl.errors import InvalidRequest
+from mlxctl.stores import SessionStore
+from mlxctl.tui.answer_report import ReportFormat
+from mlxctl.tui.attachments import read_images
+from mlxctl.tui.chat_backend import ChatBackend
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.export import load_exported
+from mlxctl.tui.preferences import Preferences, preferences_file
+from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.terminal import redirect_stderr, screen_problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialConversation:
+    """At most one of them: the last chat, the chat whose id begins with `session_id`, or an exported file.
+
+    Without `keeps` nothing is found and nothing is kept.
+    """
+
+    is_last: bool = False
+    session_id: str | None = None
+    file: Path | None = None
+    is_saved: bool = True
+
+
+async def load_initial_conversation(
+    initial: InitialConversation, options: ChatOptions, autosave: SessionAutosave
+) -> tuple[ChatOptions, Conversation]:
+    """Return the conversation to go on with, and its system prompt unless the options have one.
+
+    Raises StoreError.
+    """
+    if initial.file is not None:
+        system_prompt, messages = load_exported(initial.file)
+    elif initial.is_last or initial.session_id is not None:
+        chat = await (
+            autosave.load_last() if initial.session_id is None else autosave.load(initial.session_id)
+        )
+        autosave.continue_chat(chat)
+        system_prompt, messages = chat.system_prompt, list(chat.messages)
+    else:
+        return options, Conversation()
+    return replace(options, system_prompt=options.system_prompt or system_prompt), Conversation(messages)
+
+
+MAX_PIPED_BYTES = 16_000_000
+"""How much text is read from a pipe for a prompt."""
+
+
+def run_chat(
+    backend: ChatBackend,
+    options: ChatOptions,
+    initial: InitialConversation,
+    *,
+    prompt: str | None = None,
+    images: Sequence[Path] = (),
+    is_plain: bool,
+    report: ReportFormat | None = None,
+) -> int:
+    """Chat until the person quits, or answer `prompt` with piped text below it; returns the exit code.
+
+    The `images` go with the first question. Raises StoreError when the conversation or an image cannot be
+    read, and MlxctlError when a plain chat cannot be opened.
+    """
+    autosave = SessionAutosave(_store() if initial.is_saved else None)
+    options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
+    shown = read_images(images, existing=conversation.images)
+    # A shell's `<&-` leaves no standard input at all.
+    stdin: TextIO | None = sys.stdin
+    if stdin is None or not stdin.isatty():
+        prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
+    elif prompt is not None:
+        prompt = join_prompt(prompt, "")
+    if prompt is None and not is_plain and (reason := screen_problem(sys.stdin, sys.stdout)):
+        print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
+        is_plain = True
+    if prompt is not None or is_plain:
+        from mlxctl.tui.plain_chat import run_plain
+
+        return run_plain(backend, options, autosave, conversation, shown, prompt=prompt, report=report)
+    from mlxctl.tui.app import ChatApp
+
+    preferences = Preferences(preferences_file())
+    app = ChatApp(
+        backend, options, autosave=autosave, conversation=conversation, images=shown, preferences=preferences
+    )
+    with redirect_stderr(locations.state_directory() / "chat.log"):
+        app.run()
+    return app.return_code or 0
+
+
+def join_prompt(prompt: str, piped: str) -> str:
+    """Return one prompt: the words of the command line, and below them the piped text.
+
+    Raises InvalidRequest for nothing.
+    """
+    text = "\n\n".join(part for part in (prompt.strip(), piped.strip("\r\n")) if part.strip())
+    if not text:
+        raise InvalidRequest("the prompt is empty: give a question as an argument or on standard input")
+    return text
+
+
+def _read_piped(source: BinaryIO) -> str:
+    data = source.read(MAX_PIPED_BYTES + 1)
+    if len(data) > MAX_PIPED_BYTES:
+        raise InvalidRequest(f"standard input has more than {MAX_PIPED_BYTES // 1_000_000} MB of text")
+    return data.decode("utf-8", errors="replace")
+
+
+def print_chats(query: str) -> None:
+    """Print the chats that contain these words, the last one first: id, time, model, title.
+
+    Raises StoreError.
+    """
+    found = _store().search(query)
+    if not found:
+        print("mlxctl: no saved chats", file=sys.stderr)
+    for summary in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
+        print(summary.id, when, summary.model, summary.title, sep="  ")
+
+
+def _store() -> SessionStore:
+    return SessionStore(locations.state_directory() / "chats.db")

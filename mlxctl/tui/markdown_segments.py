@@ -1,0 +1,91 @@
+"""Cut Markdown that grows into segments of bounded size, so that drawing more of it costs the same at its end
+as at its beginning.
+
+Pure. A cut is made only where a new block begins, or inside a fenced code block at the end of a line: then
+the fence is closed here and opened again in the next segment. A line is known only when it is complete; its
+rest is told as it comes.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_LIST_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
+# From here on a segment ends where a new block begins: of prose, and of code at the left margin after an
+# empty line.
+_MANY_CHARACTERS = 600
+# Here code is cut at any line.
+_MAX_CODE_CHARACTERS = 1500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Text for a segment: the current one, or, with `starts_segment`, a new one that begins with it;
+    `cuts_block` says that the block before goes on in it.
+    """
+
+    text: str
+    starts_segment: bool = False
+    cuts_block: bool = False
+
+
+class Segmenter:
+    """Feed it the stream; what it returns is the stream, with cuts and with the fences that the cuts need."""
+
+    def __init__(self) -> None:
+        self._line = ""
+        self._size = 0
+        self._opening: str | None = None
+        self._mark = ""
+        self._after_blank = False
+
+    def feed(self, text: str) -> list[Piece]:
+        """Return what is to be drawn, in order."""
+        pieces: list[Piece] = []
+        for part in re.findall(r"[^\n]*\n|[^\n]+", text):
+            if not self._line and (cut := self._cut_before(part)):
+                pieces += cut
+            pieces.append(Piece(text=part))
+            self._size += len(part)
+            self._line += part
+            if part.endswith("\n"):
+                self._end_line()
+        return _join(pieces)
+
+    def _cut_before(self, line: str) -> list[Piece]:
+        if self._opening is not None:
+            is_new_block = self._after_blank and not line[:1].isspace()
+            limit = _MANY_CHARACTERS if is_new_block else _MAX_CODE_CHARACTERS
+            if self._size < limit or line.lstrip().startswith(self._mark[0]):
+                return []
+            self._size = 0
+            return [
+                Piece(text=f"{self._mark}\n"),
+                Piece(text=self._opening, starts_segment=True, cuts_block=True),
+            ]
+        is_new_block = self._after_blank and not line[:1].isspace() and not _LIST_ITEM.match(line)
+        if self._size < _MANY_CHARACTERS or not is_new_block:
+            return []
+        self._size = 0
+        return [Piece(text="", starts_segment=True)]
+
+    def _end_line(self) -> None:
+        line, self._line = self._line, ""
+        self._after_blank = not line.strip()
+        match = _FENCE.match(line.rstrip("\n"))
+        if match is None:
+            return
+        if self._opening is None:
+            self._opening, self._mark = line, match[1]
+        elif match[1][0] == self._mark[0] and len(match[1]) >= len(self._mark) and not match[2].strip():
+            self._opening = None
+
+
+def _join(pieces: list[Piece]) -> list[Piece]:
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and not piece.starts_segment:
+            joined[-1] = replace(joined[-1], text=joined[-1].text + piece.text)
+        else:
+            joined.append(piece)
+    return joined

@@ -1,0 +1,85 @@
+"""Monitor a server: on a screen, or once as text or as JSON."""
+
+import asyncio
+import sys
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from mlxctl import locations
+from mlxctl.inference.remote import RemoteInference
+from mlxctl.tui.chat_backend import observe_remote
+from mlxctl.tui.observation import (
+    COLUMNS,
+    TEXT_COLUMNS,
+    Observation,
+    cache_summary,
+    memory_summary,
+    request_row,
+)
+from mlxctl.tui.preferences import Preferences, preferences_file
+from mlxctl.tui.terminal import redirect_stderr, screen_problem
+
+
+def run_top(
+    url: str, *, api_key: str | None, interval_seconds: float, output: Literal["screen", "text", "json"]
+) -> None:
+    """Monitor until the person quits, or print once.
+
+    Raises ServerUnreachable, AuthenticationFailed, UnknownResource.
+    """
+    if output == "screen" and (reason := screen_problem(sys.stdout)):
+        print(f"mlxctl: {reason}, so this is --once", file=sys.stderr)
+        output = "text"
+    if output == "screen":
+        _run_screen(url, api_key, interval_seconds)
+        return
+    observation = asyncio.run(_observe_once(url, api_key))
+    print(format_json(observation) if output == "json" else format_text(observation))
+
+
+def format_json(observation: Observation) -> str:
+    """Return one JSON document: `stats` and `requests`, as the server gave them."""
+    return msgspec.json.encode({"stats": observation.stats, "requests": observation.requests}).decode()
+
+
+def format_text(observation: Observation) -> str:
+    """Return lines for people."""
+    table = [COLUMNS, *(request_row(view) for view in observation.requests)]
+    widths = [max(len(cells[index]) for cells in table) for index in range(len(COLUMNS))]
+    aligns = [str.ljust if column in TEXT_COLUMNS else str.rjust for column in COLUMNS]
+    lines = [
+        "  ".join(align(cell, width) for align, cell, width in zip(aligns, cells, widths, strict=True))
+        for cells in table
+    ]
+    counts = ", ".join(
+        f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding")
+    )
+    return "\n".join([counts, cache_summary(observation), memory_summary(observation), "", *lines])
+
+
+async def _observe_once(url: str, api_key: str | None) -> Observation:
+    remote = RemoteInference(url, api_key=api_key)
+    try:
+        return await observe_remote(remote)
+    finally:
+        await remote.close()
+
+
+def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
+    from mlxctl.tui.screens.monitor import MonitorApp
+
+    remote = RemoteInference(url, api_key=api_key)
+    # A server that cannot be reached at all is said before the screen is taken.
+    asyncio.run(_observe_once(url, api_key))
+    with redirect_stderr(locations.state_directory() / "top.log"):
+        observe = partial(observe_remote, remote)
+        preferences = Preferences(preferences_file())
+        MonitorApp(
+            observe,
+            address=remote.root,
+            interval_seconds=interval_seconds,
+            close=remote.close,
+            preferences=preferences,
+        ).run()

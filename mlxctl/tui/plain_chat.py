@@ -1,0 +1,347 @@
+"""Chat as lines of text: one prompt for scripts and pipes, or a conversation for screen readers and simple
+terminals.
+
+Answers alone go to standard output; thoughts, tool calls and errors go to standard error.
+"""
+
+import asyncio
+import io
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from typing import TextIO
+
+from mlxctl.errors import (
+    CapacityError,
+    InvalidRequest,
+    MlxctlError,
+    RequestError,
+    ServerUnreachable,
+    StoreError,
+)
+from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.tui.answer_report import AnswerReport, ReportFormat
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
+from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
+from mlxctl.tui.chat_turn import (
+    MAX_BUSY_SECONDS,
+    ChatTurn,
+    RoundsExhausted,
+    ServerBusy,
+    ThinkingEnded,
+    ToolReturned,
+    Update,
+)
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.terminal import escape_control_characters, screen_problem
+
+_INTERRUPTED = 130
+
+_HELP = """\
+Enter sends a line. A backslash at its end continues the question in the next line.
+Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
+/new   start a new chat
+/quit  quit
+A question that starts with a slash: type // instead."""
+
+
+def run_plain(
+    backend: ChatBackend,
+    options: ChatOptions,
+    autosave: SessionAutosave,
+    conversation: Conversation,
+    images: tuple[ImagePart, ...] = (),
+    *,
+    prompt: str | None = None,
+    report: ReportFormat | None = None,
+) -> int:
+    """Answer `prompt` and end, or without one chat until the input ends; the first question has the `images`.
+
+    Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
+    """
+    stdin: TextIO | None = sys.stdin
+    streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "diagnostics": sys.stderr}
+    chat = PlainChat(
+        backend, options, autosave, conversation, images, prompt=prompt, report=report, **streams
+    )
+    try:
+        with _terminal_restored(streams["source"]):
+            return asyncio.run(chat.run())
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader has closed its end; what is still buffered has nowhere to go when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+class PlainChat:
+    """One conversation over three text streams.
+
+    It is saved when it is typed, or when it continues a saved one.
+    """
+
+    def __init__(
+        self,
+        backend: ChatBackend,
+        options: ChatOptions,
+        autosave: SessionAutosave,
+        conversation: Conversation,
+        images: tuple[ImagePart, ...] = (),
+        *,
+        source: TextIO,
+        answers: TextIO,
+        diagnostics: TextIO,
+        prompt: str | None = None,
+        report: ReportFormat | None = None,
+    ) -> None:
+        self._backend = backend
+        self._report = report
+        self._options = options
+        self._source = source
+        self._answers = answers
+        self._diagnostics = diagnostics
+        self._prompt = prompt
+        self._is_interactive = prompt is None and source.isatty()
+        # SEC: on a terminal, a model's escape sequences could retitle it or fill the clipboard; a pipe gets
+        # every byte.
+        self._sanitize = escape_control_characters if answers.isatty() else str
+        self._autosave = autosave
+        self._conversation = conversation
+        self._is_saved = self._is_interactive or bool(conversation.messages)
+        self._images = images
+        self._num_failures = 0
+
+    async def run(self) -> int:
+        """Open the backend, answer every question, close.
+
+        Raises MlxctlError when the backend cannot be opened, InvalidRequest when there are images and it does
+        not accept them.
+        """
+        try:
+            model = await self._open()
+            if self._images and (reason := model.image_rejection):
+                raise InvalidRequest(reason, param="image")
+            if self._is_interactive:
+                self._print_diagnostic(
+                    f"{model.name} is ready. Enter sends, Ctrl-C stops an answer, Ctrl-D quits, /help shows more."
+                )
+            if self._prompt is not None:
+                await self._ask(self._prompt, model)
+            else:
+                while (question := await self._next_question()) is not None:
+                    await self._ask(question, model)
+            return int(self._num_failures > 0)
+        finally:
+            await self._backend.close()
+            await self._autosave.close()
+
+    async def _open(self) -> BackendModel:
+        """Open the backend; a server that is loading is waited for, one that is not there is not."""
+        started, last_reason = time.monotonic(), ""
+        while True:
+            try:
+                return await self._backend.open()
+            except ServerUnreachable:
+                raise
+            except CapacityError as error:
+                if time.monotonic() - started > MAX_BUSY_SECONDS:
+                    raise
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    self._print_diagnostic(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
+                await asyncio.sleep(retry_seconds(error))
+
+    async def _ask(self, question: str, model: BackendModel) -> None:
+        self._conversation.add_question(question, self._images)
+        self._images = ()
+        await self._answer_interruptibly(model)
+        await self._save(model)
+
+    async def _save(self, model: BackendModel) -> None:
+        if not self._is_saved:
+            return
+        try:
+            await self._autosave.save(
+                self._conversation.messages, model=model.name, system_prompt=self._options.system_prompt
+            )
+        except StoreError as error:
+            self._is_saved = False
+            self._print_diagnostic(f"The chat is not saved: {error}")
+
+    async def _next_question(self) -> str | None:
+        """Return the next question that is not empty, None at the end of the input."""
+        read = _line_reader(self._source, self._answers, self._diagnostics)
+        while True:
+            text = await _in_daemon_thread(lambda: _read_question(read))
+            if text is None:
+                return None
+            if not text.strip():
+                continue
+            match read_input(text.strip()):
+                case UnknownCommand(message=message):
+                    self._print_diagnostic(message)
+                case SlashCommand(command=command) if command.action == "app.quit":
+                    return None
+                case SlashCommand(command=command):
+                    self._run_command(command.action, command.names[0])
+                case str() as question:
+                    return question
+
+    def _run_command(self, action: str, name: str) -> None:
+        if action == "help":
+            self._print_diagnostic(_HELP)
+        elif action == "new":
+            self._autosave.start_new_chat()
+            self._conversation = Conversation()
+            self._print_diagnostic("New chat.")
+        else:
+            self._print_diagnostic(f"/{name} works in the full-screen chat only (without --plain).")
+
+    async def _answer_interruptibly(self, model: BackendModel) -> None:
+        """Answer; Ctrl-C stops the answer and keeps what came."""
+        answering = asyncio.ensure_future(self._answer(model))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, answering.cancel)
+        try:
+            await answering
+        except asyncio.CancelledError:
+            if not answering.cancelled():
+                raise
+            self._end_line("(stopped)")
+        except MlxctlError as error:
+            self._num_failures += 1
+            self._end_line(f"mlxctl: {error}")
+            if isinstance(error, RequestError):
+                # What is refused once may be refused with every question after it, so nothing of it stays.
+                if num_images := len(self._conversation.last_images):
+                    self._print_diagnostic(
+                        f"The question and its images ({num_images}) are removed from the chat."
+                    )
+                self._conversation.remove_question()
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    async def _answer(self, model: BackendModel) -> None:
+        turn = ChatTurn(self._backend, model, self._conversation, self._options)
+        report = AnswerReport(model.name)
+        async with aclosing(report.watch(turn.run())) as updates:
+            async for batch in updates:
+                for update in batch:
+                    report.add(update)
+                    if self._report != "json":
+                        self._show(update)
+                self._answers.flush()
+        print(report.json() if self._report == "json" else "", file=self._answers, flush=True)
+        if self._report == "text":
+            self._print_diagnostic(f"({report.line()})")
+
+    def _show(self, update: Update) -> None:
+        match update:
+            case TextDelta():
+                print(self._sanitize(update.text), end="", file=self._answers)
+            case ThinkingDelta() if self._is_interactive:
+                print(escape_control_characters(update.text), end="", file=self._diagnostics, flush=True)
+            case ThinkingEnded():
+                self._print_diagnostic(
+                    f"{chr(10) if self._is_interactive else ''}(thought for {update.seconds:.1f} s)"
+                )
+            case ToolReturned():
+                self._print_diagnostic(
+                    escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
+                )
+            case RoundsExhausted():
+                self._print_diagnostic("(stopped after too many rounds of tool calls)")
+            case ServerBusy():
+                self._print_diagnostic(f"({update.reason}; retrying)")
+            case _:
+                pass
+
+    def _end_line(self, remark: str) -> None:
+        print(file=self._answers, flush=True)
+        self._print_diagnostic(remark)
+
+    def _print_diagnostic(self, text: str) -> None:
+        self._answers.flush()
+        print(text, file=self._diagnostics, flush=True)
+
+
+async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
+    """Run `read` in a daemon thread: a read from a terminal cannot be cancelled at exit."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str | None] = loop.create_future()
+
+    def settle(text: str | None) -> None:
+        if not answer.done():
+            answer.set_result(text)
+
+    def work() -> None:
+        text = read()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, text)
+
+    threading.Thread(target=work, name="input", daemon=True).start()
+    return await answer
+
+
+def _line_reader(source: TextIO, answers: TextIO, diagnostics: TextIO) -> Callable[[str], str]:
+    """Return a function that shows a prompt and reads a line: with editing and history where a terminal can;
+    empty at the end.
+    """
+    if source is not sys.stdin or screen_problem(source, answers) is not None:
+
+        def read_plain(prompt: str) -> str:
+            if source.isatty():
+                print(prompt, end="", file=diagnostics, flush=True)
+            return source.readline()
+
+        return read_plain
+    # Importing it gives `input` line editing and history, where Python was built with it.
+    with suppress(ImportError):
+        import readline  # noqa: F401
+
+    def read_edited(prompt: str) -> str:
+        try:
+            return input(prompt) + "\n"
+        except EOFError:
+            print(file=diagnostics, flush=True)
+            return ""
+
+    return read_edited
+
+
+@contextmanager
+def _terminal_restored(source: TextIO) -> Iterator[None]:
+    """Leave the terminal as it was: line editing changes it, and may be in the middle of a line when the chat
+    ends.
+    """
+    import termios
+
+    if not source.isatty():
+        yield
+        return
+    attributes = termios.tcgetattr(source)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(source, termios.TCSADRAIN, attributes)
+
+
+def _read_question(read: Callable[[str], str]) -> str | None:
+    """Read a line, and further ones while each ends with a backslash."""
+    lines: list[str] = []
+    while line := read(". " if lines else "> "):
+        text = line.rstrip("\r\n")
+        lines.append(text.removesuffix("\\"))
+        if not text.endswith("\\"):
+            break
+    return "\n".join(lines) if lines else None
+
+
+def _call_line(call: ToolCallPart) -> str:
+    return f"{call.name}({call.arguments})"

@@ -1,0 +1,267 @@
+"""Commands that do not ask the model: other chats, models, settings, files, the monitor. UI thread only.
+
+PERF: the screens are imported when they open; the first frame does not wait for them.
+"""
+
+import asyncio
+import time
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from textual.screen import Screen
+from textual.worker import Worker
+
+from mlxctl.errors import StoreError
+from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
+from mlxctl.tui.attachments import read_images
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.export import export
+from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
+from mlxctl.tui.terminal_app import TerminalApp
+from mlxctl.tui.throughput_meter import ThroughputMeter
+from mlxctl.tui.widgets.composer import Composer
+from mlxctl.tui.widgets.find_bar import FindBar
+from mlxctl.tui.widgets.transcript import Transcript
+
+
+class ChatActions(Screen[None]):
+    """The state of a chat, and the actions that do not ask the model. The chat itself is `ChatScreen`."""
+
+    def __init__(
+        self,
+        backend: ChatBackend,
+        options: ChatOptions,
+        autosave: SessionAutosave,
+        conversation: Conversation,
+        images: tuple[ImagePart, ...] = (),
+    ) -> None:
+        """`images` go with the first question."""
+        super().__init__()
+        self._backend = backend
+        self._options = options
+        self._autosave = autosave
+        self._conversation = conversation
+        self._attached = images
+        self._model: BackendModel | None = None
+        self._opened = asyncio.Event()
+        self._set_state("loading")
+        self._throughput = ThroughputMeter()
+        self._answer_worker: Worker[None] | None = None
+
+    def action_sessions(self) -> None:
+        """Choose an earlier chat to go on with."""
+        from mlxctl.tui.screens.sessions import SessionsScreen
+
+        async def go_on(chat: SavedChat | None) -> None:
+            if chat is not None:
+                await self._stop_and_save()
+                self._autosave.continue_chat(chat)
+                self._options = replace(self._options, system_prompt=chat.system_prompt)
+                await self._show_conversation(Conversation(chat.messages))
+
+        self.app.push_screen(SessionsScreen(self._autosave), go_on)
+
+    def action_models(self) -> None:
+        """Choose another model for the next question."""
+        from mlxctl.tui.screens.models import ModelsScreen
+
+        if self._can_switch:
+            current = self._model.name if self._model is not None else ""
+            self.app.push_screen(ModelsScreen(self._backend.list_models, current=current), self._switch_to)
+
+    def action_monitor(self) -> None:
+        """Monitor the engine or the server."""
+        from mlxctl.tui.screens.monitor import MonitorScreen
+
+        if self._model is None:
+            self.notify("No server to monitor yet.", severity="warning")
+            return
+        self.app.push_screen(MonitorScreen(self._backend.observe, address=self._backend.address))
+
+    def action_find(self) -> None:
+        """Find words in this conversation."""
+        self.query_one(FindBar).open()
+
+    def action_copy(self) -> None:
+        """Copy the last answer."""
+        text = self._conversation.last_answer
+        if text is None:
+            self.notify("There is no answer to copy.", severity="warning")
+            return
+        way = cast("TerminalApp", self.app).copy_text(text)
+        hint = " Some terminals do not support it." if way == "OSC 52" else ""
+        self.notify(f"Copied {len(text):,} characters with {way}.{hint}")
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        from mlxctl.tui.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen())
+
+    def action_theme(self) -> None:
+        """Choose a theme."""
+        self.app.search_themes()
+
+    def action_settings(self) -> None:
+        """Change the options; they hold from the next question on."""
+        from mlxctl.tui.screens.settings import SettingsScreen
+
+        def apply(options: ChatOptions | None) -> None:
+            self._options = options or self._options
+
+        self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), apply)
+
+    def action_export(self) -> None:
+        """Write the conversation to a file."""
+        from mlxctl.tui.screens.path import PathScreen
+
+        if not self._conversation.messages:
+            self.notify("There is nothing to export yet.", severity="warning")
+            return
+        hint = ".md: text to read. .json: OpenAI messages; `mlxctl chat --open FILE` continues them."
+        proposal = time.strftime("chat-%Y%m%d-%H%M%S.md")
+        self.app.push_screen(
+            PathScreen("Export (Enter saves, Esc cancels)", proposal=proposal, hint=hint), self._export
+        )
+
+    def action_attach(self) -> None:
+        """Attach an image to the next question."""
+        from mlxctl.tui.screens.path import PathScreen
+
+        hint = "PNG, JPEG, GIF or WebP. Leave empty to remove attached images."
+        self.app.push_screen(
+            PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image
+        )
+
+    async def _run_with_argument(self, action: str, argument: str) -> None:
+        """Run a slash command with what followed its name, without a dialog."""
+        if action == "models":
+            if self._can_switch:
+                self._switch_to(argument)
+        elif action == "attach":
+            self._attach_image(Path(argument))
+        elif action == "export":
+            self._export(Path(argument))
+        elif argument in self.app.available_themes:
+            self.app.theme = argument
+        else:
+            names = ", ".join(sorted(self.app.available_themes))
+            self.notify(f"No theme {argument!r}. Themes: {names}", severity="warning", markup=False)
+
+    def _switch_to(self, name: str | None) -> None:
+        if name is not None:
+            self._opened.clear()
+            self._switch(name)
+
+    @property
+    def _can_switch(self) -> bool:
+        """Whether another model can be loaded now; says why when not."""
+        if self._is_busy:
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
+        elif not self._opened.is_set():
+            self.notify("A model is still loading.", severity="warning")
+        else:
+            return True
+        return False
+
+    def _set_state(self, state: str) -> None:
+        """Enter a state, which the status line shows."""
+        self._state = state
+        self._state_since = time.monotonic()
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll by pages; anchoring takes over again at the end."""
+        if pages < 0:
+            self._transcript.scroll_page_up(animate=False)
+        else:
+            self._transcript.scroll_page_down(animate=False)
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there."""
+        self._transcript.anchor()
+
+    @abstractmethod
+    async def _stop_and_save(self) -> None:
+        """Stop the answer in progress, and save the conversation as it is then."""
+
+    @abstractmethod
+    async def _show_conversation(self, conversation: Conversation) -> None:
+        """Show another conversation instead."""
+
+    @abstractmethod
+    def _switch(self, name: str) -> Worker[None]:
+        """Take another model."""
+
+    @property
+    def _transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._answer_worker is not None and not self._answer_worker.is_finished
+
+    def _attach_image(self, path: Path | None) -> None:
+        if path is None:
+            self._show_attached(())
+            return
+        if reason := self._image_rejection:
+            self.notify(reason, severity="error", markup=False)
+            return
+        try:
+            existing = (*self._conversation.images, *self._attached)
+            self._show_attached((*self._attached, *read_images([path], existing=existing)))
+        except StoreError as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    @property
+    def _image_rejection(self) -> str | None:
+        """Why the model cannot be shown images, and what a person can do."""
+        reason = self._model.image_rejection if self._model is not None else None
+        return f"{reason}. /model chooses another model." if reason is not None else None
+
+    def _take_attached(self) -> tuple[ImagePart, ...]:
+        images = self._attached
+        self._show_attached(())
+        return images
+
+    def _show_attached(self, images: tuple[ImagePart, ...]) -> None:
+        self._attached = images
+        self.query_one(Composer).border_title = (
+            f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
+        )
+
+    async def _confirm_call(self, call: ToolCallPart) -> ToolResultPart:
+        """Have a person decide about a call; stopping the answer closes the question."""
+        from mlxctl.tui.screens.tool_call import ToolCallScreen
+
+        screen = ToolCallScreen(call)
+        decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
+        self._set_state("waiting for you")
+        self.app.push_screen(screen, decided.set_result)
+        try:
+            result = await decided
+            assert result is not None, "the screen always gives one"
+            return result
+        finally:
+            self._set_state("answering")
+            if screen.is_current and not decided.done():
+                self.app.pop_screen()
+
+    def _export(self, path: Path | None) -> None:
+        if path is None:
+            return
+        model = self._model.name if self._model else "no model"
+        try:
+            export(path, self._conversation.messages, model=model, system_prompt=self._options.system_prompt)
+        except StoreError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.notify(f"Saved to {path}", markup=False)
+
+    def _tools_note(self) -> str:
+        if self._model is not None and self._model.supports_tools is False:
+            return f"{self._model.name} cannot call tools: its chat template does not offer them."
+        return "A clock and a calculator, built in. They read no files and use no network."

@@ -1,0 +1,136 @@
+"""Saves the conversation after each message, and finds earlier ones.
+
+Event-loop thread only; other threads write.
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from dataclasses import dataclass
+
+from mlxctl.errors import StoreError
+from mlxctl.settings.documents import DocumentError, parse_json
+from mlxctl.stores import Session, SessionStore, SessionSummary
+from mlxctl.tui.conversation import ChatMessage
+from mlxctl.tui.messages_json import from_messages, to_messages
+
+_TITLE_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedChat:
+    """A conversation that can go on."""
+
+    summary: SessionSummary
+    system_prompt: str
+    messages: tuple[ChatMessage, ...]
+
+
+class SessionAutosave:
+    """Saves one conversation at a time under an id of its own; without a store it keeps nothing and finds
+    nothing.
+    """
+
+    def __init__(self, store: SessionStore | None) -> None:
+        self._store = store
+        self._lock = asyncio.Lock()
+        self.start_new_chat()
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything is kept."""
+        return self._store is not None
+
+    def start_new_chat(self) -> None:
+        """What is saved from now on is a new chat."""
+        self._id = secrets.token_hex(6)
+        self._started_at = time.time()
+
+    def continue_chat(self, chat: SavedChat) -> None:
+        """What is saved from now on continues this one."""
+        self._id = chat.summary.id
+        self._started_at = chat.summary.started_at
+
+    async def save(self, messages: tuple[ChatMessage, ...], *, model: str, system_prompt: str) -> None:
+        """Keep the conversation as it is now; one without a question is not worth it. Raises StoreError."""
+        questions = [item.message.text for item in messages if item.message.role == "user"]
+        if self._store is None or not questions:
+            return
+        session_id, started_at = self._id, self._started_at
+        async with self._lock:
+            await asyncio.to_thread(
+                self._save, messages, session_id, started_at, _title(questions[0]), model, system_prompt
+            )
+
+    async def search(self, query: str = "") -> tuple[SessionSummary, ...]:
+        """Return the chats that hold these words, the last one first. Raises StoreError."""
+        return () if self._store is None else await asyncio.to_thread(self._store.search, query)
+
+    async def load(self, session_id: str) -> SavedChat:
+        """Return the chat whose id begins so.
+
+        Raises StoreError when there is no such chat, or it cannot be read.
+        """
+        session = None if self._store is None else await asyncio.to_thread(self._store.find, session_id)
+        if session is None:
+            raise StoreError(
+                f"no single chat id starts with {session_id!r}; mlxctl chat --list shows the ids"
+            )
+        return await asyncio.to_thread(_read, session)
+
+    async def load_last(self) -> SavedChat:
+        """Return the chat that was used last. Raises StoreError when there is none."""
+        chats = await self.search()
+        if not chats:
+            raise StoreError("there is no earlier chat to continue")
+        return await self.load(chats[0].id)
+
+    async def delete(self, session_id: str) -> None:
+        """Forget a chat; the one that is going on is a new one when it is saved again. Raises StoreError."""
+        if self._store is not None:
+            await asyncio.to_thread(self._store.delete, session_id)
+        if session_id == self._id:
+            self.start_new_chat()
+
+    async def close(self) -> None:
+        """Wait for what is being saved, and close the store."""
+        async with self._lock:
+            if self._store is not None:
+                await asyncio.to_thread(self._store.close)
+
+    def _save(
+        self,
+        messages: tuple[ChatMessage, ...],
+        session_id: str,
+        started_at: float,
+        title: str,
+        model: str,
+        system_prompt: str,
+    ) -> None:
+        assert self._store is not None, "checked by the caller"
+        system = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        body = json.dumps([*system, *to_messages(messages)], ensure_ascii=False).encode()
+        summary = SessionSummary(
+            id=session_id,
+            title=title,
+            model=model,
+            started_at=started_at,
+            used_at=time.time(),
+            num_messages=len(messages),
+        )
+        text = "\n".join(item.message.text for item in messages)
+        self._store.save(Session(summary=summary, text=text, body=body))
+
+
+def _read(session: Session) -> SavedChat:
+    try:
+        system_prompt, messages = from_messages(parse_json(session.body))
+    except (StoreError, DocumentError) as error:
+        raise StoreError(f"the chat {session.summary.id} cannot be read: {error}") from None
+    return SavedChat(summary=session.summary, system_prompt=system_prompt, messages=tuple(messages))
+
+
+def _title(question: str) -> str:
+    line = next((line.strip() for line in question.splitlines() if line.strip()), "")
+    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"

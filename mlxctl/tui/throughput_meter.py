@@ -1,0 +1,105 @@
+"""How fast an answer comes, from when its events came. Pure but for the clock, which is given."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, ToolArgumentsDelta, Usage
+from mlxctl.tui.chat_turn import RoundStarted, Update, Updates
+
+_WINDOW_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveMetrics:
+    """What the status line shows; None is what is not known (yet).
+
+    `tokens_per_second` counts deltas while the answer comes, which is nearly the same, and tokens once it is
+    over: `is_exact`. `silent_seconds` is the time since the last sign of an answer that is not over.
+    """
+
+    prefill: PromptProgress | None = None
+    first_token_seconds: float | None = None
+    tokens_per_second: float | None = None
+    is_exact: bool = False
+    usage: Usage | None = None
+    silent_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class _AnswerTimes:
+    started: float
+    last: float
+    first: float | None = None
+    ended: float | None = None
+    recent: deque[float] = field(default_factory=deque)
+    prefill: PromptProgress | None = None
+    usage: Usage | None = None
+
+
+class ThroughputMeter:
+    """Watches one exchange; numbers are those of its latest answer."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        now = clock()
+        self._answer = _AnswerTimes(now, now)
+
+    async def watch(self, updates: Updates) -> Updates:
+        """Pass everything on and look at it as it comes."""
+        async with aclosing(updates):
+            async for batch in updates:
+                self.observe(batch)
+                yield batch
+
+    def observe(self, updates: list[Update]) -> None:
+        """Take what just came."""
+        now = self._clock()
+        self._answer.last = now
+        for update in updates:
+            match update:
+                case RoundStarted():
+                    self._answer = _AnswerTimes(now, now)
+                case PromptProgress():
+                    self._answer.prefill = update
+                case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
+                    self._delta(now)
+                case Finished():
+                    self._answer.ended = now
+                    # A server that counts nothing says zeros.
+                    self._answer.usage = update.usage if update.usage.num_prompt_tokens else None
+                case _:
+                    pass
+
+    def metrics(self) -> LiveMetrics:
+        """Return the numbers as of now."""
+        answer = self._answer
+        return LiveMetrics(
+            prefill=answer.prefill if answer.first is None else None,
+            first_token_seconds=None if answer.first is None else answer.first - answer.started,
+            tokens_per_second=_rate(answer),
+            is_exact=answer.usage is not None,
+            usage=answer.usage,
+            silent_seconds=None if answer.ended is not None else self._clock() - answer.last,
+        )
+
+    def _delta(self, now: float) -> None:
+        if self._answer.first is None:
+            self._answer.first = now
+        recent = self._answer.recent
+        recent.append(now)
+        while now - recent[0] > _WINDOW_SECONDS:
+            recent.popleft()
+
+
+def _rate(answer: _AnswerTimes) -> float | None:
+    if answer.usage is not None and answer.first is not None and answer.ended is not None:
+        # The first token belongs to the prompt's time; what follows it is decoding.
+        num_tokens, spent = answer.usage.num_completion_tokens - 1, answer.ended - answer.first
+    elif answer.recent:
+        num_tokens, spent = len(answer.recent) - 1, answer.recent[-1] - answer.recent[0]
+    else:
+        return None
+    return num_tokens / spent if num_tokens > 0 and spent > 0 else None

@@ -1,0 +1,74 @@
+"""One segment of Markdown as one widget.
+
+A widget for every paragraph would make a long conversation slow to scroll.
+"""
+
+from collections.abc import Iterable
+from typing import cast
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from textual.geometry import Size
+from textual.widgets import Static
+
+from mlxctl.tui.markdown import MarkdownText
+from mlxctl.tui.terminal_app import TerminalApp
+
+
+class _RenderCache:
+    """Draws a renderable once for a width: a widget asks for its height, and then for its lines."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
+        self._width = 0
+        self._segments: list[Segment] = []
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Segment]:
+        if options.max_width != self._width:
+            self._width = options.max_width
+            self._segments = list(console.render(self._renderable, options.update(height=None)))
+        return self._segments
+
+
+class MarkdownSegment(Static):
+    """Grows; what it costs to draw is bounded by the size of a segment."""
+
+    DEFAULT_CSS = """
+    MarkdownSegment { height: auto; padding: 0 1 0 2; margin: 0 0 1 0; &.-continued { margin: 0; } }
+    """
+
+    def __init__(self, *, continues_code: bool = False) -> None:
+        """With `continues_code` the text begins inside a code block of the segment before."""
+        super().__init__()
+        self._source = ""
+        self._continues_code = continues_code
+        self._heights: dict[int, int] = {}
+
+    @property
+    def search_text(self) -> str:
+        """The source of the Markdown."""
+        return self._source
+
+    def on_mount(self) -> None:
+        """Follow the theme."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the number of lines, counted once: Textual asks whenever anything on the screen has moved."""
+        if width not in self._heights:
+            self._heights[width] = super().get_content_height(container, viewport, width)
+        return self._heights[width]
+
+    def append(self, text: str) -> None:
+        """Append text."""
+        self._source += text
+        self._heights.clear()
+        self._draw()
+
+    def continue_block(self) -> None:
+        """Leave no space below: the next segment continues the same block."""
+        self.add_class("-continued")
+
+    def _draw(self) -> None:
+        palette = cast("TerminalApp", self.app).palette
+        self.update(_RenderCache(MarkdownText(self._source, palette, continues_code=self._continues_code)))

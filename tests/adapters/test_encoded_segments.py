@@ -1,0 +1,167 @@
+"""A prompt that repeats what was said gets the ids of that time, and never another text."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlxctl.adapters import ModelAdapter
+from mlxctl.adapters.tokens.encoded_segments import EncodedSegments
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
+from mlxctl.ir import Message, TextPart, ThinkingPart, ToolCallPart, ToolChoice, text_message
+
+from . import tokenizers_in_code as build
+from .requests import WEATHER, ask, decode
+
+TOKENIZERS = {
+    "byte level": build.byte_level(),
+    "llama": build.sentencepiece(),
+    "gemma": build.sentencepiece(0),
+    "metaspace": build.metaspace(),
+    "wordpiece": build.wordpiece(),
+}
+VOCABULARIES = {name: Vocabulary(tokenizer) for name, tokenizer in TOKENIZERS.items()}
+WITH_BYTES = ["byte level", "llama", "gemma"]
+PIECES = st.lists(
+    st.sampled_from(
+        [*build.SPECIAL, *build.MARKERS, "two words\n", "naïve", "the", " ", "  ", "\n", "answer", "你"]
+    )
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    max_size=12,
+).map("".join)
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(PIECES, min_size=1, max_size=4))
+def test_what_nobody_generated_is_encoded_as_the_tokenizer_does_it_known_or_not(
+    name: str, texts: list[str]
+) -> None:
+    vocabulary = VOCABULARIES[name]
+    known = EncodedSegments(vocabulary)
+
+    for text in [*texts, "".join(texts), *texts]:
+        assert known.encode(text)[0] == vocabulary.encode(text)
+
+
+@pytest.mark.parametrize("name", WITH_BYTES)
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_generated_ids_come_back_for_their_text_and_the_text_stays_what_it_was(
+    name: str, data: st.DataObject
+) -> None:
+    vocabulary, tokenizer = VOCABULARIES[name], TOKENIZERS[name]
+    known = EncodedSegments(vocabulary)
+    prompt = data.draw(PIECES) + "<|im_start|>assistant\n"
+    generated = data.draw(st.lists(st.integers(0, tokenizer.get_vocab_size() - 1), max_size=20))
+    prompt_ids, opened = known.encode(prompt)
+    known.store_answer(opened, generated)
+
+    later = (
+        prompt + tokenizer.decode(generated, skip_special_tokens=False) + "<|im_end|>\n" + data.draw(PIECES)
+    )
+    ids = known.encode(later)[0]
+
+    assert ids[: len(prompt_ids)] == prompt_ids
+    assert _read(vocabulary, ids) == _read(vocabulary, vocabulary.encode(later))
+
+
+def test_a_seam_that_the_tokenizer_would_set_elsewhere_stays_where_the_model_set_it() -> None:
+    vocabulary = VOCABULARIES["byte level"]
+    known = EncodedSegments(vocabulary)
+    generated = [vocabulary.encode(letter)[-1] for letter in "the"]
+    assert generated != vocabulary.encode("the")
+    prompt_ids, opened = known.encode("<|im_start|>a\n")
+    known.store_answer(opened, [*generated, vocabulary.cuts["<|im_end|>"]])
+
+    ids, _ = known.encode("<|im_start|>a\nthe<|im_end|>more")
+
+    assert ids[: len(prompt_ids) + 3] == [*prompt_ids, *generated]
+    assert known.encode("x<|im_start|>a\nthe")[0] == vocabulary.encode("x<|im_start|>a\nthe")
+
+
+def test_an_answer_that_ends_within_a_character_is_not_kept() -> None:
+    vocabulary = VOCABULARIES["byte level"]
+    known = EncodedSegments(vocabulary)
+    _, opened = known.encode("<|im_start|>a\n")
+    num_bytes = known.num_bytes
+
+    known.store_answer(opened, vocabulary.encode("你")[:1])
+
+    assert known.num_bytes == num_bytes
+
+
+def test_what_is_known_stays_within_its_bound_and_what_was_used_last_stays() -> None:
+    known = EncodedSegments(VOCABULARIES["byte level"], max_bytes=4000)
+
+    for number in range(200):
+        known.encode(f"<|im_start|>user {number}<|im_end|>")
+
+    assert 0 < known.num_bytes <= 4000
+
+
+def test_a_conversation_goes_on_with_the_ids_that_the_model_chose(qwen: ModelAdapter) -> None:
+    question = text_message("user", "Hello")
+    prepared = qwen.prepare_input(ask(question))
+    letters = [token_id for letter in "the answer" for token_id in qwen.vocabulary.encode(letter)]
+    assert letters != qwen.vocabulary.encode("the answer")
+    before = qwen.prepare_input(ask(question, text_message("assistant", "the answer"), question))
+
+    qwen.store_answer(prepared, [*letters, min(qwen.stop_token_ids)])
+    after = qwen.prepare_input(ask(question, text_message("assistant", "the answer"), question))
+
+    num_prompt = len(prepared.token_ids)
+    assert after.token_ids[: num_prompt + len(letters)] == (*prepared.token_ids, *letters)
+    assert decode(qwen, after.token_ids) == decode(qwen, before.token_ids)
+    assert qwen.count_prompt_tokens(ask(question, text_message("assistant", "the answer"), question)) == len(
+        after.token_ids
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Message(role="assistant", parts=(TextPart(text="other words"),)),
+        Message(role="assistant", parts=(ThinkingPart(text="hm"), TextPart(text="the answer"))),
+        Message(role="assistant", parts=(ToolCallPart(id="call_1", name="get_weather", arguments="{}"),)),
+    ],
+    ids=["other text", "other thinking", "a call"],
+)
+def test_an_answer_that_was_changed_is_read_as_it_is_now(qwen: ModelAdapter, answer: Message) -> None:
+    question = text_message("user", "What is the time?")
+    request = ask(question, answer, question)
+    before = qwen.prepare_input(request).token_ids
+
+    prepared = qwen.prepare_input(ask(question))
+    qwen.store_answer(
+        prepared, [token_id for letter in "the answer" for token_id in qwen.vocabulary.encode(letter)]
+    )
+
+    assert qwen.prepare_input(request).token_ids == before
+
+
+def test_a_forced_call_is_known_again_from_its_forced_beginning_on(qwen: ModelAdapter) -> None:
+    question = text_message("user", "Weather?")
+    request = ask(question, tools=(WEATHER,), tool_choice=ToolChoice(mode="named", name="get_weather"))
+    prepared = qwen.prepare_input(request)
+    opened = prepared.opened
+
+    assert opened is not None
+    assert decode(qwen, prepared.token_ids).endswith(opened.before + opened.text)
+    assert prepared.token_ids[-len(opened.token_ids) :] == opened.token_ids
+
+
+def _read(vocabulary: Vocabulary, ids: Any) -> bytes:
+    return b"".join(map(vocabulary.bytes_of, ids))
+
+
+def test_an_answer_is_known_in_its_own_namespace_only() -> None:
+    vocabulary, tokenizer = VOCABULARIES["byte level"], TOKENIZERS["byte level"]
+    known = EncodedSegments(vocabulary)
+    prompt, answer = "<|im_start|>assistant\n", "the answer"
+    letters = [token for letter in answer for token in tokenizer.encode(letter, add_special_tokens=False).ids]
+    known.store_answer(known.encode(prompt, b"alpha")[1], letters)
+    usual = vocabulary.encode(prompt + answer)
+    assert known.encode(prompt + answer, b"beta")[0] == known.encode(prompt + answer)[0] == usual
+    assert known.encode(prompt + answer, b"alpha")[0] == [*vocabulary.encode(prompt), *letters] != usual

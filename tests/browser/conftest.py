@@ -1,0 +1,47 @@
+"""A real Chromium, headless, on a real server. `CHROMIUM` names another browser than the usual ones."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.server.process import ServerProcess, serving
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_ON_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The browser; its sandbox needs a user that is not root."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), _ON_MACOS)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else []
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerProcess]:
+    """A server of the demo model."""
+    with serving(None) as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty tab; errors on its console fail the test."""
+    context = browser.new_context(viewport={"width": 1000, "height": 700})
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    # The browser itself logs a refused key and a server that is gone.
+    expected = ("status of 401", "net::ERR_")
+    assert [error for error in errors if not any(text in error for text in expected)] == []

@@ -1,0 +1,37 @@
+"""`mlxctl run`: one prompt, answered on standard output."""
+
+import json
+import subprocess
+import sys
+
+
+def run(*arguments: str, piped: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "mlxctl", "run", *arguments]
+    return subprocess.run(command, input=piped, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_answer_is_on_standard_output_and_statistics_are_not() -> None:
+    done = run("demo", "Hello!")
+    assert (done.returncode, done.stdout) == (0, "Hello! How can I help you?\n")
+    assert "completion tokens" in done.stderr
+    assert "tokens/s" in done.stderr
+
+
+def test_json_has_the_answer_and_its_token_counts() -> None:
+    answer = json.loads(run("demo", "--json", piped="Hello!").stdout)
+    assert answer["content"] == "Hello! How can I help you?"
+    assert answer["usage"]["completion_tokens"] > answer["usage"]["thinking_tokens"] > 0
+    assert answer["finish_reason"] == "stop"
+
+
+def test_quiet_prints_the_answer_alone() -> None:
+    done = run("demo", "--quiet", "Hello!")
+    assert done.stdout == "Hello! How can I help you?\n"
+    assert "tokens" not in done.stderr
+
+
+def test_an_unknown_name_is_not_looked_for_on_the_hub() -> None:
+    done = run("no-such-model", "Hello!")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no-such-model" in done.stderr
+    assert "downloading" not in done.stderr

@@ -1,0 +1,206 @@
+"""What the doctor makes of machines, packages and places, also of those that the tests do not run on."""
+
+import socket
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from mlxctl.doctor import run_checks
+from mlxctl.doctor.backend import assess_backend, assess_blas, check_backend
+from mlxctl.doctor.directories import assess_directory, check_models, check_port
+from mlxctl.doctor.memory import assess_wired_limit, check_memory
+from mlxctl.doctor.packages import assess_packages
+from mlxctl.doctor.platform import assess_file_limit, assess_platform
+from mlxctl.models import Library, Machine
+from mlxctl.models.machine import GIB
+from mlxctl.settings import LibrarySettings, ServerSettings, Settings
+
+
+def test_this_machine_is_examined_and_works() -> None:
+    results = list(run_checks())
+    names = [result.name for result in results]
+    assert len(set(names)) == len(names) >= 10
+    assert {result.name: result.facts for result in results if result.verdict == "broken"} == {}
+    assert all(result.remedy for result in results if result.verdict == "advice")
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "macos", "is_translated", "verdict"),
+    [
+        ("darwin", "arm64", "15.1", False, "ok"),
+        ("darwin", "arm64", "26.0", False, "ok"),
+        ("darwin", "arm64", "13.6", False, "broken"),
+        ("darwin", "x86_64", "15.1", False, "broken"),
+        ("darwin", "x86_64", "15.1", True, "broken"),
+        ("linux", "x86_64", "", False, "advice"),
+        ("win32", "AMD64", "", False, "broken"),
+    ],
+)
+def test_platforms(system: str, machine: str, macos: str, is_translated: bool, verdict: str) -> None:
+    result = assess_platform(system, machine, macos, is_translated=is_translated)
+    assert result.verdict == verdict
+    assert (result.remedy is None) == (verdict == "ok")
+
+
+def lookup_in(installed: dict[str, tuple[str, list[str]]]) -> object:
+    def lookup(name: str) -> tuple[str, list[str]]:
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return installed[name]
+
+    return lookup
+
+
+def packages(**changed: tuple[str, list[str]] | None) -> dict[str, tuple[str, list[str]]]:
+    whole = {
+        "mlxctl": (
+            "0.1",
+            [
+                "mlx>=0.32,<0.33",
+                "mlx-lm>=0.32",
+                "pytest ; extra == 'test'",
+                "winonly ; sys_platform == 'win32'",
+            ],
+        ),
+        "mlx": ("0.32.4", []),
+        "mlx-lm": ("0.32.2", ["mlx>=0.32.1", "broken requirement ((", "numpy"]),
+        "numpy": ("2.0", ["mlx-lm"]),
+    } | {name.replace("_", "-"): found for name, found in changed.items()}
+    return {name: found for name, found in whole.items() if found is not None}
+
+
+def test_packages_that_fit_are_counted_also_in_circles_and_without_extras() -> None:
+    result = assess_packages(lookup_in(packages()))  # type: ignore[arg-type]
+    assert (result.verdict, result.facts) == ("ok", "5 requirements are met")
+
+
+@pytest.mark.parametrize(
+    ("changed", "text", "remedy"),
+    [
+        ({"mlx": ("0.31.0", [])}, "mlx 0.31.0 is installed, mlxctl needs <0.33,>=0.32", "'mlx<0.33,>=0.32'"),
+        ({"numpy": None}, "numpy is missing, mlx-lm needs any version", "'numpy'"),
+        (
+            {"mlx_lm": ("0.32.2", ["mlx>=0.40"])},
+            "mlx 0.32.4 is installed, mlx-lm needs >=0.40",
+            "'mlx>=0.40'",
+        ),
+    ],
+)
+def test_packages_that_clash_are_named_with_the_command_that_mends_them(
+    changed: dict[str, tuple[str, list[str]] | None], text: str, remedy: str
+) -> None:
+    result = assess_packages(lookup_in(packages(**changed)))  # type: ignore[arg-type]
+    assert result.verdict == "broken"
+    assert text in result.facts
+    assert result.remedy is not None
+    assert result.remedy.startswith("`pip install ")
+    assert remedy in result.remedy
+
+
+def test_a_checkout_that_was_never_installed_is_told_so() -> None:
+    result = assess_packages(lookup_in({}))  # type: ignore[arg-type]
+    assert (result.verdict, result.remedy) == (
+        "advice",
+        "in its directory: `pip install -c constraints.txt -e .`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "output", "errors", "wants_metal", "verdict", "text"),
+    [
+        (0, '{"version": "1", "device": "gpu", "metal": true, "total": 36.0}', "", True, "ok", "with Metal"),
+        (
+            0,
+            '{"version": "1", "device": "cpu", "metal": false, "total": 36.0}',
+            "",
+            True,
+            "broken",
+            "no Metal",
+        ),
+        (
+            0,
+            '{"version": "1", "device": "gpu", "metal": true, "total": 35.0}',
+            "",
+            True,
+            "broken",
+            "computes 35 where 36 is right",
+        ),
+        (1, "", "Traceback\nImportError: libmlx.dylib", True, "broken", "ImportError: libmlx.dylib"),
+        (-6, "", "", True, "broken", "ended with -6"),
+    ],
+)
+def test_trials_of_mlx(
+    exit_code: int, output: str, errors: str, wants_metal: bool, verdict: str, text: str
+) -> None:
+    result = assess_backend(exit_code, output, errors, wants_metal=wants_metal)
+    assert result.verdict == verdict
+    assert text in result.facts
+
+
+def test_mlx_computes_here() -> None:
+    assert check_backend(wants_metal=False).verdict == "ok"
+
+
+def test_blas_is_advice() -> None:
+    assert assess_blas(None).verdict == "advice"
+    assert assess_blas("libopenblas.so.0").verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("memory_gib", "limit_mib", "verdict", "text"),
+    [
+        (64, 0, "ok", "sysctl iogpu.wired_limit_mb=55705"),
+        (8, 0, "ok", "sysctl iogpu.wired_limit_mb=2048"),
+        (4, 0, "ok", "chosen by macOS"),
+        (64, 50_000, "ok", "set by hand to 48.8 GiB of 64"),
+        (64, 63_000, "advice", "set by hand to 61.5 GiB of 64"),
+        (64, None, "ok", "no iogpu.wired_limit_mb"),
+    ],
+)
+def test_wired_limits(memory_gib: int, limit_mib: int | None, verdict: str, text: str) -> None:
+    result = assess_wired_limit(memory_gib * GIB, limit_mib)
+    assert result.verdict == verdict
+    assert text in result.facts
+
+
+def test_a_memory_limit_beyond_the_memory_is_broken() -> None:
+    machine = Machine(
+        chip=None,
+        memory_bytes=8 * GIB,
+        usable_bytes=6 * GIB,
+        is_exact=True,
+        has_metal=False,
+        bandwidth_bytes_per_second=None,
+    )
+    assert check_memory(machine, limit_bytes=9 * GIB).verdict == "broken"
+    assert check_memory(machine, limit_bytes=7 * GIB).verdict == "ok"
+
+
+def test_few_open_files_are_advice() -> None:
+    assert [assess_file_limit(limit).verdict for limit in (256, 1024, -1)] == ["advice", "ok", "ok"]
+
+
+def test_a_place_without_room_is_advice_and_one_that_is_a_file_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert assess_directory("state", tmp_path / "new" / "er", least_bytes=0).verdict == "ok"
+    assert assess_directory("models", tmp_path, least_bytes=1e30).verdict == "advice"
+    assert assess_directory("state", tmp_path / "file" / "inside", least_bytes=0).verdict == "broken"
+
+
+def test_a_broken_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "models--org--half").mkdir()
+    result = check_models(Library(LibrarySettings(hub_cache=tmp_path)))
+    assert "1 in the library" in result.facts
+    assert result.verdict == "advice"
+    assert result.remedy is not None
+
+
+def test_a_port_that_is_taken_is_advice() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        taken = check_port(Settings(server=ServerSettings(port=port)))
+    assert (taken.verdict, f"port {port}" in taken.facts) == ("advice", True)
+    assert check_port(Settings(server=ServerSettings(port=0))).verdict == "ok"

@@ -1,0 +1,107 @@
+"""How prompts with images are cut into slices, in ints: no whole image is divided, and a look does not count
+as reading.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.engine.scheduling.batch import RowResult
+from mlxctl.engine.scheduling.model_queue import ModelCosts
+from mlxctl.engine.scheduling.scheduler import Scheduler
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.ir import ProcessedImage, SamplingParams
+from mlxctl.ir.tokens import pack
+
+
+def prompt(
+    *spans: tuple[int, int], num_tokens: int = 100, is_whole: bool = True, stops: tuple[int, ...] = ()
+) -> Sequence:
+    """One with images from and to these places."""
+    images = [
+        ProcessedImage.of(
+            b"", height=1, width=1, start=start, num_tokens=end - start, num_positions=2, is_whole=is_whole
+        )
+        for start, end in spans
+    ]
+    return Sequence(
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=pack(range(num_tokens)),
+        sampling=SamplingParams(),
+        stop_token_ids=frozenset(),
+        max_tokens=9,
+        images=tuple(images),
+        checkpoint_positions=list(stops),
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_computed", "quota", "num_tokens"),
+    [
+        (0, 5, 5),  # words before it
+        (0, 10, 10),  # up to where it begins
+        (0, 15, 10),  # would end within it: what stands before it is read first
+        (10, 4, 20),  # it begins here: all of it, however short the slice was to be
+        (17, 4, 13),  # known up to the middle: all that is left of it
+        (10, 25, 25),  # it, and words behind it
+        (30, 40, 40),
+    ],
+)
+def test_a_whole_picture_is_read_in_one_slice(num_computed: int, quota: int, num_tokens: int) -> None:
+    sequence = prompt((10, 30))
+    sequence.num_computed_tokens = num_computed
+    assert sequence.slice_tokens(quota) == num_tokens
+
+
+def test_a_picture_whose_tokens_look_back_only_is_cut_anywhere() -> None:
+    assert prompt((10, 30), is_whole=False).slice_tokens(15) == 15
+
+
+@given(
+    quotas=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    stops=st.lists(st.integers(1, 98), max_size=3),
+)
+def test_slices_of_any_size_end_at_the_last_token_and_never_within_a_picture(
+    quotas: list[int], stops: list[int]
+) -> None:
+    sequence = prompt((3, 19), (19, 35), (60, 76), stops=tuple(sorted(stops)))
+    ends = []
+    while sequence.num_tokens_to_prefill:
+        sequence.num_computed_tokens += sequence.slice_tokens(quotas[len(ends) % len(quotas)])
+        ends.append(sequence.num_computed_tokens)
+    assert ends[-1] == 99
+    assert not any(image.start < end < image.end for end in ends for image in sequence.images)
+
+
+@pytest.mark.parametrize(
+    ("num_cached", "num_computed", "num_tokens", "encodes_image"),
+    [
+        (0, 0, 10, False),
+        (0, 0, 11, True),
+        (0, 10, 5, True),
+        (0, 15, 5, False),  # looked at before
+        (15, 15, 5, True),  # known up to here, so never looked at
+        (30, 30, 5, False),
+    ],
+)
+def test_a_picture_is_looked_at_where_its_reading_begins(
+    num_cached: int, num_computed: int, num_tokens: int, encodes_image: bool
+) -> None:
+    sequence = prompt((10, 30), is_whole=False)
+    sequence.num_cached_tokens, sequence.num_computed_tokens = num_cached, num_computed
+    assert sequence.encodes_image(num_tokens) is encodes_image
+
+
+def test_slices_after_a_long_look_are_as_long_as_those_before_it() -> None:
+    scheduler = Scheduler(max_rows=4, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
+    scheduler.add(prompt((64, 80), num_tokens=400, is_whole=False))
+    sizes = []
+    for seconds in (0.0, 0.1, 9.0, 0.1):
+        batch = scheduler.next_batch(now=0.0, available_bytes=1 << 40)
+        assert batch is not None
+        sizes.append(batch.num_tokens)
+        results = [RowResult(sequence=batch.prompts[0])] if batch.phase == "restore" else []
+        scheduler.settle(batch, results, seconds=seconds, now=0.0)
+    assert sizes == [0, 64, 64, 64]

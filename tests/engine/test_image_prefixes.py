@@ -1,0 +1,224 @@
+"""Pictures in the prefix cache: never another's, always one's own, to the token, and not looked at twice."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from mlxctl.adapters import PreparedInput
+from mlxctl.engine import EngineClient
+from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.vision.language_model import VisionLanguageModel
+from mlxctl.errors import SequenceFailed
+from mlxctl.ir import CacheOptions, ImagePart, TextPart
+from mlxctl.ir.tokens import common_tokens, image_salts, pack
+from mlxctl.models import read_model
+from tests import tiny_models
+from tests.engine.harness import result_of
+
+from .harness import Output
+from .vision_harness import BLUE, RED, answer, image, prepared, seeing_engine
+
+SEER = tiny_models.trained("pixtral_colors")
+QUESTION = TextPart(text="What color is this?")
+STORY = TextPart(text="The sea is wide, and the hills are old. " * 8)
+PLENTY = 1 << 40
+
+
+def asked(*parts: ImagePart | TextPart) -> PreparedInput:
+    return prepared(SEER, *parts)
+
+
+def gone_on(prompt: PreparedInput, said: Sequence[int], *, behind: PreparedInput) -> PreparedInput:
+    """A conversation with an answer and another question, whose images stand behind both."""
+    start = len(prompt.token_ids) + len(said)
+    moved = (replace(image, start=image.start + start) for image in behind.images)
+    return replace(
+        prompt, token_ids=(*prompt.token_ids, *said, *behind.token_ids), images=(*prompt.images, *moved)
+    )
+
+
+async def ask_all(prompts: Sequence[PreparedInput], **settings: object) -> list[Output]:
+    async with seeing_engine(SEER, **settings) as client:
+        return [await answer(client, prompt) for prompt in prompts]
+
+
+def cold(prompts: Sequence[PreparedInput]) -> list[list[int]]:
+    return [output.token_ids for output in asyncio.run(ask_all(prompts, prefix_cache_bytes=0))]
+
+
+def num_shared(one: PreparedInput, other: PreparedInput, said: Sequence[int]) -> int:
+    """How much of a prompt an earlier one and what was said to it have computed; what was said last never
+    was.
+    """
+    known = pack([*other.token_ids, *said[:-1]])
+    shared = common_tokens(pack(one.token_ids), known, image_salts(one.images), image_salts(other.images))
+    return min(shared, len(one.token_ids) - 1)
+
+
+def test_the_same_words_about_another_picture_are_answered_anew() -> None:
+    red, blue = asked(image(RED), QUESTION), asked(image(BLUE), QUESTION)
+    assert red.token_ids == blue.token_ids
+
+    outputs = asyncio.run(ask_all([red, blue, red, blue]))
+
+    assert outputs[0].token_ids == outputs[2].token_ids != outputs[1].token_ids == outputs[3].token_ids
+    all_but_the_last = len(red.token_ids) - 1
+    assert [output.num_cached for output in outputs] == [0, 0, all_but_the_last, all_but_the_last]
+
+
+def test_text_before_a_picture_is_shared_by_those_who_show_others() -> None:
+    red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
+
+    outputs = asyncio.run(ask_all([red, blue]))
+
+    assert outputs[1].num_cached == red.images[0].start > 16
+    assert [output.token_ids for output in outputs] == cold([red, blue])
+
+
+@pytest.mark.parametrize("is_last", [True, False], ids=["in its own cache", "from chunks"])
+def test_the_next_turn_about_a_picture_is_known_up_to_it_and_nobody_looks_again(
+    monkeypatch: pytest.MonkeyPatch, is_last: bool
+) -> None:
+    first = asked(STORY, image(RED), QUESTION)
+
+    async def run() -> tuple[PreparedInput, Output]:
+        async with seeing_engine(SEER) as client:
+            said = (await answer(client, first)).token_ids
+            if not is_last:
+                await answer(client, asked(STORY, image(BLUE), QUESTION))
+            monkeypatch.setattr(VisionLanguageModel, "encode", blindly)
+            second = gone_on(first, said, behind=asked(QUESTION))
+            return second, await answer(client, second)
+
+    second, output = asyncio.run(run())
+
+    assert output.num_cached == len(second.token_ids) - len(asked(QUESTION).token_ids) - 1
+    monkeypatch.undo()
+    assert [output.token_ids] == cold([second])
+
+
+def blindly(*_: object) -> None:
+    raise RuntimeError("nobody has to look")
+
+
+def test_a_mistake_of_the_eyes_ends_its_request_and_not_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise TypeError("eyes of another kind")
+
+    async def run() -> Output:
+        async with seeing_engine(SEER) as client:
+            monkeypatch.setattr(VisionLanguageModel, "encode", mistaken)
+            with pytest.raises(SequenceFailed, match="looking at a image failed: eyes of another kind"):
+                await answer(client, asked(image(RED)))
+            monkeypatch.undo()
+            return await answer(client, asked(image(RED)))
+
+    assert asyncio.run(run()).token_ids
+
+
+def test_who_has_to_look_and_cannot_is_told() -> None:
+    async def run() -> Output:
+        async with seeing_engine(SEER) as client:
+            return await answer(
+                client, replace(asked(image(RED)), images=(replace(asked(image(RED)).images[0], width=8),))
+            )
+
+    with pytest.raises(SequenceFailed, match="looking at a image failed"):
+        asyncio.run(run())
+
+
+def random_prompt(dice: random.Random) -> PreparedInput:
+    """Some words and images out of few, so that prompts often begin alike, and often reach beyond a chunk."""
+    parts: list[ImagePart | TextPart] = []
+    for _ in range(dice.randint(1, 12)):
+        color = dice.choice([RED, BLUE])
+        parts.append(dice.choice([QUESTION, STORY, image(color), image(color, side=32)]))
+    return asked(*parts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hit_of_any_length_goes_on_as_a_cold_run_and_is_counted_to_the_token(seed: int) -> None:
+    dice = random.Random(seed)
+    prompts = [random_prompt(dice) for _ in range(7)]
+    prompts += [replace(prompt, token_ids=prompt.token_ids[:-1], images=prompt.images) for prompt in prompts]
+
+    outputs = asyncio.run(ask_all(prompts, prefill_chunk_max_tokens=70))
+
+    assert [output.token_ids for output in outputs] == cold(prompts)
+    for place, prompt in enumerate(prompts):
+        before = zip(prompts[:place], outputs[:place], strict=True)
+        known = max((num_shared(prompt, other, output.token_ids) for other, output in before), default=0)
+        assert outputs[place].num_cached == (known if known >= 16 else 0)
+
+
+def test_those_who_arrive_together_read_what_they_share_once_and_their_own_pictures_each() -> None:
+    trunk = (STORY, image(RED), STORY, STORY)
+    prompts = [asked(*trunk, image(color, side=side), QUESTION) for color in (RED, BLUE) for side in (32, 64)]
+
+    async def run() -> tuple[list[list[int]], int]:
+        async with seeing_engine(SEER) as client:
+            outputs = await asyncio.gather(*(answer(client, prompt) for prompt in prompts))
+            return [output.token_ids for output in outputs], (await client.stats()).num_prompt_tokens
+
+    said, num_read = asyncio.run(run())
+
+    assert said == cold(prompts)
+    tails = sum(len(prompt.token_ids) - prompt.images[1].start for prompt in prompts)
+    assert num_read <= prompts[0].images[1].start + tails
+
+
+def test_a_picture_is_known_after_a_restart_and_another_one_is_not(tmp_path: Path) -> None:
+    red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
+    on_disk = {"cache_dir": tmp_path, "cache_disk_bytes": 1 << 30, "cache_min_free_bytes": 0}
+    asyncio.run(ask_all([red], **on_disk))
+
+    outputs = asyncio.run(ask_all([blue, red], **on_disk))
+
+    assert [output.num_cached for output in outputs] == [blue.images[0].start, len(red.token_ids) - 1]
+    assert [output.token_ids for output in outputs] == cold([blue, red])
+
+
+def test_who_wants_nothing_kept_gets_that() -> None:
+    red = asked(STORY, image(RED), QUESTION)
+
+    async def run(client_of: CacheOptions) -> list[int]:
+        async with seeing_engine(SEER) as client:
+            return [(await answer(client, red, client_of)).num_cached for _ in range(2)]
+
+    assert asyncio.run(run(CacheOptions(mode="off"))) == [0, 0]
+
+
+async def looked_up(client: EngineClient, prompt: PreparedInput) -> int:
+    return (await client.look_up("m", prompt.token_ids, image_salts(prompt.images))).num_cached
+
+
+def test_a_look_tells_pictures_apart_too() -> None:
+    red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
+
+    async def run() -> list[int]:
+        async with seeing_engine(SEER) as client:
+            await answer(client, red)
+            return [await looked_up(client, prompt) for prompt in (red, blue)]
+
+    assert asyncio.run(run()) == [len(red.token_ids) - 1, blue.images[0].start]
+
+
+def test_wherever_the_known_part_ends_the_rest_is_embedded_as_it_is_in_the_whole() -> None:
+    prompt = asked(image(RED, side=32), QUESTION, image(BLUE, side=32), QUESTION)
+    model, token_ids = vision_model(), mx.array(prompt.token_ids)
+    whole = model.view(token_ids, prompt.images).glance(0, len(token_ids)).states
+
+    for num_cached in range(len(token_ids)):
+        rest = model.view(token_ids, prompt.images).glance(num_cached, len(token_ids)).states
+        assert mx.array_equal(rest, whole[num_cached:])
+
+
+def vision_model() -> VisionLanguageModel:
+    """The model, loaded."""
+    model: VisionLanguageModel = result_of(load_text_model(read_model(SEER).spec("m"))).model
+    return model

@@ -1,0 +1,152 @@
+"""Models are loaded beside running ones and let go of again: memory comes back, and nobody else notices."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mlxctl.engine import EngineClient
+from mlxctl.errors import BrokenModel, ModelInUse, NotEnoughMemory, SequenceFailed
+from mlxctl.ir import ModelSpec
+from mlxctl.settings import EngineSettings
+from tests import tiny_models
+from tests.engine.harness import finish, running_engine, submit
+
+PROMPT = range(20, 60)
+
+
+def source(name: str, path: Path | None = None) -> ModelSpec:
+    directory = path or tiny_models.model(name)
+    return ModelSpec(
+        name=name,
+        path=directory,
+        weights_bytes=sum(file.stat().st_size for file in directory.glob("*.safetensors")),
+    )
+
+
+async def active_bytes(client: EngineClient) -> int:
+    return (await client.stats()).active_memory_bytes
+
+
+@pytest.mark.parametrize("family", ["llama3", "lfm2", "qwen3_next"])
+def test_unloading_gives_back_what_loading_took_and_the_model_can_come_back(family: str) -> None:
+    async def run() -> None:
+        async with running_engine("endless", settings=EngineSettings(prefix_cache_bytes=0)) as client:
+            before = await active_bytes(client)
+            loaded = await client.load(source(family))
+            first = await finish(submit(client, family, PROMPT))
+
+            unloaded = await client.unload(family)
+
+            assert unloaded.weights_bytes == loaded.weights_bytes
+            assert unloaded.freed_bytes >= loaded.weights_bytes
+            assert await active_bytes(client) - before < 16_384
+            assert list(client.loaded) == ["endless"]
+            with pytest.raises(SequenceFailed, match="not loaded"):
+                await finish(submit(client, family, PROMPT))
+            await client.load(source(family))
+            assert (await finish(submit(client, family, PROMPT))).token_ids == first.token_ids
+
+    asyncio.run(run())
+
+
+def test_what_a_model_had_computed_is_still_known_when_it_comes_back() -> None:
+    async def run() -> None:
+        async with running_engine("qwen3") as client:
+            first = await finish(submit(client, "qwen3", range(20, 420)))
+            await client.unload("qwen3")
+            await client.load(source("qwen3"))
+
+            again = await finish(submit(client, "qwen3", range(20, 420)))
+            assert (again.num_cached, again.token_ids) == (399, first.token_ids)
+            assert (await client.stats()).cache_hits["exact"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_model_with_sequences_stays() -> None:
+    async def run() -> None:
+        async with running_engine("endless") as client:
+            stream = submit(client, "endless", PROMPT, max_tokens=200)
+
+            with pytest.raises(ModelInUse) as refusal:
+                await client.unload("endless")
+
+            assert refusal.value.retry_after_seconds > 0
+            assert len((await finish(stream)).token_ids) == 200
+            await client.unload("endless")
+            assert not client.loaded
+
+    asyncio.run(run())
+
+
+def test_rows_go_on_while_another_model_is_loaded() -> None:
+    async def run() -> None:
+        async with running_engine("endless") as client:
+            alone = await finish(submit(client, "endless", PROMPT, max_tokens=150))
+            stream = submit(client, "endless", PROMPT, max_tokens=150)
+            loading = asyncio.gather(client.load(source("llama3")), client.load(source("lfm2")))
+
+            assert (await finish(stream)).token_ids == alone.token_ids
+            await loading
+            assert set(client.loaded) == {"endless", "llama3", "lfm2"}
+
+    asyncio.run(run())
+
+
+def test_two_models_take_turns_under_a_limit_that_holds_one() -> None:
+    """The cache of what was computed makes room for weights, and the weights of one for those of the other."""
+    needed = max(source(name).weights_bytes for name in ("qwen3", "llama3"))
+
+    async def run() -> None:
+        settings = EngineSettings(memory_limit_bytes=int(needed * 1.5))
+        # The limit is that of a process.
+        async with running_engine("qwen3", settings=settings, own_process=True) as client:
+            with pytest.raises(NotEnoughMemory):
+                await client.load(source("llama3"))
+            answers: dict[str, list[list[int]]] = {"qwen3": [], "llama3": []}
+            for _ in range(3):
+                answers["qwen3"].append((await finish(submit(client, "qwen3", PROMPT))).token_ids)
+                await client.unload("qwen3")
+                await client.load(source("llama3"))
+                answers["llama3"].append((await finish(submit(client, "llama3", PROMPT))).token_ids)
+                assert await active_bytes(client) < int(needed * 1.5)
+                await client.unload("llama3")
+                await client.load(source("qwen3"))
+            assert all(given == [given[0]] * 3 for given in answers.values())
+
+    asyncio.run(run())
+
+
+def test_a_model_that_is_broken_costs_the_others_nothing(tmp_path: Path) -> None:
+    shutil.copytree(tiny_models.model("llama3"), tmp_path, dirs_exist_ok=True)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+
+    async def run() -> None:
+        async with running_engine("endless") as client:
+            before = await active_bytes(client)
+            stream = submit(client, "endless", PROMPT, max_tokens=100)
+
+            with pytest.raises(BrokenModel):
+                await client.load(source("broken", tmp_path))
+
+            assert len((await finish(stream)).token_ids) == 100
+            assert await active_bytes(client) - before < 1_000_000
+            await client.load(source("llama3"))
+
+    asyncio.run(run())
+
+
+def test_a_load_that_takes_too_long_is_given_up_and_the_others_are_served() -> None:
+    async def run() -> None:
+        async with running_engine("endless") as client:
+            client._worker._load_timeout_seconds = 0.0
+            with pytest.raises(BrokenModel, match="takes longer"):
+                await client.load(source("llama3"))
+
+            assert list(client.loaded) == ["endless"]
+            assert len((await finish(submit(client, "endless", PROMPT, max_tokens=5))).token_ids) == 5
+
+    asyncio.run(run())

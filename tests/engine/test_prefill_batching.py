@@ -1,0 +1,108 @@
+"""Which prompts one pass reads to their end, and where they are after each part of it, in ints."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.engine.scheduling.prefill_batching import padded_tokens, prefill_passes, select_prefill_batch
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.ir import SamplingParams
+from mlxctl.ir.tokens import pack
+
+PLENTY = 1 << 30
+
+
+def prompt(
+    num_left: int, *, num_computed: int = 100, remaining_checkpoints: tuple[int, ...] = ()
+) -> Sequence:
+    """One of which `num_left` tokens are left to read, with `remaining_checkpoints` so many tokens from here."""
+    return Sequence(
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=pack(range(num_computed + num_left + 1)),
+        sampling=SamplingParams(),
+        stop_token_ids=frozenset(),
+        max_tokens=9,
+        num_computed_tokens=num_computed,
+        checkpoint_positions=[num_computed + pause for pause in remaining_checkpoints],
+        needs_restore=False,
+    )
+
+
+def choose(
+    ranked: list[Sequence], *, max_tokens: int = PLENTY, worthwhile: int = PLENTY, padding: int = PLENTY
+) -> list[Sequence]:
+    return select_prefill_batch(
+        ranked, max_tokens=max_tokens, max_added_padding_tokens=worthwhile, affordable_padding_tokens=padding
+    )
+
+
+def test_a_prompt_that_does_not_fit_is_read_alone_and_keeps_no_other_from_joining() -> None:
+    short, long, other = prompt(50), prompt(101), prompt(50)
+
+    assert choose([long, short], max_tokens=100) == [long]
+    assert choose([short, long, other], max_tokens=100) == [short, other]
+
+
+def test_a_prompt_joins_only_while_the_padding_that_it_adds_is_cheaper_than_a_pass_of_its_own() -> None:
+    short, like_it, long = prompt(90), prompt(100), prompt(120)
+
+    assert choose([short, like_it, long], worthwhile=20) == [short, like_it]
+    assert choose([short, like_it, long], worthwhile=40) == [short, like_it, long]
+
+
+def test_padding_counts_and_who_would_need_too_much_of_it_is_left_out() -> None:
+    first, longer, equal = prompt(5), prompt(20), prompt(5)
+
+    assert choose([first, longer, equal], max_tokens=30) == [first, equal]
+    assert padded_tokens([first, longer, equal]) == 60
+
+
+def test_rows_that_should_not_decode_together_are_not_read_together() -> None:
+    here, far = prompt(5, num_computed=0), prompt(5, num_computed=5000)
+
+    assert choose([here, far], padding=4999) == [here]
+    assert choose([here, far], padding=5000) == [here, far]
+
+
+def test_prompts_of_which_nothing_is_left_go_on_among_themselves() -> None:
+    known, short, other = prompt(0), prompt(3), prompt(0)
+
+    assert choose([known, short, other]) == [known, other]
+    assert choose([short, known, other]) == [short]
+
+
+def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
+    first, tiny = prompt(20, remaining_checkpoints=(4, 9)), prompt(2)
+
+    assert choose([first, tiny, prompt(3)])[1:] != [tiny]
+    assert tiny not in choose([first, tiny, prompt(3)])
+
+
+@given(
+    rows=st.lists(
+        st.integers(4, 48).flatmap(
+            lambda left: st.tuples(
+                st.just(left), st.sets(st.integers(1, left), max_size=3).map(sorted).map(tuple)
+            )
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_every_pass_reads_something_of_every_prompt_and_stops_at_all_its_pauses(
+    rows: list[tuple[int, tuple[int, ...]]],
+) -> None:
+    prompts = [
+        prompt(left, remaining_checkpoints=remaining_checkpoints) for left, remaining_checkpoints in rows
+    ]
+
+    ends = prefill_passes(prompts)
+
+    for row, one in enumerate(prompts):
+        places = [one.num_computed_tokens, *(places[row] for places in ends)]
+        assert all(after > before for before, after in pairwise(places))
+        assert set(one.remaining_checkpoints) <= set(places)
+        assert places[-1] == one.num_prompt_tokens - 1
+    assert len(ends) == max(len(one.remaining_checkpoints) for one in prompts)

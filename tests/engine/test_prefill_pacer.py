@@ -1,0 +1,176 @@
+"""Passes over prompts fit their time, whatever a pass and a token cost and whatever was served before."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
+
+STEP = 0.02
+
+
+def make_pacer(
+    *, step: float | None = STEP, gap_seconds: float | None = None, max_tokens: int = 2048
+) -> PrefillPacer:
+    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=max_tokens, gap_seconds=gap_seconds)
+    for _ in range(5 if step is not None else 0):
+        pacer.observe_decode(step or 0.0, alone=True)
+    return pacer
+
+
+def read(
+    pacer: PrefillPacer, *, fixed: float, per_token: float, rows: int = 1, passes: int = 20, **situation: int
+) -> int:
+    """Read parts of a long prompt and return the size of the next."""
+    for _ in range(passes):
+        num_tokens = pacer.chunk_tokens(rows=rows, **situation)
+        pacer.observe_prefill(num_tokens, fixed + num_tokens * per_token, rows=rows)
+    return pacer.chunk_tokens(rows=rows, **situation)
+
+
+@pytest.mark.parametrize("per_token", [0.0001, 0.0005, 0.002])
+def test_beside_rows_a_part_of_a_long_prompt_takes_two_decode_steps(per_token: float) -> None:
+    num_tokens = read(make_pacer(), fixed=0.002, per_token=per_token)
+
+    assert 0.030 <= 0.002 + num_tokens * per_token <= 0.041
+
+
+def test_a_step_that_runs_on_beside_the_pass_is_no_part_of_it() -> None:
+    pacer = make_pacer()
+    for _ in range(20):
+        num_tokens = pacer.chunk_tokens(rows=1)
+        pacer.observe_decode(0.001, alone=False)
+        pacer.observe_prefill(num_tokens, 0.019 + 0.002 + num_tokens * 0.0005, rows=1)
+
+    assert 0.030 <= 0.002 + pacer.chunk_tokens(rows=1) * 0.0005 <= 0.041
+
+
+def test_every_prompt_that_waits_buys_two_steps_up_to_nine() -> None:
+    pacer = make_pacer()
+    for num in (1, 2, 3, 5):
+        read(pacer, fixed=0.002, per_token=0.0005, num_waiting=num)
+
+    seconds = [0.002 + 0.0005 * pacer.chunk_tokens(rows=1, num_waiting=num) for num in (1, 2, 3, 5, 50)]
+
+    assert seconds == pytest.approx([0.04, 0.08, 0.12, 0.18, 0.18], rel=0.1)
+    assert 0.002 + 0.0005 * pacer.final_pass_tokens(rows=1) == pytest.approx(0.18, rel=0.1)
+
+
+def test_a_prompt_that_waits_too_long_lets_passes_take_what_the_gap_allows_and_no_more() -> None:
+    pacer = make_pacer(step=0.005, gap_seconds=0.1)
+    for _ in range(20):
+        num_tokens = pacer.final_pass_tokens(rows=1, is_overdue=True)
+        pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
+
+    late, in_time = (
+        0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, is_overdue=is_overdue)
+        for is_overdue in (True, False)
+    )
+
+    assert late == pytest.approx(0.095, rel=0.05)
+    assert in_time == pytest.approx(0.045, rel=0.05)
+
+
+def test_a_pass_beside_rows_is_never_shorter_than_one_and_a_half_times_its_fixed_cost() -> None:
+    pacer = make_pacer(step=0.001)
+    read(pacer, fixed=0.05, per_token=0.0005)
+
+    # Every fourth pass tries whether half the size is really no shorter.
+    seconds = sorted(0.05 + 0.0005 * read(pacer, fixed=0.05, per_token=0.0005, passes=1) for _ in range(8))
+
+    assert seconds[0] >= 0.06
+    assert seconds[2:] == pytest.approx([0.075] * 6, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "step", [None, 0.02, 0.15], ids=["no step was measured", "quick steps", "steps as slow as passes"]
+)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_fixed_cost_above_every_target_does_not_make_passes_tiny(step: float | None, rows: int) -> None:
+    pacer, seconds, num_read = make_pacer(step=step), 0.0, 0
+    while num_read < 8000:
+        num_tokens = pacer.chunk_tokens(rows=rows)
+        duration = 0.15 + 0.0004 * num_tokens
+        pacer.observe_prefill(num_tokens, duration, rows=rows)
+        seconds, num_read = seconds + duration, num_read + num_tokens
+
+    # In passes of 2048 tokens it takes 3.8 s; beside rows, at 1.5 times the fixed cost, it takes 9.6.
+    assert seconds < (12 if rows else 6)
+
+
+@pytest.mark.parametrize("num_streams", [1, 1000])
+def test_the_steps_of_single_streams_say_nothing_of_what_a_token_of_a_prompt_costs(num_streams: int) -> None:
+    fresh, old = make_pacer(step=0.005), make_pacer(step=0.005)
+    for _ in range(num_streams):
+        old.observe_decode(0.005, alone=True)
+        old.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
+    fresh.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
+
+    assert old.final_pass_tokens(rows=1) == fresh.final_pass_tokens(rows=1) > 150
+
+
+def test_while_nothing_decodes_a_pass_of_one_prompt_takes_five_steps_and_one_of_several_the_whole_slice() -> (
+    None
+):
+    pacer = make_pacer(step=0.01)
+    alone = read(pacer, fixed=0.0, per_token=0.001, rows=0)
+    for _ in range(5):
+        together = pacer.final_pass_tokens(rows=0)
+        pacer.observe_prefill(together, together * 0.001, rows=0)
+
+    assert alone == pytest.approx(50, abs=2)
+    assert pacer.final_pass_tokens(rows=0) == pytest.approx(500, abs=5)
+
+
+def test_a_pass_is_bounded_in_tokens_and_grows_by_no_more_than_double() -> None:
+    pacer = make_pacer(step=0.1)
+
+    first = pacer.chunk_tokens(rows=0)
+    pacer.observe_prefill(first, first * 1e-6, rows=0)
+
+    assert pacer.chunk_tokens(rows=0) == 2 * first
+    assert read(pacer, fixed=0.0, per_token=1e-6, rows=0) == 2048
+
+
+def test_one_disturbed_step_or_pass_does_not_change_the_next_pass() -> None:
+    pacer = make_pacer()
+    usual = read(pacer, fixed=0.002, per_token=0.0005)
+
+    pacer.observe_decode(5.0, alone=True)
+    pacer.observe_prefill(usual, 3.0, rows=1)
+
+    assert pacer.chunk_tokens(rows=1) == pytest.approx(usual, rel=0.05)
+
+
+def test_long_steps_of_many_rows_make_passes_beside_them_longer_but_not_those_that_a_short_request_waits_for() -> (
+    None
+):
+    pacer = make_pacer(step=0.005)
+    alone = read(pacer, fixed=0.001, per_token=0.0005, rows=0)
+    beside_one = pacer.chunk_tokens(rows=1)
+    for _ in range(20):
+        pacer.observe_decode(0.06, rows=16, alone=True)
+
+    assert 0.001 + 0.0005 * pacer.chunk_tokens(rows=16) == pytest.approx(0.12, rel=0.1)
+    assert pacer.chunk_tokens(rows=1) == beside_one
+    assert pacer.chunk_tokens(rows=0) == alone
+
+
+@settings(max_examples=50)
+@given(
+    fixed=st.floats(0, 0.3),
+    per_token=st.floats(1e-6, 0.02),
+    step=st.floats(0.001, 0.3),
+    rows=st.integers(0, 32),
+    noise=st.lists(st.floats(0.3, 10), min_size=30, max_size=30),
+)
+def test_whatever_is_measured_a_pass_has_some_tokens_and_no_more_than_the_most(
+    fixed: float, per_token: float, step: float, rows: int, noise: list[float]
+) -> None:
+    pacer = make_pacer(step=step)
+    for factor in noise:
+        num_tokens = pacer.chunk_tokens(rows=rows)
+        assert 1 <= num_tokens <= 2048
+        assert 1 <= pacer.final_pass_tokens(rows=rows) <= 2048
+        pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
+        pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)

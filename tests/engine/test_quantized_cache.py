@@ -1,0 +1,216 @@
+"""Quantized keys and values in batches: a row holds what it would hold alone, whatever joins, leaves, or is
+read beside it.
+"""
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlx_lm import load
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache, RotatingKVCache
+from mlx_lm.utils import _get_classes, load_model
+
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.kv_format_check import check_kv_format
+from mlxctl.engine.generation.quantized_cache import (
+    BatchQuantizedKVCache,
+    PreallocatedQuantizedKVCache,
+    quantized,
+)
+from mlxctl.ir import KVFormat
+from tests import tiny_models
+from tests.engine.cache_reading import next_logits, read
+from tests.tiny_models.wide_heads import wide_model
+
+FORM = KVFormat(bits=8, group_size=64)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return load(str(tiny_models.model("bench5m")))[0]
+
+
+def keys_of(number: int, num_tokens: int) -> mx.array:
+    """Keys that say of which row and token they are; every group of them is the same number, which quantizing
+    keeps.
+    """
+    tokens = mx.arange(num_tokens) + 1000.0 * number
+    return mx.broadcast_to(tokens[None, None, :, None], (1, 2, num_tokens, 64))
+
+
+def held(layer: PreallocatedQuantizedKVCache) -> list[float]:
+    """The numbers of the tokens in a single row, after checking that its values are of the same tokens."""
+    keys, values = (
+        mx.dequantize(*(array[:, :, : layer.offset] for array in packed), group_size=64, bits=8)
+        for packed in (layer.keys, layer.values)
+    )
+    assert mx.array_equal(keys, -values)
+    numbers: list[float] = keys[0, 0, :, 0].tolist()
+    return numbers
+
+
+def test_alone_it_computes_what_mlx_lms_own_quantized_cache_computes(model: Any) -> None:
+    tokens = [20 + place % 400 for place in range(300)]
+    theirs = [QuantizedKVCache(group_size=64, bits=8) for _ in range(len(kv.new_caches(model)))]
+    model(mx.array([tokens]), cache=theirs)
+
+    ours = read(model, tokens, FORM)
+
+    for _ in range(3):
+        assert mx.array_equal(next_logits(model, ours, [5]), model(mx.array([[5]]), cache=theirs)[:, -1])
+
+
+def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:
+    prompts = [list(range(20, 20 + num)) for num in (7, 300, 0, 40)]
+    alone = [next_logits(model, read(model, prompt, FORM), [5])[0] for prompt in prompts]
+    pair = kv.join([read(model, prompts[0], FORM), read(model, prompts[1], FORM)], [1, 1])
+
+    batch = kv.join([pair, read(model, prompts[2], FORM), read(model, prompts[3], FORM)], [2, 1, 1])
+
+    together = next_logits(model, batch, [5] * 4)
+    assert all(mx.allclose(one, other, atol=1e-2) for one, other in zip(alone, together, strict=True))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_rows_that_come_and_go_hold_their_own_tokens_in_order(data: st.DataObject) -> None:
+    rows: list[int] = []
+    lengths: dict[int, int] = {}
+    batch: kv.Caches = []
+    for number in range(6):
+        length = data.draw(st.integers(0, 300), label="length")
+        single = PreallocatedQuantizedKVCache(FORM)
+        if length:
+            single.update_and_fetch(keys_of(number, length), -keys_of(number, length))
+        batch = kv.join([batch, [single]], [len(rows), 1]) if rows else kv.join([[single]], [1])
+        rows, lengths[number] = [*rows, number], length
+        new = mx.concatenate([keys_of(row, lengths[row] + 1)[:, :, -1:] for row in rows])
+        batch[0].update_and_fetch(new, -new)
+        lengths |= {row: lengths[row] + 1 for row in rows}
+        keep = data.draw(
+            st.lists(st.sampled_from(range(len(rows))), min_size=1, unique=True).map(sorted), label="keep"
+        )
+        kv.keep_rows(batch, keep)
+        rows = [rows[place] for place in keep]
+
+        for place, row in enumerate(rows):
+            assert held(kv.extract_row(batch, place)[0]) == keys_of(row, lengths[row])[0, 0, :, 0].tolist()
+
+
+def test_a_row_that_left_a_batch_goes_on_alone_and_can_be_cut(model: Any) -> None:
+    batch = kv.join([read(model, [20] * 10, FORM), read(model, list(range(30, 90)), FORM)], [1, 1])
+
+    row = kv.extract_row(batch, 1)
+    for layer in row:
+        layer.trim(20)
+
+    assert row[0].size() == 40
+    assert mx.allclose(
+        next_logits(model, row, [5]),
+        next_logits(model, read(model, list(range(30, 70)), FORM), [5]),
+        atol=1e-2,
+    )
+
+
+def test_prompts_read_together_leave_each_row_with_its_own(model: Any) -> None:
+    prompts = [list(range(20, 30)), list(range(40, 43))]
+    caches = kv.join([read(model, prompt[:1], FORM) for prompt in prompts], [1, 1])
+
+    kv.read(model, caches, [np.array(prompt[1:], dtype=np.uint32) for prompt in prompts])
+
+    together = next_logits(model, caches, [5, 5])
+    for prompt, logits in zip(prompts, together, strict=True):
+        assert mx.allclose(next_logits(model, read(model, prompt, FORM), [5])[0], logits, atol=1e-2)
+
+
+def test_only_layers_that_keep_every_token_are_quantized_also_in_composite_caches() -> None:
+    window, state, both = RotatingKVCache(32), ArraysCache(2), CacheList(ArraysCache(1), KVCache())
+
+    layers = list(quantized([KVCache(), window, state, both], FORM))
+
+    assert isinstance(layers[0], PreallocatedQuantizedKVCache)
+    assert layers[1] is window
+    assert layers[2] is state
+    assert [type(part) for part in layers[3].caches] == [ArraysCache, PreallocatedQuantizedKVCache]
+
+
+def test_composite_caches_join_part_by_part() -> None:
+    def composite(number: int) -> CacheList:
+        (layer,) = quantized([CacheList(ArraysCache(1), KVCache())], FORM)
+        layer[0][0] = mx.full((1, 3), number)
+        layer[1].update_and_fetch(keys_of(number, 4 + number), -keys_of(number, 4 + number))
+        return layer  # type: ignore[no-any-return]
+
+    (joined,) = kv.join([[composite(1)], [composite(2)]], [1, 1])
+
+    assert joined[0][0].tolist() == [[1] * 3, [2] * 3]
+    assert isinstance(joined[1], BatchQuantizedKVCache)
+    assert [held(joined[1].extract(row)) for row in (0, 1)] == [
+        keys_of(row, 4 + row)[0, 0, :, 0].tolist() for row in (1, 2)
+    ]
+
+
+def test_the_format_counts_what_the_arrays_really_take() -> None:
+    for bits, group_size in ((8, 64), (4, 32)):
+        form = KVFormat(bits=bits, group_size=group_size)
+        for dtype, float_bytes in ((mx.bfloat16, 2), (mx.float32, 4)):
+            layer = PreallocatedQuantizedKVCache(form)
+            layer.update_and_fetch(keys_of(0, 256).astype(dtype), keys_of(0, 256).astype(dtype))
+
+            taken = sum(array.nbytes for array in kv.arrays([layer]))
+            assert taken == form.num_bytes(2 * 2 * 64 * 256 * float_bytes, float_bytes=float_bytes)
+
+
+@pytest.mark.parametrize(
+    ("family", "group_size", "reason"),
+    [("gpt_oss", 32, "sinks"), ("qwen3", 64, "try another --kv-group-size")],
+)
+def test_a_model_that_cannot_compute_with_it_is_refused_with_the_reason(
+    family: str, group_size: int, reason: str
+) -> None:
+    model = load_model(wide_model(family))[0]
+
+    with pytest.raises(ValueError, match=reason):
+        check_kv_format(model, KVFormat(bits=8, group_size=group_size))
+
+
+def test_a_model_that_takes_its_cache_apart_is_refused() -> None:
+    """Latent attention computes with keys and values itself, and cannot with packed ones."""
+    sizes = {
+        "hidden_size": 64,
+        "num_hidden_layers": 1,
+        "intermediate_size": 64,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+    }
+    latent = {
+        "kv_lora_rank": 32,
+        "qk_rope_head_dim": 32,
+        "qk_nope_head_dim": 32,
+        "v_head_dim": 32,
+        "q_lora_rank": 16,
+    }
+    config = {
+        **sizes,
+        **latent,
+        "model_type": "deepseek_v3",
+        "vocab_size": 64,
+        "n_routed_experts": None,
+        "rope_scaling": None,
+    }
+    model_class, arguments = _get_classes(config)
+
+    with pytest.raises(ValueError, match="leave --kv-bits out for it"):
+        check_kv_format(model_class(arguments.from_dict(config)), KVFormat(bits=8, group_size=32))
+
+
+def test_a_model_of_windows_alone_has_nothing_to_quantize() -> None:
+    class Windows:
+        def make_cache(self) -> list[RotatingKVCache]:
+            return [RotatingKVCache(32)]
+
+    with pytest.raises(ValueError, match="nothing to quantize"):
+        check_kv_format(Windows(), FORM)

@@ -1,0 +1,209 @@
+"""Each cut, and the tone curve, leaves what a plain computation of its definition leaves, row by row."""
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from mlxctl.engine.sampling.filters import TypicalFilter, XtcFilter
+from mlxctl.engine.sampling.logit_constraints import LogitConstraints
+from mlxctl.engine.sampling.penalties import MinTokens
+from mlxctl.engine.sampling.sampler import BatchSampler
+from mlxctl.engine.sampling.tone_curve import ToneCurves
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.ir import SamplingParams, ToneCurve
+from mlxctl.ir.tokens import pack
+
+WIDTH = 8
+NOTHING = SamplingParams(temperature=1.0)
+Row = Any
+
+
+def logits(num_rows: int = 1) -> st.SearchStrategy[Row]:
+    values = st.integers(-60, 60).map(lambda number: np.float32(number / 8))
+    return arrays.arrays(np.float32, (num_rows, WIDTH), elements=values, unique=True)
+
+
+def make_row(
+    sampling: SamplingParams, *, num_sampled: int = 0, stops: frozenset[int] = frozenset()
+) -> Sequence:
+    row = Sequence(
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=pack([1]),
+        sampling=sampling,
+        stop_token_ids=stops,
+        max_tokens=99,
+    )
+    row.num_sampled_tokens = num_sampled
+    return row
+
+
+def softmax(row: Row) -> Row:
+    powers = np.exp(row.astype(np.float64) - row.max())
+    return powers / powers.sum()
+
+
+def kept(token_filter: Row) -> list[set[int]]:
+    return [set(np.nonzero(np.isfinite(row))[0].tolist()) for row in np.array(token_filter)]
+
+
+def typical_tokens(row: Row, share: float) -> set[int]:
+    probabilities = softmax(row)
+    surprise = -np.log(probabilities)
+    distance = np.abs(surprise - (probabilities * surprise).sum())
+    total, chosen = 0.0, set()
+    for token in np.argsort(distance, kind="stable"):
+        chosen.add(int(token))
+        total += probabilities[token]
+        if total >= share:
+            break
+    return chosen
+
+
+@given(rows=logits(2), share=st.sampled_from([0.1, 0.5, 0.9]))
+def test_typical_keeps_the_least_surprising_up_to_a_probability(rows: Row, share: float) -> None:
+    token_filter = TypicalFilter.of([SamplingParams(typical_p=share), NOTHING])
+    assert token_filter is not None
+    left = kept(token_filter.apply(mx.array(rows)))
+    expected = typical_tokens(rows[0], share)
+    # Tokens that are equally far from the expectation stay together.
+    assert left[0] >= expected or len(left[0] ^ expected) <= 1
+    assert len(left[0]) <= len(expected) + 1
+    assert left[1] == set(range(WIDTH))
+
+
+@given(rows=logits(3), threshold=st.sampled_from([0.05, 0.2, 0.5]))
+def test_xtc_leaves_the_least_likely_of_the_likely(rows: Row, threshold: float) -> None:
+    chosen = SamplingParams(xtc_probability=0.5, xtc_threshold=threshold)
+    token_filter = XtcFilter.of([chosen, chosen, NOTHING])
+    assert token_filter is not None
+    left = kept(token_filter.apply(mx.array(rows), lambda index: [0.4, 0.6, 0.0][index]))
+    probabilities = softmax(rows[0])
+    above = [token for token in np.argsort(-probabilities) if probabilities[token] >= threshold]
+    assert left[0] == set(range(WIDTH)) - {int(token) for token in above[:-1]}
+    assert left[1] == left[2] == set(range(WIDTH))
+
+
+def hlg(row: Row, curve: ToneCurve, temperature: float) -> Row:
+    logprobs = np.log(softmax(row))
+    z = logprobs - (logprobs.max() - curve.pivot_offset)
+    bent = [
+        curve.width + curve.shoulder * np.log(1 + (value - curve.width) / curve.shoulder)
+        if value > curve.width
+        else -curve.width - curve.toe * np.log(1 + (-value - curve.width) / curve.toe)
+        if value < -curve.width
+        else value
+        for value in z
+    ]
+    return np.array(bent) / temperature
+
+
+curves = st.builds(
+    ToneCurve,
+    width=st.sampled_from([0.5, 2.0, 4.0]),
+    shoulder=st.sampled_from([1.0, 4.0]),
+    toe=st.sampled_from([2.0, 6.0]),
+    pivot_offset=st.sampled_from([1.0, 6.0]),
+)
+
+
+@given(rows=logits(2), curve=curves, temperature=st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_tone_curve_is_its_formula_and_keeps_the_order(
+    rows: Row, curve: ToneCurve, temperature: float
+) -> None:
+    params = [SamplingParams(temperature=temperature, tone_curve=curve), NOTHING]
+    tone = ToneCurves.of(params)
+    assert tone is not None
+    rows[0, 0] = -np.inf
+    scale = mx.array([[temperature], [1.0]])
+    bent = np.array(tone.apply(mx.array(rows), scale, mx.array(rows) / scale))
+    assert bent[0, 0] == -np.inf
+    np.testing.assert_allclose(bent[0, 1:], hlg(rows[0, 1:], curve, temperature), rtol=1e-4, atol=1e-4)
+    assert np.array_equal(np.argsort(bent[0]), np.argsort(rows[0]))
+    assert np.array_equal(bent[1], rows[1])
+
+
+def test_a_tone_curve_that_is_wide_enough_is_a_temperature() -> None:
+    rows = mx.array([[0.0, -1.0, -3.0, -9.0]])
+    tone = ToneCurves.of([SamplingParams(temperature=0.7, tone_curve=ToneCurve(width=1000.0))])
+    assert tone is not None
+    bent = tone.apply(rows, mx.array([[0.7]]), rows / 0.7)
+    np.testing.assert_allclose(np.array(mx.softmax(bent)), np.array(mx.softmax(rows / 0.7)), atol=1e-6)
+
+
+def test_a_tone_curve_does_nothing_where_nothing_is_drawn() -> None:
+    assert ToneCurves.of([SamplingParams(temperature=0.0, tone_curve=ToneCurve())]) is None
+
+
+def test_stop_tokens_wait_for_min_tokens() -> None:
+    likes_to_stop = mx.array([[0.0, 5.0, 1.0]] * 3)
+    patient = SamplingParams(temperature=0.0, min_tokens=2)
+    rows = [
+        make_row(patient, num_sampled=1, stops=frozenset({1})),
+        make_row(patient, num_sampled=2, stops=frozenset({1})),
+        make_row(SamplingParams(temperature=0.0), stops=frozenset({1})),
+    ]
+    tokens, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=3).sample(likes_to_stop, rows)
+    assert tokens.tolist() == [2, 1, 1]
+    assert MinTokens.of(rows[1:], 3) is None
+
+
+def words(*allowed: int) -> list[int]:
+    return [sum(1 << token for token in allowed)]
+
+
+def test_steering_masks_its_rows_and_no_others() -> None:
+    rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
+    masks = np.array([words(3, 5)], dtype=np.int32)
+    falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
+    sampler = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=WIDTH)
+    tokens, _ = sampler.sample(falling, rows, LogitConstraints(masked=[1], masks=masks))
+    assert tokens.tolist() == [0, 3, 0]
+
+
+def test_steering_forces_and_penalizes() -> None:
+    rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
+    falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
+    constraints = LogitConstraints(
+        forced=[-1, 6, -1], penalized=[2, 2], penalized_ids=[0, 1], penalties=[10.0, 0.5]
+    )
+    tokens, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=WIDTH).sample(
+        falling, rows, constraints
+    )
+    assert tokens.tolist() == [0, 6, 1]
+
+
+def test_scores_are_those_of_the_free_distribution() -> None:
+    row = make_row(SamplingParams(temperature=0.0, num_top_logprobs=1))
+    masks = np.array([words(1)], dtype=np.int32)
+    rows, values = [row, make_row(SamplingParams(temperature=0.0))], mx.array([[0.0, -1.0], [0.0, -1.0]])
+    sampler = BatchSampler(rows, inputs=mx.array([0, 0]), vocabulary_size=2)
+    tokens, scores = sampler.sample(values, rows, LogitConstraints(masked=[0], masks=masks))
+    assert tokens.tolist() == [1, 0]
+    assert scores is not None
+    (score, _) = scores.read([row.sampling.num_top_logprobs for row in rows])
+    assert score is not None
+    assert score.logprob == pytest.approx(float(np.log(softmax(np.array([0.0, -1.0]))[1])), abs=1e-5)
+    assert score.top[0][0] == 0
+
+
+def test_xtc_draws_alike_alone_and_in_any_place_of_a_batch_and_otherwise_at_another_position() -> None:
+    xtc = SamplingParams(temperature=1.0, xtc_probability=0.5, xtc_threshold=0.1, seed=7)
+    even = mx.array([[1.0, 0.9, 0.8, -9.0]])
+    drawn = []
+    for position in range(40):
+        row = make_row(xtc, num_sampled=position)
+        rows = [make_row(NOTHING), make_row(NOTHING), row]
+        alone, _ = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=4).sample(even, [row])
+        beside, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=4).sample(
+            mx.repeat(even, 3, axis=0), rows
+        )
+        assert beside[2].item() == alone[0].item()
+        drawn.append(alone[0].item())
+    # Half of the time only the least likely of the likely is left, and otherwise it has a good quarter.
+    assert 18 < drawn.count(2) < 35

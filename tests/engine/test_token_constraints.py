@@ -1,0 +1,159 @@
+"""What decides about a row's tokens by those before them, on token ids: grammar, thinking limit, repetition."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llguidance import LLMatcher, LLTokenizer
+
+from mlxctl.engine.constraints import TokenConstraint
+from mlxctl.engine.constraints.matcher import GrammarMatcher
+from mlxctl.engine.constraints.repetition import RepetitionPenalty
+from mlxctl.engine.constraints.thinking_budget import ThinkingBudget
+from mlxctl.ir import Repetition, ThinkingLimit
+from tests import tiny_models
+
+OPENER, CLOSER, NEWLINE, WORD = 1, 2, 3, 9
+WIDTH = 512
+
+
+def limited(max_tokens: int, *, is_open: bool = True) -> ThinkingBudget:
+    limit = ThinkingLimit(
+        max_tokens=max_tokens,
+        is_open=is_open,
+        opener_ids=(OPENER,),
+        closer_ids=(CLOSER,),
+        closing_ids=(NEWLINE, CLOSER, NEWLINE),
+    )
+    return ThinkingBudget(limit)
+
+
+def generate(part: ThinkingBudget, wishes: Sequence[int]) -> list[int]:
+    """What a row gets whose model wishes for these tokens, when the watch is asked as the engine asks it: one
+    token behind.
+    """
+    got: list[int] = []
+    num_told = 0
+    for position, wish in enumerate(wishes):
+        last = position if part.needs_last_token(position) else max(0, position - 1)
+        for token in got[num_told:last]:
+            part.consume(token)
+        num_told = max(num_told, last)
+        forced = part.forced_token(position)
+        got.append(wish if forced is None else forced)
+    return got
+
+
+def test_thinking_is_closed_after_so_many_tokens() -> None:
+    assert generate(limited(3), [WORD] * 8) == [WORD, WORD, WORD, NEWLINE, CLOSER, NEWLINE, WORD, WORD]
+    assert generate(limited(0), [WORD] * 4) == [NEWLINE, CLOSER, NEWLINE, WORD]
+
+
+def test_thinking_that_ends_by_itself_is_left_alone() -> None:
+    for num in range(3):
+        wishes = [WORD] * num + [CLOSER] + [WORD] * 6
+        assert generate(limited(3), wishes) == wishes
+
+
+def test_thinking_is_counted_from_where_it_begins() -> None:
+    wishes = [NEWLINE, OPENER, *[WORD] * 6]
+    assert generate(limited(2, is_open=False), wishes)[2:7] == [WORD, WORD, NEWLINE, CLOSER, NEWLINE]
+
+
+def test_an_answer_without_thinking_is_left_alone() -> None:
+    wishes = [WORD] * 12
+    part = limited(2, is_open=False)
+    assert generate(part, wishes) == wishes
+    assert not part.needs_last_token(12)
+
+
+def test_nothing_waits_before_the_limit_is_near() -> None:
+    part = limited(10)
+    assert [part.needs_last_token(position) for position in (0, 9, 10)] == [False, False, True]
+
+
+def naive_penalties(
+    tokens: Sequence[int], repetition: Repetition, breakers: frozenset[int]
+) -> dict[int, float]:
+    """The penalty as its author defines it, place by place."""
+    found: dict[int, float] = {}
+    tokens = tokens[-repetition.num_last :]
+    for place in range(len(tokens) - 1):
+        length = 0
+        while (
+            length <= place
+            and tokens[place - length] == tokens[-1 - length]
+            and tokens[place - length] not in breakers
+        ):
+            length += 1
+        following = tokens[place + 1]
+        if length >= repetition.allowed_length and following not in breakers:
+            penalty = repetition.multiplier * repetition.base ** (length - repetition.allowed_length)
+            found[following] = max(found.get(following, 0.0), penalty)
+    return found
+
+
+@given(
+    tokens=st.lists(st.integers(0, 3), min_size=1, max_size=60),
+    num_prompt=st.integers(0, 60),
+    allowed=st.integers(1, 4),
+    num_last=st.integers(2, 40),
+    breakers=st.frozensets(st.integers(0, 3), max_size=1),
+)
+def test_repetition_costs_what_its_definition_says(
+    tokens: list[int], num_prompt: int, allowed: int, num_last: int, breakers: frozenset[int]
+) -> None:
+    repetition = Repetition(multiplier=0.8, base=1.5, allowed_length=allowed, num_last=num_last)
+    part = RepetitionPenalty(repetition, breaker_ids=breakers, prompt=tokens[:num_prompt])
+    for token in tokens[num_prompt:]:
+        part.consume(token)
+    assert part.penalties() == pytest.approx(naive_penalties(tokens, repetition, breakers))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> LLTokenizer:
+    return LLTokenizer(
+        (tiny_models.model("qwen3") / "tokenizer.json").read_text(), n_vocab=WIDTH, eos_token=[0]
+    )
+
+
+def allowed_ids(constraint: TokenConstraint) -> set[int]:
+    words = np.zeros(WIDTH // 32, dtype=np.int32)
+    constraint.fill_mask(words)
+    return set(np.nonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[0].tolist())
+
+
+def test_a_grammar_allows_what_it_can_go_on_with_and_a_stop_token_where_it_is_complete(
+    tokenizer: LLTokenizer,
+) -> None:
+    constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("ab?")))
+    (first,) = tokenizer.tokenize_str("a")
+    assert first in allowed_ids(constraint)
+    assert 0 not in allowed_ids(constraint)
+
+    constraint.consume([first])
+
+    (second,) = tokenizer.tokenize_str("b")
+    assert allowed_ids(constraint) == {0, second}
+    assert not constraint.failure
+
+
+def test_a_guide_sees_each_token_once_though_it_is_told_of_it_twice(tokenizer: LLTokenizer) -> None:
+    constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("aaa")))
+    (a,) = tokenizer.tokenize_str("a")
+    constraint.consume([], [a])
+    constraint.consume([a], [a])
+    constraint.consume([a, a])
+    assert allowed_ids(constraint) == {a}
+
+
+def test_a_token_that_is_not_allowed_is_a_failure_and_so_is_a_grammar_that_is_none(
+    tokenizer: LLTokenizer,
+) -> None:
+    constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("a")))
+    constraint.consume(tokenizer.tokenize_str("b"))
+    assert "not allowed" in constraint.failure
+    assert GrammarMatcher(tokenizer, "start: nowhere").failure
+    assert GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("a"), start="b").failure

@@ -1,0 +1,71 @@
+"""A running engine for tests with a model that sees, and what it can be shown."""
+
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from mlxctl.adapters import PreparedInput, create_adapter
+from mlxctl.engine import EngineClient, InlineEngine
+from mlxctl.ir import CacheOptions, GenerationRequest, ImagePart, Message, TextPart
+from mlxctl.models import read_model
+from mlxctl.probe.image_check import one_color_png
+from mlxctl.settings import EngineSettings
+
+from .harness import GREEDY, Output, finish
+
+RED, BLUE = (220, 20, 20), (20, 40, 220)
+NUM_TOKENS = 8
+_ALL_CACHED = CacheOptions()
+
+
+def image(color: tuple[int, int, int], side: int = 64) -> ImagePart:
+    """A square of one color."""
+    return ImagePart(data=one_color_png(color, side=side), media_type="image/png")
+
+
+def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
+    """Noise on red or on blue, so that no two cells look the same."""
+    colors = np.random.default_rng(seed).integers(-40, 40, (height, width, 3))
+    pixels = np.clip(np.array((220, 20, 20) if seed % 2 else (20, 40, 220)) + colors, 0, 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return ImagePart(data=file.getvalue(), media_type="image/png")
+
+
+@asynccontextmanager
+async def seeing_engine(model: Path, **settings: Any) -> AsyncIterator[EngineClient]:
+    """Start an engine with the model as "m"; it has ended when the block is left."""
+    chosen = EngineSettings(**{"max_rows": 8, **settings})
+    client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
+    await client.start([read_model(model).spec("m")])
+    try:
+        await client.wait_ready()
+        yield client
+    finally:
+        await client.stop(drain_seconds=0)
+
+
+def prepared(model: Path, *parts: ImagePart | TextPart) -> PreparedInput:
+    """A question as the engine gets it."""
+    asked = GenerationRequest(model="m", messages=(Message(role="user", parts=parts),), max_tokens=NUM_TOKENS)
+    return create_adapter(read_model(model), name="m").prepare_input(asked)
+
+
+async def answer(client: EngineClient, prompt: PreparedInput, cache: CacheOptions = _ALL_CACHED) -> Output:
+    """Ask, greedily."""
+    return await finish(
+        client.submit(
+            model="m",
+            prompt_token_ids=prompt.token_ids,
+            sampling=GREEDY,
+            stop_token_ids=frozenset(),
+            max_tokens=NUM_TOKENS,
+            images=prompt.images,
+            cache=cache,
+        )
+    )

@@ -1,0 +1,23 @@
+"""A small vocabulary as Whisper's are laid out: words, the end, marks, times."""
+
+from mlxctl.ir import TranscriptionRecipe
+
+END = 10
+FIRST_TIME = 18
+NUM_TOKENS = FIRST_TIME + 101
+
+RECIPE = TranscriptionRecipe(
+    window_samples=100 * 320,
+    context_length=32,
+    start=11,
+    end=END,
+    previous=12,
+    no_times=13,
+    first_time=FIRST_TIME,
+    transcribe=14,
+    translate=15,
+    no_speech=16,
+    languages={"en": 17},
+    suppressed=(3,),
+    suppressed_first=(),
+)

@@ -1,0 +1,62 @@
+"""Which names lead to which model, and which lead nowhere."""
+
+import asyncio
+
+import pytest
+
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
+from mlxctl.inference.models.registry import ModelRegistry
+from mlxctl.inference.models.served_model import ModelToServe, UnusableModel
+from mlxctl.models import read_model
+from tests import tiny_models
+
+
+def model(name: str, family: str = "qwen3") -> ModelToServe:
+    return ModelToServe(name=name, facts=read_model(tiny_models.model(family)))
+
+
+def test_a_directory_is_one_model_under_all_its_names() -> None:
+    registry = ModelRegistry([model("first"), model("second"), model("other", "llama3")])
+    assert asyncio.run(registry.resolve("second")).name == "first"
+    assert [own.name for own in registry.models] == ["first", "other"]
+    assert [(name, own.name) for name, own in registry.entries] == [
+        ("first", "first"),
+        ("second", "first"),
+        ("other", "other"),
+    ]
+
+
+def test_a_name_that_is_not_registered_is_unknown_and_the_refusal_lists_the_others() -> None:
+    with pytest.raises(UnknownModel, match="'nobody' is not served here; available: first"):
+        asyncio.run(ModelRegistry([model("first")]).resolve("nobody"))
+
+
+def test_an_unusable_model_is_refused_with_its_reason() -> None:
+    registry = ModelRegistry(
+        [model("first")], unusable=[UnusableModel(name="broken", reason="has no config.json")]
+    )
+    with pytest.raises(ModelUnavailable, match=r"'broken' is not available: has no config\.json"):
+        asyncio.run(registry.resolve("broken"))
+
+
+def test_if_allowed_a_name_is_looked_up_in_the_library_and_stays_registered() -> None:
+    asked: list[str] = []
+
+    def find(name: str) -> ModelToServe:
+        asked.append(name)
+        if name == "gone":
+            raise ModelNotFoundOnDisk(name, "not there")
+        if name == "bad":
+            raise BrokenModel("/models/bad", "model '/models/bad' has no weights")
+        return model(name, "llama3")
+
+    async def scenario() -> None:
+        registry = ModelRegistry([model("first")], find=find)
+        assert (await registry.resolve("llama")).name == (await registry.resolve("llama")).name == "llama"
+        with pytest.raises(UnknownModel):
+            await registry.resolve("gone")
+        with pytest.raises(ModelUnavailable, match="'bad' is not available: has no weights"):
+            await registry.resolve("bad")
+
+    asyncio.run(scenario())
+    assert asked == ["llama", "gone", "bad"]

@@ -1,0 +1,74 @@
+"""The oldest turns make way, no more of them than needed, and never what holds the rest together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.inference.truncation import shortened
+from mlxctl.ir import GenerationRequest, Message, Role, text_message
+
+CONTEXT_LENGTH = 100
+
+
+def conversation(*said: tuple[Role, int], max_tokens: int | None = None) -> GenerationRequest:
+    """A conversation of messages that are so many tokens long."""
+    messages = tuple(text_message(role, "x" * num_tokens) for role, num_tokens in said)
+    return GenerationRequest(model="small", messages=messages, max_tokens=max_tokens)
+
+
+def count(request: GenerationRequest) -> int:
+    return sum(len(message.text) for message in request.messages)
+
+
+def roles_and_sizes(messages: tuple[Message, ...]) -> list[tuple[str, int]]:
+    return [(message.role, len(message.text)) for message in messages]
+
+
+def test_the_oldest_turn_goes_with_all_that_followed_it() -> None:
+    request = conversation(
+        ("system", 5),
+        ("user", 30),
+        ("assistant", 30),
+        ("tool", 20),
+        ("assistant", 5),
+        ("user", 10),
+        ("assistant", 9),
+    )
+    shorter = shortened(request, count, context_length=CONTEXT_LENGTH)
+    assert shorter is not None
+    assert roles_and_sizes(shorter.messages) == [("system", 5), ("user", 10), ("assistant", 9)]
+
+
+def test_what_a_system_said_in_between_stays() -> None:
+    request = conversation(("user", 80), ("system", 7), ("user", 40))
+    shorter = shortened(request, count, context_length=CONTEXT_LENGTH)
+    assert shorter is not None
+    assert roles_and_sizes(shorter.messages) == [("system", 7), ("user", 40)]
+
+
+def test_room_is_left_for_the_answer_but_no_more_than_a_quarter() -> None:
+    turns: list[tuple[Role, int]] = [("user", 30)] * 4
+    sizes = {}
+    for max_tokens in (5, 1000, None):
+        shorter = shortened(conversation(*turns, max_tokens=max_tokens), count, context_length=CONTEXT_LENGTH)
+        assert shorter is not None
+        sizes[max_tokens] = count(shorter)
+    assert sizes == {5: 90, 1000: 60, None: 60}
+
+
+def test_a_last_turn_that_is_too_long_by_itself_cannot_be_helped() -> None:
+    assert shortened(conversation(("user", 10), ("user", 90)), count, context_length=CONTEXT_LENGTH) is None
+    assert shortened(conversation(("user", 500)), count, context_length=CONTEXT_LENGTH) is None
+    assert shortened(conversation(("system", 500)), count, context_length=CONTEXT_LENGTH) is None
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
+def test_one_turn_more_would_not_have_fitted(sizes: list[int]) -> None:
+    request = conversation(*(("user", size) for size in sizes))
+    shorter = shortened(request, count, context_length=CONTEXT_LENGTH)
+    if shorter is None:
+        assert len(sizes) == 1 or sizes[-1] > 75
+        return
+    num_kept = len(shorter.messages)
+    assert shorter.messages == request.messages[-num_kept:]
+    assert count(shorter) <= 75
+    assert num_kept == len(sizes) - 1 or sum(sizes[-num_kept - 1 :]) > 75

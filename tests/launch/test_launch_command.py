@@ -1,0 +1,96 @@
+"""`mlxctl launch` against real servers, with a client that prints what it was given."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlxctl.launch.background_server import list_models
+from tests import tiny_models
+from tests.server.process import ServerProcess, serving
+
+CLIENT = """#!/bin/sh
+echo "$*"
+"""
+
+
+def free_port() -> int:
+    """A port of loopback that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A home of its own, with two clients on the path."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for name in ("claude", "codex"):
+        (directory / name).write_text(CLIENT)
+        (directory / name).chmod(0o755)
+    return {
+        "PATH": f"{directory}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+    }
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """A server of the demo model, whose context suffices for no coding agent."""
+    with serving(None) as running:
+        yield running
+
+
+def launch(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "mlxctl", "launch", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_client_that_is_not_installed_is_named_with_its_installation(environment: dict[str, str]) -> None:
+    done = launch(environment, "opencode")
+    assert done.returncode == 1
+    assert "opencode is not installed; install it: npm install -g opencode-ai" in done.stderr
+
+
+def test_a_short_context_is_the_named_reason(environment: dict[str, str], server: ServerProcess) -> None:
+    done = launch(environment, "claude", "--url", server.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no model suffices for claude" in done.stderr
+    assert "mlxctl-demo: context of" in done.stderr
+
+
+def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str, str]) -> None:
+    done = launch(environment, "claude", "--url", "http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "no server answers at http://127.0.0.1:1" in done.stderr
+
+
+def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
+    environment: dict[str, str],
+) -> None:
+    port = free_port()
+    environment["MLXCTL_SERVER_PORT"] = str(port)
+    model = tiny_models.model("qwen3")
+    done = launch(environment, "codex", "--model", str(model), "--", "exec", "hello")
+    pid = int(done.stderr.split("(pid ")[1].split(",")[0])
+    try:
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.rstrip().endswith("exec hello")
+        assert f"127.0.0.1:{port}/v1" in done.stdout
+        assert [card["id"] for card in list_models(f"http://127.0.0.1:{port}", None)] == [model.name]
+    finally:
+        os.kill(pid, signal.SIGTERM)
+
+
+def test_a_server_that_cannot_start_gives_its_reason(environment: dict[str, str]) -> None:
+    environment["MLXCTL_SERVER_PORT"] = str(free_port())
+    done = launch(environment, "codex", "--model", "no-such-model")
+    assert done.returncode == 1
+    assert "the server ended at its start" in done.stderr
+    assert "no-such-model" in done.stderr

@@ -1,0 +1,154 @@
+"""What a model directory may hold, and which directories are refused, in one clear line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
+from mlxctl.models import read_model
+from mlxctl.models.chat_templates import MAX_TEMPLATE_BYTES
+
+CONFIG = {"model_type": "qwen3", "max_position_embeddings": 40_960}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny"
+    path.mkdir()
+    _write(path, "config.json", CONFIG)
+    _write(path, "tokenizer.json", {})
+    (path / "model.safetensors").write_bytes(b"\0" * 1000)
+    return path
+
+
+def _write(directory: Path, name: str, value: Any) -> None:
+    (directory / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def test_a_small_directory_is_enough(directory: Path) -> None:
+    facts = read_model(directory)
+    assert (facts.path, facts.model_type, facts.context_length, facts.weights_bytes) == (
+        directory,
+        "qwen3",
+        40_960,
+        1000,
+    )
+    assert (facts.generation_config, facts.tokenizer_config, facts.chat_template) == ({}, {}, None)
+
+
+def test_all_files_are_read(directory: Path) -> None:
+    _write(directory, "generation_config.json", {"temperature": 0.6})
+    _write(directory, "tokenizer_config.json", {"eos_token": "</s>"})
+    facts = read_model(directory)
+    assert facts.config == CONFIG
+    assert facts.generation_config == {"temperature": 0.6}
+    assert facts.tokenizer_config == {"eos_token": "</s>"}
+
+
+def test_weights_in_several_files_are_summed(directory: Path) -> None:
+    (directory / "model-2.safetensors").write_bytes(b"\0" * 500)
+    assert read_model(directory).weights_bytes == 1500
+
+
+def test_a_linked_file_counts_with_its_own_size(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(b"\0" * 300)
+    (directory / "linked.safetensors").symlink_to(tmp_path / "blob")
+    assert read_model(directory).weights_bytes == 1300
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundOnDisk, match="nowhere"):
+        read_model(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("config.json", "no config.json"),
+        ("tokenizer.json", "no tokenizer.json"),
+        ("model.safetensors", "no weights"),
+    ],
+)
+def test_a_missing_file_is_named(directory: Path, name: str, complaint: str) -> None:
+    (directory / name).unlink()
+    with pytest.raises(BrokenModel, match=complaint):
+        read_model(directory)
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_a_malformed_file_is_named_in_one_line(directory: Path, name: str, content: bytes) -> None:
+    (directory / name).write_bytes(content)
+    with pytest.raises(BrokenModel) as refusal:
+        read_model(directory)
+    assert name in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_huge_file_is_not_read(directory: Path) -> None:
+    with (directory / "config.json").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(BrokenModel, match="larger than"):
+        read_model(directory)
+
+
+@pytest.mark.parametrize("config", [{}, {"model_type": 5}, {"model_type": ""}])
+def test_a_model_has_a_type(directory: Path, config: dict[str, Any]) -> None:
+    _write(directory, "config.json", config)
+    with pytest.raises(BrokenModel, match="model_type"):
+        read_model(directory)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("key", ["auto_map", "model_file"])
+def test_a_model_with_code_of_its_own_needs_trust(directory: Path, file: str, key: str) -> None:
+    _write(directory, file, {**CONFIG, key: {"AutoModel": "modeling.Evil"}})
+    with pytest.raises(BrokenModel, match=f"{key} in {file}"):
+        read_model(directory)
+    assert read_model(directory, trust_remote_code=True).model_type == "qwen3"
+
+
+def test_half_a_download_is_noticed(directory: Path) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-00002.safetensors"}}
+    _write(directory, "model.safetensors.index.json", index)
+    with pytest.raises(BrokenModel, match="model-00002"):
+        read_model(directory)
+
+
+class TestChatTemplate:
+    """It may lie in three places."""
+
+    def test_its_own_file_wins(self, directory: Path) -> None:
+        _write(directory, "tokenizer_config.json", {"chat_template": "third"})
+        assert read_model(directory).chat_template == "third"
+        _write(directory, "chat_template.json", {"chat_template": "second"})
+        assert read_model(directory).chat_template == "second"
+        (directory / "chat_template.jinja").write_text("first\n")
+        assert read_model(directory).chat_template == "first\n"
+
+    @pytest.mark.parametrize(
+        ("names", "chosen"), [(["tool_use", "default"], "default"), (["rag", "tool_use"], "rag")]
+    )
+    def test_of_named_templates_the_default_is_meant(
+        self, directory: Path, names: list[str], chosen: str
+    ) -> None:
+        named = [{"name": name, "template": f"the {name} one"} for name in names]
+        _write(directory, "tokenizer_config.json", {"chat_template": named})
+        assert read_model(directory).chat_template == f"the {chosen} one"
+
+    def test_it_is_text(self, directory: Path) -> None:
+        _write(directory, "tokenizer_config.json", {"chat_template": 5})
+        with pytest.raises(BrokenModel, match="must be text"):
+            read_model(directory)
+
+    @pytest.mark.parametrize("in_config", [True, False])
+    def test_it_is_not_huge(self, directory: Path, in_config: bool) -> None:
+        template = "x" * (MAX_TEMPLATE_BYTES + 1)
+        if in_config:
+            _write(directory, "tokenizer_config.json", {"chat_template": template})
+        else:
+            (directory / "chat_template.jinja").write_text(template)
+        with pytest.raises(BrokenModel, match="larger than"):
+            read_model(directory)

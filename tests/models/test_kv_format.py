@@ -1,0 +1,19 @@
+"""In which bits a model keeps keys and values: what the settings say of all, and of single ones by name."""
+
+from pathlib import Path
+
+from mlxctl.ir import KVFormat
+from mlxctl.models.kv_format import chosen_kv_format
+from mlxctl.settings import resolve
+
+
+def test_bits_of_keys_and_values_hold_for_all_models_but_those_that_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "mlxctl.toml"
+    path.write_text(
+        '[model]\nkv_bits = 8\nkv_group_size = 32\n[pool.kv_bits_by_name]\nsmall = "full"\nlarge = "4"\n'
+    )
+    settings = resolve(config_file=path, environment={})
+    formats = [chosen_kv_format(settings, name) for name in ("small", "large", "other")]
+    assert formats == [None, KVFormat(bits=4, group_size=32), KVFormat(bits=8, group_size=32)]
+    plain = resolve(config_file=path, environment={}, flags={"model": {"kv_bits": "full"}})
+    assert chosen_kv_format(plain, "other") is None

@@ -1,0 +1,140 @@
+"""Models that run with quantized keys and values: hits continue with exactly the tokens of a cold run, and
+formats never mix.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlxctl.engine import EngineClient
+from mlxctl.errors import SequenceFailed
+from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
+from mlxctl.settings import EngineSettings
+from tests.engine.harness import Output, running_engine
+from tests.prefix_cache.test_disk import on_disk, tokens
+from tests.prefix_cache.test_reuse import COLD, END_OF_MESSAGE, GREEDY, SEEDED, WARM, ask, text
+from tests.tiny_models.wide_heads import wide_model
+
+# Plain attention, sliding windows (which stay as they are), short convolutions, linear attention with
+# experts.
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+IN_8, IN_4 = KVFormat(bits=8, group_size=32), KVFormat(bits=4, group_size=32)
+
+
+def source(family: str, form: KVFormat | None) -> ModelSpec:
+    return ModelSpec(
+        name=family, path=wide_model(family), weights_bytes=1, task=TextGenerationTask(kv_format=form)
+    )
+
+
+def engine(
+    family: str, form: KVFormat | None, chosen: EngineSettings
+) -> AbstractAsyncContextManager[EngineClient]:
+    return running_engine(models=[source(family, form)], settings=chosen)
+
+
+async def cold(
+    family: str, form: KVFormat, prompts: Sequence[Sequence[int]], sampling: SamplingParams = GREEDY
+) -> list[list[int]]:
+    async with engine(family, form, COLD) as client:
+        return [(await ask(client, family, prompt, sampling)).token_ids for prompt in prompts]
+
+
+@pytest.mark.parametrize("form", [IN_8, IN_4], ids=["8", "4"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run_also_after_a_restart(
+    tmp_path: Path, family: str, form: KVFormat
+) -> None:
+    async def run() -> None:
+        first = [*text(290, 1), END_OF_MESSAGE, *text(40, 2), END_OF_MESSAGE]
+        async with engine(family, form, on_disk(tmp_path)) as client:
+            one = await ask(client, family, first, SEEDED)
+            second = [*first, *one.token_ids, *text(30, 3), END_OF_MESSAGE]
+            two = await ask(client, family, second, SEEDED)
+        third = [*second, *two.token_ids, *text(30, 4), END_OF_MESSAGE]
+        async with engine(family, form, on_disk(tmp_path)) as client:
+            three = await ask(client, family, third, SEEDED)
+        assert tokens([one, two, three]) == await cold(family, form, [first, second, third], SEEDED)
+        assert two.num_cached >= len(first)
+        assert three.num_cached >= len(second)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(lengths=st.lists(st.integers(17, 699), min_size=4, max_size=6, unique=True))
+def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were(
+    family: str, lengths: list[int]
+) -> None:
+    async def run() -> None:
+        trunk = text(700, 3)
+        prompts = [[*trunk[:length], *text(20, length)] for length in lengths]
+        async with engine(family, IN_8, WARM) as client:
+            await ask(client, family, trunk)
+            warm = [await ask(client, family, prompt) for prompt in prompts]
+        assert tokens(warm) == await cold(family, IN_8, prompts)
+        if family == "qwen3":
+            assert [output.num_cached for output in warm] == lengths
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_that_run_at_once_share_a_hit_and_answer_as_alone(family: str) -> None:
+    async def run() -> None:
+        trunk = [*text(400, 4), END_OF_MESSAGE]
+        prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(6)]
+        async with engine(family, IN_8, WARM) as client:
+            await ask(client, family, [*trunk, *text(9, 1)])
+            warm = await asyncio.gather(*(ask(client, family, prompt) for prompt in prompts))
+            again = await asyncio.gather(*(ask(client, family, prompt) for prompt in prompts))
+        expected = await cold(family, IN_8, prompts)
+        assert tokens(warm) == tokens(again) == expected
+        assert all(output.num_cached >= 401 for output in warm)
+
+    asyncio.run(run())
+
+
+def test_what_was_computed_in_other_bits_or_as_it_is_is_never_taken_over(tmp_path: Path) -> None:
+    async def run() -> None:
+        prompt = text(600, 5)
+        seen: list[tuple[Output, Output]] = []
+        for form in (IN_8, IN_4, None):
+            async with engine("qwen3", form, on_disk(tmp_path)) as client:
+                seen.append((await ask(client, "qwen3", prompt), await ask(client, "qwen3", prompt)))
+        assert [(first.num_cached, second.num_cached) for first, second in seen] == [(0, 599)] * 3
+        assert all(first.token_ids == second.token_ids for first, second in seen)
+
+    asyncio.run(run())
+
+
+def test_fewer_bits_take_less_room_and_are_counted_when_a_prompt_is_refused_for_its_length() -> None:
+    weights_bytes, room_bytes, answer_room = 2_102_784, 1280 * 2048, 256
+    # In floats of 32 bits: 4 layers, keys and values of 2 heads of 32 numbers; a scale and a bias for each
+    # head.
+    sizes = {None: 4 * 2 * 2 * 32 * 4, IN_8: 4 * 2 * 2 * (32 + 8), IN_4: 4 * 2 * 2 * (16 + 8)}
+
+    async def run() -> None:
+        for form, size in sizes.items():
+            settings = replace(COLD, memory_limit_bytes=weights_bytes + room_bytes)
+            # In a process of its own: what other tests hold counts against the limit.
+            async with running_engine(
+                models=[source("qwen3", form)], settings=settings, own_process=True
+            ) as client:
+                assert client.loaded["qwen3"].kv_bytes_per_token == size
+                with pytest.raises(SequenceFailed, match="memory limit"):
+                    await ask(client, "qwen3", text(room_bytes // size - answer_room + 1, 6), num=1)
+                if form is not None:
+                    assert (await ask(client, "qwen3", text(1025, 6), num=1)).token_ids
+            async with engine("qwen3", form, WARM) as client:
+                await ask(client, "qwen3", text(1000, 6))
+                assert (await client.stats()).cache_bytes == pytest.approx(1011 * size, rel=0.01)
+
+    asyncio.run(run())

@@ -1,0 +1,82 @@
+"""Conversations on one trunk keep it once, wherever it ends: records are cut where they part, and go on as if
+they never were.
+"""
+
+import asyncio
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from mlxctl.engine import EngineClient
+from mlxctl.prefix_cache.packing import Record, pack_record
+from mlxctl.prefix_cache.records import KVRecord, StateRecord
+from mlxctl.prefix_cache.splitting import join_records, split_record
+from mlxctl.settings import EngineSettings
+from tests.engine.harness import running_engine
+from tests.prefix_cache.test_reuse import FAMILIES, WARM, ask, cold, text
+
+# On no grid, and more than a chunk.
+TRUNK = text(700, 1)
+PROMPTS = [[*TRUNK, *text(40, 10 + agent)] for agent in range(6)]
+
+
+def record(num_tokens: int) -> KVRecord:
+    keys, values = (mx.random.normal((3, 2, num_tokens, 64), key=mx.random.key(seed)) for seed in (1, 2))
+    mx.eval(keys, values)
+    return KVRecord(((0, 1, 2),), ((keys, values),))
+
+
+def arrays(whole: Record) -> list[mx.array]:
+    assert not isinstance(whole, StateRecord)
+    return [array for _, array in tree_flatten(list(whole.groups))]
+
+
+@pytest.mark.parametrize("num_tokens", [1, 100, 255])
+@pytest.mark.parametrize("bits", [None, 8, 4])
+def test_a_record_that_was_cut_and_put_together_is_what_it_was(num_tokens: int, bits: int | None) -> None:
+    whole = pack_record(record(256), bits) if bits else record(256)
+
+    parts = split_record(whole, num_tokens)
+
+    assert sum(part.num_bytes for part in parts) == whole.num_bytes
+    assert [part.num_buffers for part in parts] == [whole.num_buffers] * 2
+    assert all(
+        mx.array_equal(one, other)
+        for one, other in zip(arrays(join_records(parts)), arrays(whole), strict=True)
+    )
+
+
+async def stored(client: EngineClient, family: str, prompts: list[list[int]]) -> int:
+    before = (await client.stats()).cache_bytes
+    for prompt in prompts:
+        await ask(client, family, prompt, num=1)
+    return (await client.stats()).cache_bytes - before
+
+
+def test_conversations_on_a_trunk_take_no_more_than_the_trunk_and_their_tails() -> None:
+    async def run() -> None:
+        async with running_engine("qwen3", settings=WARM) as client:
+            of_trunk = await stored(client, "qwen3", [TRUNK])
+            of_tails = await stored(client, "qwen3", PROMPTS)
+        assert of_tails <= 1.05 * of_trunk * len(PROMPTS) * 40 / len(TRUNK)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_cut_goes_to_disk_and_comes_back_like_anything_else(tmp_path: Path, family: str) -> None:
+    async def run() -> None:
+        # So little memory that every conversation pushes out the one before.
+        small = EngineSettings(max_rows=8, prefix_cache_bytes=900_000, cache_dir=tmp_path)
+        answers = []
+        for settings in (small, small, WARM):
+            async with running_engine(family, settings=settings) as client:
+                answers.append([await ask(client, family, prompt) for prompt in (*PROMPTS, *PROMPTS[::-1])])
+        expected = await cold(family, PROMPTS)
+        for outputs in answers:
+            assert [output.token_ids for output in outputs] == expected + expected[::-1]
+        assert all(output.num_cached >= 700 for output in answers[1])
+
+    asyncio.run(run())

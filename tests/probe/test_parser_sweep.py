@@ -1,0 +1,78 @@
+"""Every parser reads the answers; the model's own is believed first, and what nobody reads is told by its
+tags.
+"""
+
+import pytest
+
+from mlxctl.parsers import TOOL_PARSER_IDS
+from mlxctl.probe.parser_sweep import first_credited, read_with_all
+from mlxctl.probe.tags import unknown_tags
+
+from .sample_transcripts import answers
+
+FORMATS = {
+    "hermes_json": '<tool_call>\n{{"name": "{name}", "arguments": {{"city": "{city}"}}}}\n</tool_call>',
+    "glm4_native": "<tool_call>{name}\n<arg_key>city</arg_key>\n<arg_value>{city}</arg_value>\n</tool_call>",
+    "llama_python": '{{"name": "{name}", "parameters": {{"city": "{city}"}}}}',
+    "liquid_python": '<|tool_call_start|>[{name}(city="{city}")]<|tool_call_end|>',
+    "mistral": '[TOOL_CALLS]{name}[ARGS]{{"city": "{city}"}}',
+    "qwen3_coder": "<tool_call>\n<function={name}>\n<parameter=city>\n{city}\n</parameter>\n</function>\n</tool_call>",
+    "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.{name}:0<|tool_call_argument_begin|>"
+    '{{"city": "{city}"}}<|tool_call_end|><|tool_calls_section_end|>',
+}
+FOREIGN = "<my:call what={name}><my:value>{city}</my:value></my:call><|over|>"
+SKY, CLOCK = {"name": "check_weather", "city": "Lisbon"}, {"name": "show_time", "city": "Oslo"}
+
+
+@pytest.mark.parametrize("parser_id", FORMATS)
+@pytest.mark.parametrize("own", ["null", "hermes_json", "gemma"])
+def test_the_format_is_found_whatever_the_models_files_say(parser_id: str, own: str) -> None:
+    spoken = FORMATS[parser_id]
+    found = first_credited(
+        read_with_all(answers(spoken.format(**SKY), spoken.format(**CLOCK)), own_parser_id=own)
+    )
+    assert found is not None
+    assert (found.parser_id, found.judgements, found.num_left_over) == (parser_id, ("called", "called"), 0)
+
+
+@pytest.mark.parametrize("own", ["gemma", "mistral"])
+def test_every_parser_reads_and_the_models_own_comes_first(own: str) -> None:
+    readings = read_with_all(answers("Sunny.", "Noon."), own_parser_id=own)
+    assert readings[0].parser_id == own
+    assert {reading.parser_id for reading in readings} == set(TOOL_PARSER_IDS) - {"null"}
+
+
+def test_a_call_that_a_model_only_thinks_of_is_none() -> None:
+    thought = "<think>" + FORMATS["hermes_json"].format(**SKY) + "</think>Sunny."
+    readings = read_with_all(
+        answers(thought, thought, thinking_parser_id="think_tag"), own_parser_id="hermes_json"
+    )
+    assert first_credited(readings) is None
+
+
+def test_calls_of_tools_that_are_not_on_offer_are_not_credited() -> None:
+    made_up = FORMATS["hermes_json"].format(name="get_weather", city="Lisbon")
+    readings = read_with_all(answers(made_up, made_up, unasked=made_up), own_parser_id="hermes_json")
+    assert first_credited(readings) is None
+    assert readings[0].judgements == ("made_up", "made_up")
+    assert readings[0].calls_unasked
+
+
+def test_one_right_and_one_made_up_call_want_another_question() -> None:
+    spoken = FORMATS["hermes_json"]
+    reading = read_with_all(answers(spoken.format(**SKY), spoken.format(**SKY)), own_parser_id="hermes_json")[
+        0
+    ]
+    assert (reading.is_credited, reading.is_undecided) == (False, True)
+
+
+def test_tags_that_no_parser_knows_are_told_once_without_those_of_the_prompt() -> None:
+    prompt = "<|im_start|>user\n<tools>{}</tools><|im_end|>"
+    said = FOREIGN.format(**SKY) + "<tools><|im_start|><think></think>" + FORMATS["hermes_json"].format(**SKY)
+    assert unknown_tags([(prompt, said), (prompt, said)]) == [
+        "<my:call what=check_weather>", "<my:value>", "</my:value>", "</my:call>", "<|over|>",
+    ]  # fmt: skip
+
+
+def test_less_than_and_greater_than_are_no_tags() -> None:
+    assert unknown_tags([("", "1 < 2 and 3 > 2, a<b, c>d; <3 <https://x> < tag>")]) == []

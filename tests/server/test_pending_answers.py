@@ -1,0 +1,45 @@
+"""A stream that waits for its beginning: whatever becomes of that, the client is told in its protocol."""
+
+import asyncio
+from typing import NoReturn
+
+import pytest
+
+from mlxctl.errors import ModelUnavailable
+from mlxctl.protocols import OpenAIChatFormatter
+from mlxctl.server.deadline import Deadline
+from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("nobody thought of this"), b"its log says why"),
+        (ModelUnavailable("m", "it is broken"), b"it is broken"),
+    ],
+)
+def test_what_goes_wrong_after_the_first_ping_ends_the_stream_with_an_error(
+    error: Exception, said: bytes
+) -> None:
+    async def begin() -> NoReturn:
+        await asyncio.sleep(0.05)
+        raise error
+
+    async def run() -> list[bytes]:
+        formatter = OpenAIChatFormatter()
+        formatter.parse(b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}')
+        start = PendingAnswers(begin())
+        chunks = stream_when_started(
+            start,
+            formatter,
+            stream=lambda _: pytest.fail("nothing began"),
+            ping_interval_seconds=0.02,
+            deadline=Deadline(10),
+        )
+        return [chunk async for chunk in chunks]
+
+    first, *_, last = asyncio.run(run())
+
+    assert first.startswith(b":")
+    assert said in last
+    assert b"nobody thought" not in last

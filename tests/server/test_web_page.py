@@ -1,0 +1,54 @@
+"""The files of the web page over HTTP: for whom they are, and what they may load."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from falcon.testing import TestClient
+
+from mlxctl.settings import ServerSettings
+from tests.server.conftest import unstarted_app
+
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture(scope="module")
+def client(endless_model: Path) -> TestClient:
+    """The application without an engine."""
+    return unstarted_app(endless_model, ServerSettings())
+
+
+def test_browsers_get_the_page_and_clients_the_greeting(client: TestClient) -> None:
+    page, greeting = client.simulate_get("/", headers=HTML), client.simulate_get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert greeting.json["name"] == "mlxctl"
+    assert page.headers["vary"] == greeting.headers["vary"] == "Accept"
+
+
+def test_every_file_that_the_page_names_is_served(client: TestClient) -> None:
+    page = client.simulate_get("/", headers=HTML).text
+    names = re.findall(r'(?:href|src)="(/ui/[^"]+)"', page)
+    scripts = [client.simulate_get(name) for name in names]
+    imported = {name for script in scripts for name in re.findall(r'from "\./([\w.]+)"', script.text)}
+    assert imported >= {"chat.js", "models.js", "requests.js", "cache.js"}
+    assert {client.simulate_get(f"/ui/{name}").status_code for name in imported} == {200}
+
+
+def test_the_policy_allows_no_foreign_or_inline_code(client: TestClient) -> None:
+    answer = client.simulate_get("/", headers=HTML)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"<script(?! type=\"module\" src=)|style=|onclick=|https?://", answer.text)
+
+
+def test_an_unchanged_file_is_not_sent_again(client: TestClient) -> None:
+    first = client.simulate_get("/ui/app.css")
+    again = client.simulate_get("/ui/app.css", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (httpx.codes.NOT_MODIFIED, b"")
+
+
+def test_names_outside_the_page_are_not_found(client: TestClient) -> None:
+    for name in ("page.py", "..%2Fpage.py", "%2e%2e", "nothing"):
+        assert client.simulate_get(f"/ui/{name}").status_code == 404

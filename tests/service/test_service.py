@@ -1,0 +1,106 @@
+"""The background service: definition files, and what the system's tools are asked to do."""
+
+import os
+import plistlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlxctl.service import ServiceDefinition
+
+DEFINITION = ServiceDefinition(
+    command=("/opt/my python/bin/python", "-m", "mlxctl", "serve", "--model", 'we"ird $HOME 100%'),
+    log_file=Path("/home/user/service.log"),
+    environment={"HF_HOME": "/data/my models"},
+)
+
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> "$HOME/calls"
+[ "$2" = show ] && echo 4711
+[ -e "$HOME/broken" ] && { echo "unit is masked" >&2; exit 1; }
+exit 0
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A home of its own, with a `systemctl` that writes down its calls."""
+    tool = tmp_path / "bin" / "systemctl"
+    tool.parent.mkdir()
+    tool.write_text(SYSTEMCTL)
+    tool.chmod(0o755)
+    return {"PATH": f"{tool.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+
+def service(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    program = "import sys; sys.platform = 'linux'; from mlxctl.__main__ import main; main()"
+    command = [sys.executable, "-c", program, "service", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_launchd_agent_starts_at_login_and_restarts_after_failures() -> None:
+    plist = plistlib.loads(DEFINITION.launchd_plist())
+    assert plist["ProgramArguments"] == list(DEFINITION.command)
+    assert (plist["RunAtLoad"], plist["KeepAlive"]) == (True, {"SuccessfulExit": False})
+    assert plist["StandardErrorPath"] == "/home/user/service.log"
+
+
+def test_the_systemd_unit_escapes_quotes_variables_and_specifiers() -> None:
+    unit = DEFINITION.systemd_unit()
+    assert '"/opt/my python/bin/python" "-m" "mlxctl" "serve"' in unit
+    assert r'"we\"ird $$HOME 100%%"' in unit
+    assert 'Environment="HF_HOME=/data/my models"' in unit
+
+
+def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], tmp_path: Path) -> None:
+    done = service(environment, "install", "--", "--port", "9000")
+    unit = tmp_path / ".config" / "systemd" / "user" / "mlxctl.service"
+    assert done.returncode == 0, done.stderr
+    assert '"serve" "--port" "9000"' in unit.read_text()
+    assert unit.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "calls").read_text().splitlines()[-1] == "--user enable --now mlxctl.service"
+
+
+def test_a_second_installation_needs_force(environment: dict[str, str]) -> None:
+    service(environment, "install")
+    refused = service(environment, "install")
+    assert refused.returncode == 1
+    assert "already installed" in refused.stderr
+    assert "--force" in refused.stderr
+    assert service(environment, "install", "--force").returncode == 0
+
+
+def test_status_and_removal(environment: dict[str, str], tmp_path: Path) -> None:
+    assert service(environment, "status").returncode == 1
+    service(environment, "install")
+    assert "running, pid 4711" in service(environment, "status").stdout
+    assert service(environment, "uninstall").returncode == 0
+    assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.service").exists()
+
+
+def test_a_failing_system_tool_leaves_nothing_behind(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    done = service(environment, "install")
+    assert (done.returncode, "unit is masked" in done.stderr) == (1, True)
+    assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.service").exists()
+
+
+def test_options_that_serve_refuses_are_refused_before_anything_is_written(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    unknown = service(environment, "install", "--", "--modle", "x")
+    keys = service(environment, "install", "--", "--api-key", "secret")
+    assert "No such option: --modle" in unknown.stderr
+    assert "server.api_keys" in keys.stderr
+    assert "secret" not in keys.stderr
+    assert not (tmp_path / "calls").exists()
+
+
+def test_logs_print_the_last_lines(environment: dict[str, str], tmp_path: Path) -> None:
+    assert "there is no log yet" in service(environment, "logs").stderr
+    log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("one\ntwo\nthree\n")
+    assert service(environment, "logs", "-n", "2").stdout == "two\nthree\n"

@@ -1,0 +1,247 @@
+"""Who is taught to name colors: the architectures of tiny models that see, and how each is shown a image
+while it learns.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from mlxctl.engine.scheduling.multimodal_positions import three_axis_positions
+from mlxctl.ir import ProcessedImage
+
+from .families import Family
+
+CELL_SIZE = 16
+"""Pixels a side of what becomes one token."""
+
+MEAN, DEVIATION = 0.5, 0.25
+
+
+class Student(ABC):
+    """A model to be taught.
+
+    `package` is that of mlx-vlm, `opening` and `closing` stand before and behind a user's message.
+    """
+
+    family: Family
+    package: str
+    opening: str
+    closing: str
+    num_steps: int
+
+    @abstractmethod
+    def config(self, tokenizer: Any) -> dict[str, Any]:
+        """Return the architecture."""
+
+    @abstractmethod
+    def processor(self) -> dict[str, Any]:
+        """Return how images are cut."""
+
+    @abstractmethod
+    def image_text(self, num_rows: int, num_columns: int) -> str:
+        """Return what stands in a prompt for a image of so many cells."""
+
+    @abstractmethod
+    def show(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
+        """Return what the layers for words read in place of `ids` (rows, tokens), given `images` (n, 3,
+        height, width).
+        """
+
+
+class Rowan(Student):
+    """Of the Pixtral kind."""
+
+    family = Family(
+        name="pixtral_colors",
+        template="pixtral",
+        special_tokens=(
+            "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[IMG]", "[IMG_BREAK]", "[IMG_END]",
+        ),
+        bos_token="<s>",
+        end_tokens=("</s>",),
+        config={},
+        vocab_size=320,
+    )  # fmt: skip
+    package = "pixtral"
+    opening, closing = "<s>[INST]", "[/INST]"
+    num_steps = 700
+
+    def config(self, tokenizer: Any) -> dict[str, Any]:
+        """Return the architecture."""
+        text = {
+            "model_type": "mistral",
+            **_WORDS,
+            "head_dim": 16,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10_000.0,
+        }
+        return {
+            "architectures": ["LlavaForConditionalGeneration"],
+            "model_type": "pixtral",
+            "image_token_index": tokenizer.token_to_id("[IMG]"),
+            "eos_token_id": tokenizer.token_to_id("</s>"),
+            "vocab_size": self.family.vocab_size,
+            "vision_feature_layer": -1,
+            "torch_dtype": "bfloat16",
+            "text_config": {
+                **text,
+                "max_position_embeddings": 2048,
+                "vocab_size": self.family.vocab_size,
+                "tie_word_embeddings": False,
+            },
+            "vision_config": {
+                "model_type": "pixtral",
+                "hidden_size": 32,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "head_dim": 16,
+                "intermediate_size": 64,
+                "image_size": 128,
+                "patch_size": CELL_SIZE,
+                "num_channels": 3,
+                "rope_theta": 10_000.0,
+            },
+        }
+
+    def processor(self) -> dict[str, Any]:
+        """Return how images are cut."""
+        return {
+            "image_processor_type": "PixtralImageProcessor",
+            "image_mean": [MEAN] * 3,
+            "image_std": [DEVIATION] * 3,
+            "patch_size": {"height": CELL_SIZE, "width": CELL_SIZE},
+            "size": {"longest_edge": 64},
+        }
+
+    def image_text(self, num_rows: int, num_columns: int) -> str:
+        """Return what stands in a prompt for a image of so many cells."""
+        return "[IMG_BREAK]".join(["[IMG]" * num_columns] * num_rows) + "[IMG_END]"
+
+    def show(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
+        """Return what the model's layers for words read."""
+        sizes = [tuple(images.shape[2:])] * images.shape[0]
+        return {"inputs_embeds": model.get_input_embeddings(ids, images, image_sizes=sizes).inputs_embeds}
+
+
+class Linden(Student):
+    """Of the Qwen2.5-VL kind: a cell is four patches, and positions have three axes."""
+
+    family = Family(
+        name="qwen2_5_vl_colors",
+        template="qwen_vl",
+        special_tokens=(
+            "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
+        ),
+        bos_token=None,
+        end_tokens=("<|im_end|>",),
+        config={},
+        vocab_size=320,
+    )  # fmt: skip
+    package = "qwen2_5_vl"
+    opening, closing = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+    num_steps = 150
+
+    def config(self, tokenizer: Any) -> dict[str, Any]:
+        """Return the architecture."""
+        ids = {
+            "image_token_id": "<|image_pad|>",
+            "video_token_id": "<|video_pad|>",
+            "vision_start_token_id": "<|vision_start|>",
+        }
+        return {
+            "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+            "model_type": "qwen2_5_vl",
+            **{name: tokenizer.token_to_id(token) for name, token in ids.items()},
+            "eos_token_id": tokenizer.token_to_id("<|im_end|>"),
+            "vocab_size": self.family.vocab_size,
+            "torch_dtype": "bfloat16",
+            **_WORDS,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10_000.0,
+            "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
+            "max_position_embeddings": 2048,
+            "tie_word_embeddings": False,
+            "vision_config": {
+                "model_type": "qwen2_5_vl",
+                "depth": 1,
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "out_hidden_size": 64,
+                "num_heads": 2,
+                "patch_size": CELL_SIZE // 2,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+                "in_channels": 3,
+                "window_size": 32,
+                "fullatt_block_indexes": [0],
+            },
+        }
+
+    def processor(self) -> dict[str, Any]:
+        """Return how images are cut."""
+        return {
+            "image_processor_type": "Qwen2VLImageProcessor",
+            "image_mean": [MEAN] * 3,
+            "image_std": [DEVIATION] * 3,
+            "patch_size": CELL_SIZE // 2,
+            "merge_size": 2,
+            "temporal_patch_size": 2,
+            "min_pixels": CELL_SIZE**2,
+            "max_pixels": 64 * 64,
+        }
+
+    def image_text(self, num_rows: int, num_columns: int) -> str:
+        """Return what stands in a prompt for a image of so many cells."""
+        return f"<|vision_start|>{'<|image_pad|>' * (num_rows * num_columns)}<|vision_end|>"
+
+    def show(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
+        """Return what the model's layers for words read, and where its tokens stand."""
+        import mlx.core as mx
+
+        num_images, _, height, width = images.shape
+        patches = images.reshape(num_images, 3, height // 16, 2, 8, width // 16, 2, 8).transpose(
+            0, 2, 5, 3, 6, 1, 4, 7
+        )
+        patches = mx.repeat(patches[..., None, :, :], 2, axis=-3).reshape(-1, 3 * 2 * 8 * 8)
+        seen = model.vision_tower(patches, mx.array([[1, height // 8, width // 8]] * num_images))
+        is_cell = ids == values["image_token_id"]
+        places = mx.maximum(mx.cumsum(is_cell.flatten().astype(mx.int32)) - 1, 0)
+        words = model.language_model.model.embed_tokens(ids)
+        embedded = mx.where(is_cell[..., None], seen[places].reshape(words.shape), words)
+        return {
+            "inputs_embeds": embedded,
+            "position_ids": mx.array(_positions(np.array(is_cell), height, width)),
+        }
+
+
+def _positions(is_cell: Any, height: int, width: int) -> Any:
+    """Return the positions (3, rows, tokens) of prompts with one image at most, all of one size."""
+    rows = []
+    for cells in is_cell:
+        places = np.flatnonzero(cells)
+        num_positions = max(height, width) // CELL_SIZE
+        images = [
+            ProcessedImage.of(
+                b"",
+                height=height,
+                width=width,
+                start=start,
+                num_tokens=len(places),
+                num_positions=num_positions,
+            )
+            for start in map(int, places[:1])
+        ]
+        rows.append(three_axis_positions(images, 0, len(cells), cell_size=CELL_SIZE))
+    return np.stack(rows, axis=1)
+
+
+_WORDS = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+STUDENTS: dict[str, Student] = {"pixtral_colors": Rowan(), "qwen2_5_vl_colors": Linden()}

@@ -1,0 +1,19 @@
+"""The recipe of the models that name colors makes what lies in the repository."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from . import trained
+from .color_vision import make
+from .color_vision_models import STUDENTS
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+def test_the_recipe_makes_the_files_that_lie_here(tmp_path: Path, name: str) -> None:
+    assert math.isfinite(make(tmp_path, name=name, num_steps=2))
+    here = {path.name: path for path in trained(name).iterdir()}
+    assert {path.name for path in tmp_path.iterdir()} == here.keys()
+    written = [path for path in tmp_path.iterdir() if path.suffix != ".safetensors"]
+    assert [path.name for path in written if path.read_bytes() != here[path.name].read_bytes()] == []

@@ -1,0 +1,76 @@
+"""What a trained model can do, measured on words that it never saw, with greedy decoding."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import mlx.core as mx
+from mlx_lm import load
+from mlx_lm.generate import generate_step
+
+from mlxctl.adapters import ModelAdapter
+
+from .examples import Draw, Lesson
+from .lexicon import KINDS, Kind, Lexicon
+from .students import Student
+from .training import adapter_of, completion
+
+_MAX_TOKENS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How many of a number of conversations were answered exactly as expected, end token included; and one
+    that was not.
+    """
+
+    ability: str
+    words: Kind
+    num_right: int
+    num_asked: int
+    expected: str = ""
+    said: str = ""
+
+
+def measure(student: Student, directory: Path, *, num_each: int = 40) -> list[Score]:
+    """Ask `num_each` held-out conversations of every kind of lesson that the student practiced."""
+    model, _ = load(str(directory))
+    return [
+        _score(student, directory, model, draw, kind, num_each) for draw in student.lessons for kind in KINDS
+    ]
+
+
+def _score(student: Student, directory: Path, model: object, draw: Draw, kind: Kind, num_asked: int) -> Score:
+    adapter, lexicon = adapter_of(student, directory), Lexicon(student.seed + 1_000, only=kind)
+    lessons = [draw(lexicon) for _ in range(num_asked)]
+    pairs = [(completion(student, lesson), _answer(adapter, model, lesson)) for lesson in lessons]
+    wrong = [pair for pair in pairs if pair[0] != pair[1]]
+    expected, said = wrong[0] if wrong else ("", "")
+    num_right = num_asked - len(wrong)
+    return Score(
+        ability=lessons[0].ability,
+        words=kind,
+        num_right=num_right,
+        num_asked=num_asked,
+        expected=expected,
+        said=said,
+    )
+
+
+def _answer(adapter: ModelAdapter, model: object, lesson: Lesson) -> str:
+    prepared = adapter.prepare_input(lesson.request())
+    ids = list(
+        _until_end(
+            generate_step(mx.array(prepared.token_ids), model, max_tokens=_MAX_TOKENS),
+            prepared.stop_token_ids,
+        )
+    )
+    return b"".join(map(adapter.vocabulary.bytes_of, ids)).decode(errors="replace")
+
+
+def _until_end(steps: Iterator[tuple[int, object]], stop_ids: frozenset[int]) -> Iterator[int]:
+    for token_id, _ in islice(steps, _MAX_TOKENS):
+        yield int(token_id)
+        if int(token_id) in stop_ids:
+            return

@@ -1,0 +1,194 @@
+"""Trains the tiny model that writes down what it hears: `python -m tests.tiny_models.whisper_words
+DIRECTORY`.
+
+What it learned lies in `trained/whisper_words`: a model of the Whisper kind with a window of two seconds. A
+voice (`mlxctl.probe.speech_samples`) says words that it knows, at different speeds, loudnesses and moments,
+with noise behind them; it learns to write them with their times. Minutes on a core.
+"""
+
+import io
+import json
+import random
+import wave
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from mlxctl.probe.questions import SPOKEN
+from mlxctl.probe.speech_samples import find_voice
+
+from .command_line import make_where_told
+from .gradient_descent import descend, print_sometimes, save_weights
+
+NUM_STEPS = 1_000
+WINDOW_SECONDS = 2
+_RATE = 16_000
+_STEPS_A_SECOND = 50
+_ROWS_PER_STEP = 16
+_PEAK_RATE = 3e-3
+_WARMUP_STEPS = 50
+_LONGEST_SECONDS = 1.8
+_SENTENCES = tuple(sentence.lower().rstrip(".") for sentence in SPOKEN)
+WORDS = tuple(sorted({word for sentence in _SENTENCES for word in sentence.split()}))
+_SPECIAL = ("<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|other|>", "<|translate|>", "<|transcribe|>", "<|startoflm|>",
+            "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>")  # fmt: skip
+
+
+def config(tokenizer: Any) -> dict[str, Any]:
+    """Return config.json as conversions for MLX write it."""
+    return {
+        "model_type": "whisper",
+        "n_mels": 40,
+        "n_audio_ctx": WINDOW_SECONDS * _STEPS_A_SECOND,
+        "n_audio_state": 64,
+        "n_audio_head": 4,
+        "n_audio_layer": 1,
+        "n_vocab": tokenizer.get_vocab_size(),
+        "n_text_ctx": 64,
+        "n_text_state": 64,
+        "n_text_head": 4,
+        "n_text_layer": 1,
+    }
+
+
+def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float:
+    """Train the model into `directory` and return its last loss."""
+    import mlx.core as mx
+    import mlx.nn as nn
+    import mlx.optimizers as optimizers
+    from mlx_audio.stt.models.whisper import whisper
+
+    directory.mkdir(parents=True, exist_ok=True)
+    tokenizer = _tokenizer()
+    values = config(tokenizer)
+    _write_files(directory, tokenizer, values)
+    mx.random.seed(seed)
+    model = whisper.Model(whisper.ModelDimensions.from_dict(values), mx.float32)
+    model.decoder.positional_embedding = mx.random.normal(model.decoder.positional_embedding.shape) * 0.02
+    falling = optimizers.cosine_decay(_PEAK_RATE, num_steps, end=_PEAK_RATE / 50)
+    rates = optimizers.join_schedules(
+        [optimizers.linear_schedule(0, _PEAK_RATE, _WARMUP_STEPS), falling], [_WARMUP_STEPS]
+    )
+    optimizer = optimizers.AdamW(learning_rate=rates)
+
+    def loss_of(model: Any, sounds: mx.array, ids: mx.array, shares: mx.array) -> mx.array:
+        logits = model(sounds, ids[:, :-1])
+        losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
+        return losses.sum() / shares.sum()
+
+    dice = random.Random(seed)
+    batches = (_batch(tokenizer, dice, num_mels=values["n_mels"]) for _ in range(num_steps))
+    loss = descend(model, loss_of, batches, optimizer, num_steps=num_steps, report=print_sometimes(num_steps))
+    save_weights(model, directory, mx.float16)
+    return loss
+
+
+def _batch(tokenizer: Any, dice: random.Random, *, num_mels: int) -> tuple[Any, Any, Any]:
+    """Give what is heard, ids, and which of them are learned."""
+    import mlx.core as mx
+    from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
+
+    sounds, rows = [], []
+    for _ in range(_ROWS_PER_STEP):
+        text = _lesson(dice)
+        sound, start, end = _heard(text, dice)
+        sounds.append(log_mel_spectrogram(mx.array(sound), n_mels=num_mels))
+        rows.append(_ids(tokenizer, text, start, end, dice))
+    width = max(len(ids) for ids, _ in rows)
+    padding = tokenizer.token_to_id("<|endoftext|>")
+    ids = np.array([ids + [padding] * (width - len(ids)) for ids, _ in rows], dtype=np.uint32)
+    shares = np.array([share + [0.0] * (width - len(share)) for _, share in rows], dtype=np.float32)
+    return mx.stack(sounds), mx.array(ids), mx.array(shares)
+
+
+def _lesson(dice: random.Random) -> str:
+    """Give some words; now and then none."""
+    chance = dice.random()
+    if chance < 0.06:
+        return ""
+    return dice.choice(_SENTENCES) if chance < 0.8 else dice.choice(WORDS)
+
+
+def _ids(
+    tokenizer: Any, text: str, start: float, end: float, dice: random.Random
+) -> tuple[list[int], list[float]]:
+    """Give a row: words between two times, in a quarter of all rows behind what was written before."""
+    before = (
+        [tokenizer.token_to_id("<|startofprev|>"), *_encoded(tokenizer, _lesson(dice))]
+        if dice.random() < 0.25
+        else []
+    )
+    prompt = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|en|>", "<|transcribe|>")]
+    written = _encoded(tokenizer, text)
+    spoken = [*written, _time(tokenizer, end)] if written else []
+    answer = [_time(tokenizer, start), *spoken, tokenizer.token_to_id("<|endoftext|>")]
+    return before + prompt + answer, [0.0] * len(before + prompt) + [1.0] * len(answer)
+
+
+def _encoded(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer.encode(" " + text).ids) if text else []
+
+
+def _time(tokenizer: Any, seconds: float) -> int:
+    return int(tokenizer.token_to_id(f"<|{round(seconds * _STEPS_A_SECOND) / _STEPS_A_SECOND:.2f}|>"))
+
+
+def _heard(text: str, dice: random.Random) -> tuple[Any, float, float]:
+    """Give the samples of a window, and when the words begin and end."""
+    window = np.random.default_rng(dice.randrange(1 << 30)).normal(
+        0, dice.uniform(0, 0.004), WINDOW_SECONDS * _RATE
+    )
+    if not text:
+        return window.astype(np.float32), 0.0, 0.0
+    said = _spoken(text)
+    speed = dice.uniform(0.92, 1.08)
+    said = np.interp(np.arange(0, len(said) - 1, speed), np.arange(len(said)), said)[
+        : int(_LONGEST_SECONDS * _RATE)
+    ]
+    first = dice.randrange(int(WINDOW_SECONDS * _RATE - len(said)))
+    window[first : first + len(said)] += said * dice.uniform(0.4, 1.2)
+    return window.astype(np.float32), first / _RATE, (first + len(said)) / _RATE
+
+
+@cache
+def _spoken(text: str) -> Any:
+    """Give what the voice says, 16,000 samples a second."""
+    voice = find_voice()
+    assert voice is not None, "a voice says the lessons: pip install 'mlxctl[audio]'"
+    with wave.open(io.BytesIO(voice(text))) as reader:
+        said = np.frombuffer(reader.readframes(reader.getnframes()), np.int16) / 32768
+        places = np.arange(0, len(said) - 1, reader.getframerate() / _RATE)
+    return np.interp(places, np.arange(len(said)), said)
+
+
+def _tokenizer() -> Any:
+    """Byte-level BPE over the words, a token each, and then what Whisper's tokenizers have besides."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=1_000, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([f" {word}" for word in WORDS] * 2, trainer)
+    times = [f"<|{step / _STEPS_A_SECOND:.2f}|>" for step in range(WINDOW_SECONDS * _STEPS_A_SECOND + 1)]
+    tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in times])
+    return tokenizer
+
+
+def _write_files(directory: Path, tokenizer: Any, values: dict[str, Any]) -> None:
+    tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
+    end = tokenizer.token_to_id("<|endoftext|>")
+    files = {
+        "config.json": values,
+        "generation_config.json": {"eos_token_id": end, "is_multilingual": True},
+        "tokenizer_config.json": {"tokenizer_class": "WhisperTokenizer", "eos_token": "<|endoftext|>"},
+    }
+    for name, value in files.items():
+        (directory / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    make_where_told("whisper_words", __doc__, make, num_steps=NUM_STEPS)

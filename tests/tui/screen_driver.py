@@ -1,0 +1,93 @@
+"""Drive the real application without a terminal, and read its screen as a person would."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from mlxctl.ir import ImagePart
+from mlxctl.tui.app import ChatApp
+from mlxctl.tui.chat_backend import ChatBackend
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.session_autosave import SessionAutosave
+
+Driver = Callable[["Screen"], Awaitable[None]]
+
+
+class Screen:
+    """One running application: what is pressed and what is seen."""
+
+    def __init__(self, app: App[None], pilot: "Pilot[None]") -> None:
+        self.app = app
+        self._pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        await self._pilot.press(*keys)
+
+    async def ask(self, question: str) -> None:
+        """Type a question and send it."""
+        await self.press(*(character if character != " " else "space" for character in question), "enter")
+
+    async def resize(self, width: int, height: int) -> None:
+        """Change the size of the terminal."""
+        await self._pilot.resize_terminal(width, height)
+
+    async def wait_for(self, words: str, *, seconds: float = 60.0) -> str:
+        """Wait until the screen shows `words` and return it."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while words not in (seen := self.text()):
+            assert asyncio.get_running_loop().time() < deadline, f"{words!r} did not come:\n{seen}"
+            await self._pilot.pause(0.02)
+        return seen
+
+    async def wait_gone(self, words: str, *, seconds: float = 60.0) -> None:
+        """Wait until the screen does not show `words` any more."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while words in (seen := self.text()):
+            assert asyncio.get_running_loop().time() < deadline, f"{words!r} did not go:\n{seen}"
+            await self._pilot.pause(0.02)
+
+    async def settle(self) -> None:
+        """Wait until the screen has stood still for a while."""
+        before = None
+        while before != (before := self.text()):
+            await self._pilot.pause(0.1)
+
+    def text(self) -> str:
+        """What the screen shows, line by line, without colors."""
+        width, height = self.app.size
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
+
+
+def mask_times_in(text: str) -> str:
+    """Return the screen with everything that is a matter of time replaced."""
+    text = re.sub(r"\d+\.\d+ s\b", "#.# s", text)
+    text = re.sub(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", text)
+    return re.sub(r"~?\d+ tok/s", "# tok/s", text)
+
+
+def drive(
+    backend: ChatBackend,
+    driver: Driver,
+    *,
+    size: tuple[int, int] = (80, 24),
+    autosave: SessionAutosave | None = None,
+    conversation: Conversation | None = None,
+    images: tuple[ImagePart, ...] = (),
+    **options: Any,
+) -> None:
+    """Run the chat with `backend`, hand it to `driver`, end it."""
+
+    async def play() -> None:
+        app = ChatApp(
+            backend, ChatOptions(**options), autosave=autosave, conversation=conversation, images=images
+        )
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await driver(Screen(app, pilot))
+
+    asyncio.run(play())

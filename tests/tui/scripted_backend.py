@@ -1,0 +1,102 @@
+"""A backend that says what a test wrote down, at the pace that the test wants: the screen cannot tell it from
+a model.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import (
+    Finished,
+    GenerationRequest,
+    StreamEvent,
+    TextDelta,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    Usage,
+)
+from mlxctl.tui.chat_backend import BackendModel, SelectableModel
+from mlxctl.tui.observation import Observation
+
+Line = StreamEvent | MlxctlError | float
+
+
+class ScriptedAnswer:
+    """Plays one script: events one by one, a number is a pause, an error ends it."""
+
+    def __init__(self, script: Sequence[Line]) -> None:
+        self.is_cancelled = False
+        self._script = script
+
+    async def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
+        for line in self._script:
+            if isinstance(line, float):
+                await asyncio.sleep(line)
+            elif isinstance(line, MlxctlError):
+                raise line
+            else:
+                yield [line]
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ScriptedBackend:
+    """Gives the scripts in turn and remembers what it was asked."""
+
+    address = "a script"
+
+    def __init__(self, *scripts: Sequence[Line], model: BackendModel | None = None) -> None:
+        self.requests: list[GenerationRequest] = []
+        self.answers: list[ScriptedAnswer] = []
+        self._scripts = list(scripts)
+        self._model = model or BackendModel(name="scripted", context_length=4096, supports_tools=True)
+
+    async def open(self) -> BackendModel:
+        return self._model
+
+    async def list_models(self) -> list[SelectableModel]:
+        broken = SelectableModel(name="broken", note="has no weights", is_usable=False)
+        return [SelectableModel(name=self._model.name), SelectableModel(name="another"), broken]
+
+    async def switch(self, name: str) -> BackendModel:
+        self._model = replace(self._model, name=name)
+        return self._model
+
+    async def start(self, request: GenerationRequest) -> ScriptedAnswer:
+        self.requests.append(request)
+        self.answers.append(ScriptedAnswer(self._scripts.pop(0)))
+        return self.answers[-1]
+
+    async def observe(self) -> Observation:
+        return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})
+
+    async def check(self) -> None:
+        """Always there."""
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+
+def text(*pieces: str) -> list[StreamEvent]:
+    """An answer of plain text."""
+    return [*(TextDelta(text=piece) for piece in pieces), end(num_completion_tokens=len(pieces))]
+
+
+def call(name: str, arguments: str) -> list[StreamEvent]:
+    """An answer that is one call."""
+    started = ToolCallStarted(index=0, id="call_1", name=name)
+    return [
+        started,
+        ToolArgumentsDelta(index=0, json=arguments),
+        ToolCallEnded(index=0),
+        end(reason="tool_calls"),
+    ]
+
+
+def end(*, num_completion_tokens: int = 5, reason: str = "stop") -> Finished:
+    """The end of an answer to a prompt of 100 tokens of which 80 were cached."""
+    usage = Usage(num_prompt_tokens=100, num_cached_tokens=80, num_completion_tokens=num_completion_tokens)
+    return Finished(reason=reason, usage=usage)  # type: ignore[arg-type]

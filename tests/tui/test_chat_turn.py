@@ -1,0 +1,135 @@
+"""One question until the model is done with it: what is asked, what is kept, and what runs in between."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from mlxctl.errors import CapacityError, ConnectionLost, InvalidRequest, ServerUnreachable
+from mlxctl.ir import GenerationRequest, TextDelta, ToolCallStarted
+from mlxctl.tui.chat_backend import BackendModel
+from mlxctl.tui.chat_turn import (
+    DEMO_MAX_TOKENS,
+    MAX_ROUNDS,
+    ChatTurn,
+    RoundsExhausted,
+    ServerBusy,
+    ToolReturned,
+    Update,
+)
+from mlxctl.tui.conversation import ChatOptions, Conversation
+
+from .scripted_backend import ScriptedAnswer, ScriptedBackend, call, text
+
+MODEL = BackendModel(name="scripted", supports_tools=True)
+
+
+async def play(
+    backend: ScriptedBackend, conversation: Conversation, options: ChatOptions, model: BackendModel
+) -> list[Update]:
+    conversation.add_question("How much?")
+    async with aclosing(ChatTurn(backend, model, conversation, options).run()) as batches:
+        return [update async for batch in batches for update in batch]
+
+
+def run(
+    backend: ScriptedBackend, *, model: BackendModel = MODEL, **options: object
+) -> tuple[Conversation, list[Update]]:
+    conversation = Conversation()
+    return conversation, asyncio.run(play(backend, conversation, ChatOptions(**options), model))  # type: ignore[arg-type]
+
+
+def test_a_call_of_a_demo_tool_runs_and_its_result_goes_back() -> None:
+    backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("It is 42."))
+    conversation, updates = run(backend, uses_tools=True)
+    assert [update.result.text for update in updates if isinstance(update, ToolReturned)] == ["42"]
+    assert backend.requests[1].messages[-1].tool_results[0].call_id == "call_1"
+    assert [messages.message.role for messages in conversation.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+
+
+def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
+    class Busy(ScriptedBackend):
+        num_refusals = 1
+
+        async def start(self, request: GenerationRequest) -> ScriptedAnswer:
+            if self.num_refusals:
+                self.num_refusals -= 1
+                raise CapacityError("the model is still being loaded", retry_after_seconds=0.1)
+            return await super().start(request)
+
+    conversation, updates = run(Busy(text("Much.")))
+    assert ServerBusy(reason="the model is still being loaded") in updates
+    assert conversation.last_answer == "Much."
+
+
+def test_a_server_that_is_gone_is_not_asked_again() -> None:
+    with pytest.raises(ServerUnreachable):
+        run(ScriptedBackend([ServerUnreachable("http://there", "gone")]))
+
+
+def test_without_tools_none_are_offered() -> None:
+    backend = ScriptedBackend(text("Much."))
+    run(backend)
+    assert backend.requests[0].tools == ()
+
+
+def test_a_model_that_cannot_call_tools_is_not_asked_to() -> None:
+    backend = ScriptedBackend(text("Much."))
+    with pytest.raises(InvalidRequest, match="scripted cannot call tools"):
+        run(backend, model=BackendModel(name="scripted", supports_tools=False), uses_tools=True)
+    assert backend.requests == []
+
+
+def test_a_model_that_only_calls_is_stopped() -> None:
+    backend = ScriptedBackend(*[call("calculator", '{"expression": "1"}')] * MAX_ROUNDS)
+    _, updates = run(backend, uses_tools=True)
+    assert isinstance(updates[-1], RoundsExhausted)
+
+
+def test_an_answer_that_breaks_off_is_kept_as_partial_without_its_calls() -> None:
+    script = [
+        TextDelta(text="It is "),
+        ToolCallStarted(index=0, id="c", name="calculator"),
+        ConnectionLost("gone"),
+    ]
+    conversation = Conversation()
+    with pytest.raises(ConnectionLost):
+        asyncio.run(play(ScriptedBackend(script), conversation, ChatOptions(), MODEL))
+    kept = conversation.messages[-1]
+    assert (kept.message.text, kept.message.tool_calls, kept.is_partial) == ("It is ", (), True)
+
+
+def test_stopping_cancels_the_model_and_keeps_what_came() -> None:
+    backend = ScriptedBackend([TextDelta(text="One"), 60.0, *text(" two")])
+    conversation = Conversation()
+
+    async def stop_at_the_first_word() -> None:
+        conversation.add_question("Count")
+        async with aclosing(ChatTurn(backend, MODEL, conversation, ChatOptions()).run()) as batches:
+            async for batch in batches:
+                if any(isinstance(update, TextDelta) for update in batch):
+                    return
+
+    asyncio.run(stop_at_the_first_word())
+    assert backend.answers[0].is_cancelled
+    assert (conversation.messages[-1].message.text, conversation.messages[-1].is_partial) == ("One", True)
+
+
+def test_the_options_are_what_the_model_is_asked_with() -> None:
+    backend = ScriptedBackend(text("Much."))
+    run(backend, system_prompt="Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, thinking="off")
+    request = backend.requests[0]
+    assert request.messages[0].text == "Be brief."
+    assert (request.sampling.temperature, request.sampling.top_p, request.max_tokens) == (0.5, 0.9, 7)
+    assert request.thinking.enabled is False
+
+
+def test_the_demo_model_may_not_talk_for_ever() -> None:
+    backend = ScriptedBackend(text("Much."))
+    run(backend, model=BackendModel(name="demo", is_demo=True))
+    assert backend.requests[0].max_tokens == DEMO_MAX_TOKENS

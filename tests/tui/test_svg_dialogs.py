@@ -1,0 +1,90 @@
+"""What opens above the chat, and the monitor, as images: colors, borders and all."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from mlxctl.tui.observation import Observation
+from mlxctl.tui.screens.monitor import MonitorApp
+
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend
+from .test_monitor import make_observation, make_view
+from .test_svg_screens import image, screenshot, scripted
+
+__all__ = ["image"]
+
+_NUM_LOOKS = 60
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("f1", "Quit"), ("f3", "not saved"), ("f4", "continues with it")],
+    ids=("help", "chats", "models"),
+)
+def test_what_opens_above_the_chat(key: str, words: str, image: SnapshotAssertion) -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.press(key)
+        await screen.wait_for(words)
+        await screen.settle()
+        assert screenshot(screen) == image
+
+    drive(ScriptedBackend(), interact, size=(100, 30))
+
+
+def test_a_chat_over_a_narrow_connection(image: SnapshotAssertion) -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.ask("How much is 6*7?")
+        await screen.wait_for("context 105")
+        await screen.settle()
+        assert screenshot(screen) == image
+
+    drive(scripted(), interact, size=(80, 24), uses_tools=True)
+
+
+def busy_server() -> Callable[[], Awaitable[Observation]]:
+    """A server whose load rises and falls for some looks, and that then says nothing more."""
+    looks = 0
+
+    async def observe() -> Observation:
+        nonlocal looks
+        looks += 1
+        if looks > _NUM_LOOKS:
+            await asyncio.Event().wait()
+        wave = [round(30 + 25 * math.sin(number / 8)) for number in range(looks + 1)]
+        requests = [
+            make_view(number, first_token_seconds=wave[-1] / 100, tokens_per_second=float(wave[-1]))
+            for number in range(looks, 0, -1)
+        ]
+        reading = make_view(
+            looks + 1, state="reading", num_read_tokens=512, first_token_seconds=None, tokens_per_second=None
+        )
+        return make_observation(
+            float(looks), reading, *requests,
+            num_generated_tokens=sum(wave), num_prompt_tokens=9 * sum(wave), cache_tokens_reused=5 * sum(wave),
+            num_decoding=wave[-1] // 10, num_prefilling=1, num_waiting=max(wave[-1] - 45, 0),
+            cache_bytes=120e6, cache_max_bytes=400e6, cache_hits={"exact": 12, "prefix": 40, "miss": 3},
+            active_memory_bytes=5.4e9, peak_memory_bytes=6.1e9, cache_evicted=5,
+        )  # fmt: skip
+
+    return observe
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 34)], ids=("narrow", "wide"))
+def test_the_monitor(size: tuple[int, int], image: SnapshotAssertion) -> None:
+    async def close() -> None:
+        """Nothing is open."""
+
+    async def play() -> str:
+        app = MonitorApp(busy_server(), address="http://127.0.0.1:8080", interval_seconds=0.01, close=close)
+        async with app.run_test(size=size) as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for(f" {_NUM_LOOKS + 1}  a-model")
+            await screen.settle()
+            return screenshot(screen)
+
+    assert asyncio.run(play()) == image

@@ -1,0 +1,1 @@
+"""Programs for development: the reference pages and the demo model."""
