@@ -1,6 +1,6 @@
-"""The command line: parse, resolve settings, call a room, render.
+"""The command line: parse, resolve settings, call a package, render.
 
-Each command is one file, imported when it is asked for.
+Each command is one file, imported when it is called.
 """
 
 from typing import Annotated
@@ -15,7 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    # `mlxctl completion` prints scripts that answer faster.
+    # The scripts of `mlxctl completion` are faster than Typer's.
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit",
