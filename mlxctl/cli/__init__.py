@@ -7,16 +7,12 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.lazy import LazyGroup
+from mlxctl.cli.lazy import LazyGroup, create_app
 
-app = typer.Typer(
+app = create_app(
     cls=LazyGroup,
     name="mlxctl",
     no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    # The scripts of `mlxctl completion` are faster than Typer's.
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit",
 )

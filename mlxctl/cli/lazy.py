@@ -106,20 +106,15 @@ class LazyGroup(SuggestingGroup):
             formatter.write_dl([(name, command.summary) for name, command in self.table.items()])
 
 
-def create_app() -> typer.Typer:
-    """Return the Typer app of one command."""
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+def create_app(**options: Any) -> typer.Typer:
+    """Return a Typer app with mlxctl's defaults and these options."""
+    # The scripts of `mlxctl completion` are faster than Typer's.
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
 
 
 def lazy_group(name: str, table: dict[str, LazyCommand], *, example: str) -> typer.Typer:
     """Return the Typer app of the group `mlxctl NAME`, with the commands of `table`."""
-    app = typer.Typer(
-        cls=type("TableGroup", (LazyGroup,), {"table": table}),
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        add_completion=False,
-        no_args_is_help=True,
-        epilog=f"Example: {example}",
-    )
+    group = type("TableGroup", (LazyGroup,), {"table": table})
+    app = create_app(cls=group, no_args_is_help=True, epilog=f"Example: {example}")
     app.callback(help=COMMANDS[name].summary)(lambda: None)
     return app

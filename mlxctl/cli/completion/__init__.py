@@ -5,15 +5,12 @@ A script contains all commands and options; it calls `mlxctl completion models` 
 
 import typer
 
-from mlxctl.cli.lazy import SuggestingGroup
+from mlxctl.cli.lazy import SuggestingGroup, create_app
 
 SHELLS = ("bash", "zsh", "fish")
 
-app = typer.Typer(
+app = create_app(
     cls=SuggestingGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
     no_args_is_help=True,
     epilog="Example: source <(mlxctl completion bash)",
 )

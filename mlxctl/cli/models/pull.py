@@ -37,7 +37,7 @@ def pull(
     """
     with plain_failures():
         library = open_library(config)
-        done = _download(repository, library.hub_cache, is_quiet=as_json)
+        done = download(repository, library.hub_cache, is_quiet=as_json)
     if as_json:
         import msgspec
 
@@ -55,7 +55,7 @@ def pull(
         )
 
 
-def _download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
+def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
     """Download the repository with progress on standard error. Raises DownloadFailed.
 
     Ctrl-C keeps complete files.
