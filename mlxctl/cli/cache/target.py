@@ -44,7 +44,7 @@ def open_cache(
         return open_server(url, api_key)
     if url is not None:
         raise InvalidRequest("--url is for a server, --disk and --dir are for a directory; give one of them")
-    from mlxctl.bootstrap.local_models import LocalModels
+    from mlxctl.inspector.local_models import LocalModels
 
     max_bytes, min_free_bytes = disk_limits()
     models = LocalModels(read_settings())

@@ -66,16 +66,16 @@ def receive(connection: socket.socket) -> tuple[Any, int | None]:
 
 def _read(connection: socket.socket, num_bytes: int) -> bytearray:
     data = bytearray(num_bytes)
-    view, place = memoryview(data), 0
-    while place < num_bytes:
-        count = connection.recv_into(view[place:])
+    view, position = memoryview(data), 0
+    while position < num_bytes:
+        count = connection.recv_into(view[position:])
         if not count:
             raise ConnectionEnded
-        place += count
+        position += count
     return data
 
 
-async def send_soon(connection: socket.socket, parts: Parts) -> None:
+async def send_async(connection: socket.socket, parts: Parts) -> None:
     """Send a frame from the event loop. Raises OSError when the other end is gone."""
     loop = asyncio.get_running_loop()
     if sum(memoryview(part).nbytes for part in parts) < _SMALL_BYTES:
@@ -85,7 +85,7 @@ async def send_soon(connection: socket.socket, parts: Parts) -> None:
         await loop.sock_sendall(connection, memoryview(part))
 
 
-async def receive_soon(connection: socket.socket) -> Any:
+async def receive_async(connection: socket.socket) -> Any:
     """Return the value of the next frame, on the event loop; there is no other behind it.
 
     Raises ConnectionEnded, OSError.
@@ -96,18 +96,18 @@ async def receive_soon(connection: socket.socket) -> Any:
         if not (more := await loop.sock_recv(connection, _SMALL_BYTES)):
             raise ConnectionEnded
         data += more
-    place = _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size
+    position = _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size
     parts: list[bytearray] = []
-    for (length,) in _LENGTH.iter_unpack(memoryview(data)[_COUNT.size : place]):
+    for (length,) in _LENGTH.iter_unpack(memoryview(data)[_COUNT.size : position]):
         part = bytearray(length)
-        num_here = min(length, len(data) - place)
-        part[:num_here] = memoryview(data)[place : place + num_here]
-        place += num_here
+        num_received = min(length, len(data) - position)
+        part[:num_received] = memoryview(data)[position : position + num_received]
+        position += num_received
         view = memoryview(part)
-        while num_here < length:
-            count = await loop.sock_recv_into(connection, view[num_here:])
+        while num_received < length:
+            count = await loop.sock_recv_into(connection, view[num_received:])
             if not count:
                 raise ConnectionEnded
-            num_here += count
+            num_received += count
         parts.append(part)
     return decode(parts)
